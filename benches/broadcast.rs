@@ -10,7 +10,7 @@ mod figures;
 
 use figures::{Contender, Figures, Sample, Unit};
 use gridspan::bcast::paper::{
-    CostModel, CostUnit, GoodList, LinkMatrix, Serialisation, basic_sa, clustered_sa, driver_sa,
+    CostUnit, GoodList, LinkMatrix, Serialisation, TreeCostModel, basic_sa, clustered_sa, driver_sa,
 };
 use gridspan::bcast::study::{TeraGrid, exact_optimum_s, grid_links, uniform_links};
 use gridspan::bcast::{PlannerConfig, SearchBudget, Sharing, anneal, plan_broadcast, start_tree};
@@ -36,8 +36,8 @@ fn main() {
     figures.finish();
 }
 
-fn model(links: &LinkMatrix) -> CostModel {
-    CostModel::new(links, MESSAGE, Serialisation::Transfer)
+fn model(links: &LinkMatrix) -> TreeCostModel {
+    TreeCostModel::new(links, MESSAGE, Serialisation::Transfer)
 }
 
 /// Runs a search for so long, by the time that it has a processor: others on the machine change
@@ -115,10 +115,10 @@ fn optimum(instances: u64) {
     println!("\nAbove the exact optimum at 8 nodes, mean of {instances} instances, percent\n");
     println!("| search | evaluations | mean | greatest |\n| --- | --- | --- | --- |");
     let links: Vec<LinkMatrix> = (1..=instances).map(|seed| uniform_links(8, seed)).collect();
-    let models: Vec<CostModel> = links.iter().map(model).collect();
+    let models: Vec<TreeCostModel> = links.iter().map(model).collect();
     let best: Vec<f64> = models.iter().map(|model| exact_optimum_s(model, 0)).collect();
     let print =
-        |name: &str, goal: bool, search: &dyn Fn(&CostModel, u64, &SearchBudget<'_>) -> f64| {
+        |name: &str, goal: bool, search: &dyn Fn(&TreeCostModel, u64, &SearchBudget<'_>) -> f64| {
             let (mut sum, mut most, mut spent) = (0.0, 0.0_f64, 0);
             for ((model, &best), seed) in models.iter().zip(&best).zip(1..) {
                 let effort = SearchBudget::unlimited();
@@ -215,7 +215,7 @@ fn quality(figures: &Figures) {
     }
 }
 
-fn searches<'a>(links: &'a LinkMatrix, model: &'a CostModel, seed: u64) -> Vec<Search<'a>> {
+fn searches<'a>(links: &'a LinkMatrix, model: &'a TreeCostModel, seed: u64) -> Vec<Search<'a>> {
     let driver = move |unit| {
         move |effort: &SearchBudget<'_>| driver_sa(model, Some(0), unit, seed, effort).tree.cost_s
     };

@@ -15,7 +15,7 @@ mod figures;
 mod log_chart;
 
 use figures::Figures;
-use gridspan::balance::study::stealing::{Experiment, Spread, Tally};
+use gridspan::balance::study::stealing::{LoadSpread, StealingExperiment, Tally};
 use std::path::Path;
 use std::time::Duration;
 
@@ -52,11 +52,15 @@ fn seeds(figures: &Figures) -> std::ops::RangeInclusive<u64> {
 }
 
 /// The mean over seeds.
-fn mean(experiment: &Experiment, policy: &str, seeds: std::ops::RangeInclusive<u64>) -> Mean {
+fn mean(
+    experiment: &StealingExperiment,
+    policy: &str,
+    seeds: std::ops::RangeInclusive<u64>,
+) -> Mean {
     let mut mean = Mean::default();
     let share = 1.0 / seeds.clone().count() as f64;
     for seed in seeds {
-        let experiment = Experiment { seed, ..experiment.clone() };
+        let experiment = StealingExperiment { seed, ..experiment.clone() };
         let tally: Tally = experiment.run(policy).expect("the policies are listed");
         let is_ours = policy == OURS;
         mean.attempts += share * tally.attempts as f64;
@@ -112,10 +116,10 @@ fn flat(figures: &Figures) {
     println!("| nodes | load | {} | makespan / best |", FLAT.join(" | "));
     println!("| --- {}| --- | --- |", "| --- ".repeat(FLAT.len()));
     let (mut random, mut transitive, mut half, mut time) = (vec![], vec![], vec![], 0.0_f64);
-    for spread in Spread::ALL {
+    for spread in LoadSpread::ALL {
         let mut curves: Vec<log_chart::Curve<'_>> = FLAT.map(|name| (name, vec![])).to_vec();
         for &nodes in &sizes {
-            let experiment = Experiment::new(nodes, spread);
+            let experiment = StealingExperiment::new(nodes, spread);
             let means = FLAT.map(|policy| mean(&experiment, policy, seeds(figures)));
             for (curve, mean) in curves.iter_mut().zip(&means) {
                 curve.1.push((f64::from(nodes), mean.attempts));
@@ -127,7 +131,7 @@ fn flat(figures: &Figures) {
             let ours = means[5];
             random.push(ours.attempts / means[0].attempts);
             half.push(ours.messages / means[3].messages);
-            if matches!(spread, Spread::BinomialThird | Spread::BinomialEighth) {
+            if matches!(spread, LoadSpread::BinomialThird | LoadSpread::BinomialEighth) {
                 transitive.push(ours.attempts / means[2].attempts);
             }
             let ratio = against_best(&means);
@@ -150,7 +154,7 @@ fn flat(figures: &Figures) {
     println!("- makespan / best of others, worst: {}", at_most(time, SAME));
 }
 
-fn draw(spread: Spread, curves: &[log_chart::Curve<'_>]) {
+fn draw(spread: LoadSpread, curves: &[log_chart::Curve<'_>]) {
     let title = format!("Steal attempts, load {}", spread.name());
     let picture = log_chart::svg(&title, ("nodes", "attempts"), curves);
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("target/stealing");
@@ -172,9 +176,9 @@ fn wide(figures: &Figures) {
     let mut time = Vec::new();
     for &sites in figures.choose(&[2, 4, 8][..], &[4]) {
         for &ms in figures.choose(&[5, 20, 100][..], &[20]) {
-            for spread in Spread::ALL {
+            for spread in LoadSpread::ALL {
                 let way = Duration::from_millis(ms);
-                let experiment = Experiment::new(nodes, spread).on_sites(sites, way);
+                let experiment = StealingExperiment::new(nodes, spread).on_sites(sites, way);
                 let means = WIDE.map(|policy| mean(&experiment, policy, seeds(figures)));
                 let cells =
                     means.map(|mean| format!("{} / {:.3}", show(mean.wide_area), mean.efficiency));
@@ -193,7 +197,7 @@ fn wide(figures: &Figures) {
 /// Four sites 20 ms from each other.
 fn thousand(figures: &Figures) {
     let nodes = figures.choose(1024, 64);
-    let experiment = Experiment::new(nodes, Spread::BinomialEighth);
+    let experiment = StealingExperiment::new(nodes, LoadSpread::BinomialEighth);
     let experiment = experiment.on_sites(4, Duration::from_millis(20));
     let [theirs, ours] = ["transitive", OURS].map(|name| mean(&experiment, name, seeds(figures)));
     println!("\n{nodes} nodes on 4 sites, 20 ms, Bi(n,1/8)\n");

@@ -10,7 +10,7 @@
 mod figures;
 
 use figures::{Contender, Figures, Sample, Unit};
-use gridspan::topology::study::{Baseline, Shape, Synthetic, adjusted_rand_index};
+use gridspan::topology::study::{Baseline, NetworkShape, Synthetic, adjusted_rand_index};
 use gridspan::topology::{Hierarchy, Inference, ProbeCount, RttMatrix, infer};
 use std::time::{Duration, Instant};
 
@@ -51,7 +51,7 @@ struct Score {
 }
 
 impl Score {
-    fn of(levels: &[Vec<u32>], network: &Synthetic, shape: Shape) -> Self {
+    fn of(levels: &[Vec<u32>], network: &Synthetic, shape: NetworkShape) -> Self {
         let whole = vec![0; network.clusters().len()];
         let sites = network.sites();
         let coarse = levels.iter().map(|level| adjusted_rand_index(level, &sites));
@@ -89,19 +89,21 @@ fn levels(hierarchy: &Hierarchy) -> Vec<Vec<u32>> {
 fn full(nodes: u32, seeds: &[u64]) {
     println!("\nFull matrix, {nodes} nodes, mean of {} seeds:", seeds.len());
     println!("agreement (ARI) of the closest groups / of the sites (levels too many)\n");
-    let names: Vec<_> = Shape::ALL.iter().map(|shape| shape.name()).collect();
+    let names: Vec<_> = NetworkShape::ALL.iter().map(|shape| shape.name()).collect();
     println!("| method | {} |\n| --- {}|", names.join(" | "), "| --- ".repeat(names.len()));
     let row = |name: &str, find: &dyn Fn(&RttMatrix) -> Vec<Vec<u32>>, has_goal: bool| {
         let networks = |shape| seeds.iter().map(move |&seed| Synthetic::new(shape, nodes, seed));
-        let cells: Vec<String> =
-            Shape::ALL.iter().map(|&shape| cell(shape, networks(shape), find, has_goal)).collect();
+        let cells: Vec<String> = NetworkShape::ALL
+            .iter()
+            .map(|&shape| cell(shape, networks(shape), find, has_goal))
+            .collect();
         println!("| {name} | {} |", cells.join(" | "));
     };
     row("**ours**", &|matrix| levels(&infer(matrix)), true);
     for baseline in Baseline::ALL {
         row(baseline.name(), &|matrix| baseline.partitions(matrix), false);
     }
-    let uneven = Shape::ALL.iter().map(|&shape| {
+    let uneven = NetworkShape::ALL.iter().map(|&shape| {
         let network = |&seed: &u64| Synthetic::new(shape, nodes, seed).with_uneven_clusters();
         cell(shape, seeds.iter().map(network), &|matrix| levels(&infer(matrix)), false)
     });
@@ -109,7 +111,7 @@ fn full(nodes: u32, seeds: &[u64]) {
 }
 
 fn cell(
-    shape: Shape,
+    shape: NetworkShape,
     networks: impl Iterator<Item = Synthetic>,
     find: &dyn Fn(&RttMatrix) -> Vec<Vec<u32>>,
     has_goal: bool,
@@ -118,7 +120,10 @@ fn cell(
     let scores: Vec<Score> = networks.map(score).collect();
     let mean = Score::mean(&scores);
     // Continents are levels too, and so are sites that happen to be close: no fixed number.
-    let is_counted = matches!(shape, Shape::TwoLevel | Shape::ThreeLevel | Shape::HardThreeLevel);
+    let is_counted = matches!(
+        shape,
+        NetworkShape::TwoLevel | NetworkShape::ThreeLevel | NetworkShape::HardThreeLevel
+    );
     if !has_goal || !is_counted {
         return mean.show();
     }
@@ -141,23 +146,24 @@ fn sampled(nodes: u32, seeds: &[u64]) {
         "| network | fine / coarse ARI (levels too many) | probes per node: mean, most | rounds | goals |"
     );
     println!("| --- | --- | --- | --- | --- |");
-    for shape in Shape::ALL {
+    for shape in NetworkShape::ALL {
         let networks: Vec<Synthetic> =
             seeds.iter().map(|&seed| Synthetic::new(shape, nodes, seed)).collect();
         sampled_row(shape.name(), shape, &networks, seeds);
     }
-    let uneven =
-        |&seed: &u64| Synthetic::new(Shape::EightByEight, nodes, seed).with_uneven_clusters();
+    let uneven = |&seed: &u64| {
+        Synthetic::new(NetworkShape::EightByEight, nodes, seed).with_uneven_clusters()
+    };
     let networks: Vec<Synthetic> = seeds.iter().map(uneven).collect();
-    sampled_row("8x8, clusters of 1 to 36 parts", Shape::EightByEight, &networks, seeds);
+    sampled_row("8x8, clusters of 1 to 36 parts", NetworkShape::EightByEight, &networks, seeds);
     if nodes > 1024 {
         return;
     }
     for baseline in Baseline::ALL {
         let find = |matrix: &RttMatrix| baseline.partitions(matrix);
-        let network = Synthetic::new(Shape::EightByEight, nodes, seeds[0]);
-        let score = cell(Shape::EightByEight, std::iter::once(network), &find, false);
-        let name = Shape::EightByEight.name();
+        let network = Synthetic::new(NetworkShape::EightByEight, nodes, seeds[0]);
+        let score = cell(NetworkShape::EightByEight, std::iter::once(network), &find, false);
+        let name = NetworkShape::EightByEight.name();
         let (baseline, probes) = (baseline.name(), nodes - 1);
         println!(
             "| {name}, {baseline}, all pairs, one seed | {score} | {probes}, {probes} | 1 | |"
@@ -165,7 +171,7 @@ fn sampled(nodes: u32, seeds: &[u64]) {
     }
 }
 
-fn sampled_row(name: &str, shape: Shape, networks: &[Synthetic], seeds: &[u64]) {
+fn sampled_row(name: &str, shape: NetworkShape, networks: &[Synthetic], seeds: &[u64]) {
     let runs: Vec<Run> =
         networks.iter().zip(seeds).map(|(network, &seed)| run(network, seed)).collect();
     let score =
@@ -215,7 +221,7 @@ fn run(network: &Synthetic, seed: u64) -> Run {
 
 fn times(figures: &mut Figures) {
     let nodes = figures.choose(256, 64);
-    let matrix = Synthetic::new(Shape::EightByEight, nodes, 1).matrix();
+    let matrix = Synthetic::new(NetworkShape::EightByEight, nodes, 1).matrix();
     let matrix = &matrix;
     let ours = || Sample::of(1, || drop(std::hint::black_box(infer(matrix))));
     let mut contenders = vec![Contender::new("ours", ours).limit(FULL_TIME)];
@@ -225,7 +231,7 @@ fn times(figures: &mut Figures) {
     }
     figures.compare(&format!("full matrix of {nodes}"), Unit::Time, 20, contenders);
     for nodes in figures.choose(&[1024, 4096][..], &[512][..]) {
-        let network = Synthetic::new(Shape::EightByEight, *nodes, 1);
+        let network = Synthetic::new(NetworkShape::EightByEight, *nodes, 1);
         let ours = || Sample { elapsed: run(&network, 1).time, operations: 1 };
         let contenders = vec![Contender::new("ours", ours).limit(SAMPLED_TIME)];
         figures.compare(&format!("sampled of {nodes}"), Unit::Time, 10, contenders);

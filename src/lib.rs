@@ -105,6 +105,7 @@ pub use gridspan_rpc as rpc;
 pub use gridspan_runtime as runtime;
 pub use gridspan_sim as sim;
 pub use gridspan_topology as topology;
+pub use gridspan_workflow as workflow;
 pub use outcome::{EXIT_FAILED, EXIT_USAGE};
 pub use settings::{Driver, Settings, Start};
 pub use start::{main, run};

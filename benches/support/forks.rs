@@ -4,7 +4,7 @@ use crate::figures::Sample;
 use gridspan::runtime::driver::embedded;
 use gridspan::runtime::{Grid, Job, JobError};
 use gridspan_jobs::fib::Fib;
-use gridspan_jobs::uts::{Census, Node, Tree, Visit};
+use gridspan_jobs::uts::{Node, TreeCounts, UtsTree, Visit};
 use std::hint::black_box;
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
@@ -88,13 +88,13 @@ pub(crate) fn uts(tree: &'static str, pes: u32) -> Sample {
 }
 
 pub(crate) fn uts_rayon(tree: &'static str, threads: u32) -> Sample {
-    fn visit(tree: &Tree, node: &Node) -> u64 {
+    fn visit(tree: &UtsTree, node: &Node) -> u64 {
         use rayon::prelude::*;
         let children = tree.children(node);
         (0..children).into_par_iter().map(|child| visit(tree, &node.child(child))).sum::<u64>() + 1
     }
     let (_, sample) = Visit::root(tree).expect("a sample tree");
-    let Census { nodes, .. } = sample.census;
+    let TreeCounts { nodes, .. } = sample.census;
     in_pool(threads, nodes, || assert_eq!(visit(&sample.tree, &sample.tree.root()), nodes))
 }
 

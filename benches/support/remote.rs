@@ -7,13 +7,13 @@ use gridspan::rpc::calls::{
     Catalogue, Config, Function, Functions, GridRpc, RpcError, ServerPlan, Services, with_rpc,
 };
 use gridspan::rpc::group::Mapper;
-use gridspan::rpc::heuristics::{Greedy, HeftC};
 use gridspan::runtime::driver::embedded;
 use gridspan::runtime::{
     Actor, Context, Grid, Ix1, Job, JobError, Layout, Numbers, PeId, Per, Reply,
 };
 use gridspan::sim::{SimOptions, Simulation};
 use gridspan::topology::GridSpec;
+use gridspan::workflow::heuristics::{HeftC, MinCompletionTime};
 use serde::{Deserialize, Serialize};
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
@@ -210,7 +210,7 @@ pub(crate) fn to_four(is_group: bool, bytes: usize) -> Sample {
         let expected = bytes as u64;
         if is_group {
             let mapper = Mapper::new(services);
-            let sums = mapper.map(&Greedy, async |group| {
+            let sums = mapper.map(&MinCompletionTime, async |group| {
                 let value = group.value(&data)?;
                 let lazies = [(); 4].map(|()| group.call(&SUM, (&value,)).0);
                 let mut sums = Vec::new();

@@ -2,15 +2,15 @@
 #![no_main]
 
 use gridspan_balance::{Greedy, Snapshot, Strategy};
-use gridspan_bcast::Plan;
+use gridspan_bcast::BroadcastPlan;
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|data: &[u8]| {
-    if let Ok(plan) = postcard::from_bytes::<Plan>(data) {
+    if let Ok(plan) = postcard::from_bytes::<BroadcastPlan>(data) {
         let again = postcard::to_stdvec(&plan).expect("what was read can be written");
-        assert_eq!(postcard::from_bytes::<Plan>(&again).as_ref(), Ok(&plan));
+        assert_eq!(postcard::from_bytes::<BroadcastPlan>(&again).as_ref(), Ok(&plan));
     }
-    drop(postcard::from_bytes::<gridspan_balance::Plan>(data));
+    drop(postcard::from_bytes::<gridspan_balance::BroadcastPlan>(data));
     if let Ok(snapshot) = serde_json::from_slice::<Snapshot>(data)
         && snapshot.validate().is_ok()
     {

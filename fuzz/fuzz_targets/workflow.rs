@@ -2,7 +2,7 @@
 //! text.
 #![no_main]
 
-use gridspan_rpc::workflow::load;
+use gridspan_workflow::wfcommons::load;
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|text: &str| {

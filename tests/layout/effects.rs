@@ -22,7 +22,7 @@ const EFFECTS: &[Effect] = &[
         paths: &["std::time::Instant", "std::time::SystemTime", "tokio::time"],
         may: &[
             "crates/cli/src",
-            "crates/door/src",
+            "crates/rpc-net/src",
             "crates/jobs/src/waiting.rs",
             "crates/runtime/src/driver",
             "crates/runtime/src/net",
@@ -34,8 +34,8 @@ const EFFECTS: &[Effect] = &[
         paths: &["std::fs", "tokio::fs", "rustix::fs", "tempfile"],
         may: &[
             "crates/cli/src",
-            "crates/door/src/daemon.rs",
-            "crates/door/src/token.rs",
+            "crates/rpc-net/src/server/daemon.rs",
+            "crates/rpc-net/src/wire/token.rs",
             "crates/jobs/src/leanmd",
             "crates/jobs/src/mandelbrot",
             "crates/rpc/src/calls/config.rs",
@@ -55,7 +55,7 @@ const EFFECTS: &[Effect] = &[
         paths: &["std::thread", "rayon"],
         may: &[
             "crates/cli/src",
-            "crates/door/src",
+            "crates/rpc-net/src",
             "crates/jobs/src/drill.rs",
             "crates/jobs/src/waiting.rs",
             "crates/runtime/src/driver",
@@ -67,7 +67,7 @@ const EFFECTS: &[Effect] = &[
     Effect {
         what: "tokio",
         paths: &["tokio"],
-        may: &["crates/cli/src", "crates/door/src", "crates/runtime/src/net"],
+        may: &["crates/cli/src", "crates/rpc-net/src", "crates/runtime/src/net"],
     },
     Effect {
         what: "sockets",
@@ -84,7 +84,7 @@ const EFFECTS: &[Effect] = &[
         may: &[
             "crates/cli/src/hosts.rs",
             "crates/cli/src/join.rs",
-            "crates/door/src",
+            "crates/rpc-net/src",
             "crates/runtime/src/net",
         ],
     },
@@ -107,7 +107,7 @@ const EFFECTS: &[Effect] = &[
     Effect {
         what: "unseeded dice",
         paths: &["rand", "ring::rand"],
-        may: &["crates/door/src/owner.rs"],
+        may: &["crates/rpc-net/src/client/task_client.rs"],
     },
 ];
 

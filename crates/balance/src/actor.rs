@@ -35,12 +35,12 @@ pub struct ActorLoad {
     pub migratable: bool,
     /// What it takes for a message, if that is known for this window and the one before.
     #[serde(default)]
-    pub pace: Option<Pace>,
+    pub pace: Option<HandlingTime>,
 }
 
 /// What an actor takes for a message on average, in processor time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Pace {
+pub struct HandlingTime {
     /// In this window, where it lives now.
     pub now: Duration,
     /// In the last window before it in which it handled anything.

@@ -87,7 +87,7 @@ pub use rotate::Rotate;
 pub use rounds::rounds;
 pub use site_distance::border_hops;
 pub use snapshot::{
-    ActorKey, ActorLoad, Edge, Pace, PeLoad, Replica, SiteLink, Snapshot, SnapshotError,
+    ActorKey, ActorLoad, Edge, HandlingTime, PeLoad, Replica, SiteLink, Snapshot, SnapshotError,
 };
 pub use speeds::{Evidence, SpeedEstimate};
 pub use strategy::Strategy;

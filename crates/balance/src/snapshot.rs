@@ -1,6 +1,6 @@
 //! What a strategy decides upon: loads, messages and PEs of one measured window.
 
-pub use crate::actor::{ActorKey, ActorLoad, Pace, Replica};
+pub use crate::actor::{ActorKey, ActorLoad, HandlingTime, Replica};
 use gridspan_topology::{Bandwidth, Hierarchy, Latency, Layout, NodeId, PeId, SiteId};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;

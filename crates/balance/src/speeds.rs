@@ -205,7 +205,7 @@ impl SpeedEstimate {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::actor::Pace;
+    use crate::actor::HandlingTime;
     use crate::dice::Dice;
     use crate::fixture::actor;
 
@@ -219,7 +219,7 @@ mod tests {
             load: now * 10,
             bytes: 0,
             migratable: true,
-            pace: Some(Pace { now, before, pe_before: PeId::from(pe_before) }),
+            pace: Some(HandlingTime { now, before, pe_before: PeId::from(pe_before) }),
         }
     }
 

@@ -4,7 +4,7 @@
 //! [--evaluations 100000] [--judge packets|flows]`. The same arguments give the same figures.
 
 use gridspan_bcast::Sharing;
-use gridspan_bcast::study::{CONTENDERS, Experiment, Judge, Trial};
+use gridspan_bcast::study::{BroadcastExperiment, CONTENDERS, Judge, Trial};
 use std::process::ExitCode;
 use std::thread;
 
@@ -46,7 +46,7 @@ fn main() -> ExitCode {
         ("hub: one uplink for each site", Sharing::SiteUplinks),
     ] {
         let trial = move |seed| {
-            Experiment {
+            BroadcastExperiment {
                 sharing,
                 seed,
                 broadcasts: usize::MAX,

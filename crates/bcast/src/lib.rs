@@ -5,7 +5,7 @@
 //!   know nothing but the layout, and [`star_over`], [`binomial_over`], [`hierarchical_over`] for
 //!   the nodes of a multicast.
 //! - [`Mode`]: which of them a job takes, and whether it plans.
-//! - [`Plan`]: one or more trees, their parts of a message and its segments, under a [`PlanId`]
+//! - [`BroadcastPlan`]: one or more trees, their parts of a message and its segments, under a [`PlanId`]
 //!   that a broadcast carries in their place. [`SubPlan`]: what of it leads to the nodes of a
 //!   multicast.
 //!
@@ -14,7 +14,7 @@
 //! - [`NetworkEstimate`]: what measurements say; [`Network`]: the shared capacities that explain it.
 //! - [`plan_broadcast`]: searches a [`Draft`]; [`strategies`]: it and all others by name;
 //!   [`anneal`]: our search by the cost model of paper 2. [`SearchBudget`]: how long they may take.
-//! - [`simulate`]: what a draft takes if transfers share capacities fairly; [`Shares`]: those
+//! - [`simulate`]: what a draft takes if transfers share capacities fairly; [`FairShares`]: those
 //!   shares.
 //!
 //! **To compare**
@@ -41,13 +41,15 @@ pub mod study;
 mod sub_plan;
 mod tree;
 
-pub use advisor::{Advisor, AdvisorConfig, Broadcast, Command, Forecast, Predictor, ProbeRequest};
+pub use advisor::{
+    Advisor, AdvisorCommand, AdvisorConfig, Broadcast, Forecast, Predictor, ProbeRequest,
+};
 pub use anneal::{Annealed, anneal, start_tree};
-pub use fluid::{EdgeTiming, Outcome, Run, Sending, Shares, simulate};
+pub use fluid::{EdgeTiming, Run, Sending, SimulatedBroadcast, simulate};
 pub use mode::{MODES, Mode, UnknownMode};
 pub use network::{Network, NetworkEstimate, NodeLink, Place, Sharing};
 pub use pipeline::{Draft, DraftStripe, PlannerConfig, plan_broadcast, plan_static};
-pub use plan::{Plan, PlanError, PlanId, Segment, Stripe};
+pub use plan::{BroadcastPlan, BroadcastPlanError, PlanId, Segment, Stripe};
 pub use search_budget::SearchBudget;
 pub use shape::{binomial, binomial_over, hierarchical, hierarchical_over, star, star_over};
 pub use sub_plan::SubPlan;

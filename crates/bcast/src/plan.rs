@@ -40,7 +40,7 @@ pub struct Stripe {
 /// How messages from one root travel.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "Unchecked")]
-pub struct Plan {
+pub struct BroadcastPlan {
     id: PlanId,
     stripes: Vec<Stripe>,
     segment_bytes: u64,
@@ -61,9 +61,12 @@ pub struct Segment {
 
 /// Why something is no plan. Nothing was made of it; plan anew.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
-pub enum PlanError {
-    /// There is no tree that carries anything, or more than [`Plan::MAX_STRIPES`].
-    #[error("a plan has one to {} trees with a weight; it has {stripes}", Plan::MAX_STRIPES)]
+pub enum BroadcastPlanError {
+    /// There is no tree that carries anything, or more than [`BroadcastPlan::MAX_STRIPES`].
+    #[error(
+        "a plan has one to {} trees with a weight; it has {stripes}",
+        BroadcastPlan::MAX_STRIPES
+    )]
     Stripes {
         /// How many there are.
         stripes: usize,
@@ -84,7 +87,7 @@ pub enum PlanError {
     Tree(#[from] TreeError),
 }
 
-impl Plan {
+impl BroadcastPlan {
     /// A plan has at most so many trees; more than half a dozen have never paid.
     pub const MAX_STRIPES: usize = 64;
     /// A segment is not larger, whatever the plan says: it has to fit a frame.
@@ -99,7 +102,7 @@ impl Plan {
         draft: &Draft,
         members: &[NodeId],
         predicted: Duration,
-    ) -> Result<Self, PlanError> {
+    ) -> Result<Self, BroadcastPlanError> {
         let name = |node: u32| members[node as usize];
         let stripe = |stripe: &DraftStripe| {
             let edges: Vec<(NodeId, NodeId)> =
@@ -173,9 +176,9 @@ impl Plan {
     }
 }
 
-impl From<&Plan> for Draft {
+impl From<&BroadcastPlan> for Draft {
     /// The plan over nodes that are numbered as they are named.
-    fn from(plan: &Plan) -> Self {
+    fn from(plan: &BroadcastPlan) -> Self {
         let total: f64 = plan.stripes.iter().map(|stripe| f64::from(stripe.weight)).sum();
         let stripe = |stripe: &Stripe| DraftStripe {
             edges: stripe.tree.edges_from_root().map(|(from, to)| (from.0, to.0)).collect(),
@@ -196,25 +199,25 @@ struct Unchecked {
     predicted: Duration,
 }
 
-impl TryFrom<Unchecked> for Plan {
-    type Error = PlanError;
+impl TryFrom<Unchecked> for BroadcastPlan {
+    type Error = BroadcastPlanError;
 
-    fn try_from(raw: Unchecked) -> Result<Self, PlanError> {
+    fn try_from(raw: Unchecked) -> Result<Self, BroadcastPlanError> {
         let Unchecked { id, stripes, segment_bytes, sending, predicted } = raw;
         let count = stripes.len();
         let is_weighted = stripes.iter().all(|stripe| stripe.weight > 0);
         let first = match stripes.first() {
             Some(first) if count <= Self::MAX_STRIPES && is_weighted => first,
-            _ => return Err(PlanError::Stripes { stripes: count }),
+            _ => return Err(BroadcastPlanError::Stripes { stripes: count }),
         };
         let is_alike = |stripe: &Stripe| {
             stripe.tree.root() == id.root && stripe.tree.nodes().eq(first.tree.nodes())
         };
         if let Some(stripe) = stripes.iter().position(|stripe| !is_alike(stripe)) {
-            return Err(PlanError::Members { stripe });
+            return Err(BroadcastPlanError::Members { stripe });
         }
         if segment_bytes == 0 {
-            return Err(PlanError::Segment);
+            return Err(BroadcastPlanError::Segment);
         }
         Ok(Self { id, stripes, segment_bytes, sending, predicted })
     }
@@ -224,12 +227,12 @@ impl TryFrom<Unchecked> for Plan {
 mod tests {
     use super::*;
 
-    fn plan(shares: &[f64], segment_bytes: u64) -> Result<Plan, PlanError> {
+    fn plan(shares: &[f64], segment_bytes: u64) -> Result<BroadcastPlan, BroadcastPlanError> {
         let stripes =
             shares.iter().map(|&share| DraftStripe { edges: vec![(1, 0)], share }).collect();
         let draft = Draft { stripes, segment_bytes, sending: Sending::Concurrent };
         let id = PlanId { root: NodeId(9), version: 4 };
-        Plan::from_draft(id, &draft, &[NodeId(7), NodeId(9)], Duration::from_millis(3))
+        BroadcastPlan::from_draft(id, &draft, &[NodeId(7), NodeId(9)], Duration::from_millis(3))
     }
 
     #[test]
@@ -248,7 +251,10 @@ mod tests {
     fn a_plan_survives_being_sent_and_a_broken_one_is_refused() {
         let good = serde_json::to_string(&plan(&[1.0], 1024).unwrap()).unwrap();
 
-        assert_eq!(serde_json::from_str::<Plan>(&good).unwrap(), plan(&[1.0], 1024).unwrap());
+        assert_eq!(
+            serde_json::from_str::<BroadcastPlan>(&good).unwrap(),
+            plan(&[1.0], 1024).unwrap()
+        );
         for (from, to) in [
             ("\"segment_bytes\":1024", "\"segment_bytes\":0"),
             ("\"weight\":65536", "\"weight\":0"),
@@ -256,8 +262,11 @@ mod tests {
             ("[[9,7]]", "[[7,9]]"),
         ] {
             assert!(good.contains(from), "{good}");
-            assert!(serde_json::from_str::<Plan>(&good.replace(from, to)).is_err(), "{to}");
+            assert!(
+                serde_json::from_str::<BroadcastPlan>(&good.replace(from, to)).is_err(),
+                "{to}"
+            );
         }
-        assert_eq!(plan(&[], 1), Err(PlanError::Stripes { stripes: 0 }));
+        assert_eq!(plan(&[], 1), Err(BroadcastPlanError::Stripes { stripes: 0 }));
     }
 }

@@ -4,7 +4,7 @@ use crate::anneal::anneal;
 use crate::network::Network;
 use crate::paper::GoodList;
 use crate::paper::{
-    CostModel, CostUnit, NONE, Serialisation, basic_sa, binomial, clustered_sa, driver_sa,
+    CostUnit, NONE, Serialisation, TreeCostModel, basic_sa, binomial, clustered_sa, driver_sa,
     mateescu, mpich_g2,
 };
 use crate::pipeline::{Draft, PlannerConfig, plan_broadcast, plan_static};
@@ -32,7 +32,7 @@ pub const DEFAULT: &str = "striped";
 /// There is no strategy of this name. Nothing was made; write one of the names listed.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error("there is no strategy `{}`; write one of {}", .name.escape_debug(), NAMES.join(", "))]
-pub struct UnknownStrategy {
+pub struct UnknownBroadcastStrategy {
     /// The name that was asked for.
     pub name: String,
 }
@@ -53,7 +53,7 @@ pub struct Request<'a> {
 }
 
 /// How a message travels. Equal requests and efforts in evaluations give equal drafts.
-pub trait Strategy {
+pub trait BroadcastStrategy {
     /// The name that finds it.
     fn name(&self) -> &'static str;
 
@@ -62,19 +62,19 @@ pub trait Strategy {
 }
 
 /// Finds the strategy of this name.
-pub fn by_name(name: &str) -> Result<Box<dyn Strategy>, UnknownStrategy> {
+pub fn by_name(name: &str) -> Result<Box<dyn BroadcastStrategy>, UnknownBroadcastStrategy> {
     NAMES
         .iter()
         .find(|&&known| known == name)
-        .map(|&name| Box::new(Named { name }) as Box<dyn Strategy>)
-        .ok_or_else(|| UnknownStrategy { name: name.to_owned() })
+        .map(|&name| Box::new(Named { name }) as Box<dyn BroadcastStrategy>)
+        .ok_or_else(|| UnknownBroadcastStrategy { name: name.to_owned() })
 }
 
 struct Named {
     name: &'static str,
 }
 
-impl Strategy for Named {
+impl BroadcastStrategy for Named {
     fn name(&self) -> &'static str {
         self.name
     }
@@ -107,7 +107,7 @@ impl Named {
     fn searched(&self, request: &Request<'_>, budget: &SearchBudget<'_>) -> Draft {
         let &Request { network, root, bytes, seed, .. } = request;
         let links = network.links();
-        let model = CostModel::new(&links, bytes, Serialisation::Transfer);
+        let model = TreeCostModel::new(&links, bytes, Serialisation::Transfer);
         let unit = CostUnit::default();
         let parents = match self.name {
             "mateescu" => mateescu(&model, root),
@@ -143,7 +143,7 @@ fn hierarchical(request: &Request<'_>) -> Vec<(u32, u32)> {
 mod tests {
     use super::*;
     use crate::network::Sharing;
-    use crate::plan::{Plan, PlanId};
+    use crate::plan::{BroadcastPlan, PlanId};
     use crate::study::TeraGrid;
     use gridspan_topology::NodeId;
     use std::time::Duration;
@@ -163,7 +163,7 @@ mod tests {
                 let draft = strategy.draft(&request, &SearchBudget::evaluations(300));
                 assert_eq!(draft, strategy.draft(&request, &SearchBudget::evaluations(300)));
                 let id = PlanId { root: NodeId(root), version: 1 };
-                let plan = Plan::from_draft(id, &draft, &members, Duration::ZERO).unwrap();
+                let plan = BroadcastPlan::from_draft(id, &draft, &members, Duration::ZERO).unwrap();
                 for stripe in plan.stripes() {
                     assert_eq!(stripe.tree.node_count(), 64, "{name}");
                 }

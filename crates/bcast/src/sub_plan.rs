@@ -1,7 +1,7 @@
 //! How a message to some of the nodes travels: trees of which all that is left leads to them.
 
 use crate::pipeline::{Draft, DraftStripe};
-use crate::plan::{Plan, Segment};
+use crate::plan::{BroadcastPlan, Segment};
 use crate::shape::hierarchical_over;
 use crate::tree::Tree;
 use gridspan_topology::{Layout, NodeId};
@@ -12,7 +12,7 @@ use std::collections::BTreeSet;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SubPlan {
     /// Says in which segments a message goes over which tree.
-    plan: Plan,
+    plan: BroadcastPlan,
     /// In the order of the plan's stripes.
     trees: Vec<Tree>,
     relays: Vec<NodeId>,
@@ -20,7 +20,7 @@ pub struct SubPlan {
 
 impl SubPlan {
     /// What of a plan leads to these nodes. Takes time in proportion to the plan.
-    pub fn over(plan: &Plan, targets: &BTreeSet<NodeId>) -> Self {
+    pub fn over(plan: &BroadcastPlan, targets: &BTreeSet<NodeId>) -> Self {
         let trees: Vec<Tree> =
             plan.stripes().iter().map(|stripe| stripe.tree.pruned(targets)).collect();
         let nodes: BTreeSet<NodeId> = trees.iter().flat_map(Tree::nodes).collect();
@@ -30,7 +30,7 @@ impl SubPlan {
     }
 
     /// All of a plan.
-    pub fn whole(plan: &Plan) -> Self {
+    pub fn whole(plan: &BroadcastPlan) -> Self {
         let trees = plan.stripes().iter().map(|stripe| stripe.tree.clone()).collect();
         Self { plan: plan.clone(), trees, relays: Vec::new() }
     }
@@ -47,12 +47,12 @@ impl SubPlan {
         let targets: Vec<NodeId> = targets.iter().copied().collect();
         let tree = hierarchical_over(layout, root, &targets);
         let segment_bytes = if tree.depth() > 1 { segment_bytes } else { u64::MAX };
-        let plan = Plan::known_to_all(tree.clone(), segment_bytes);
+        let plan = BroadcastPlan::known_to_all(tree.clone(), segment_bytes);
         Self { plan, trees: vec![tree], relays: Vec::new() }
     }
 
     /// Whose trees these are.
-    pub fn plan(&self) -> &Plan {
+    pub fn plan(&self) -> &BroadcastPlan {
         &self.plan
     }
 
@@ -109,7 +109,7 @@ mod tests {
         };
         let all: Vec<NodeId> = (0..5).map(NodeId).collect();
         let id = PlanId { root: NodeId(0), version: 1 };
-        let plan = Plan::from_draft(id, &draft, &all, Duration::ZERO).unwrap();
+        let plan = BroadcastPlan::from_draft(id, &draft, &all, Duration::ZERO).unwrap();
 
         let sub_plan = SubPlan::over(&plan, &nodes(&[2, 4]));
 

@@ -1,8 +1,8 @@
 //! What can be wrong with a command, and the next step.
 
 use gridspan::variables::{GridLoadError, VariableError};
-use gridspan_door::{DoorError, PartyError};
 use gridspan_rpc::calls::RpcError;
+use gridspan_rpc_net::{EmulatedRunError, RemoteError};
 use gridspan_runtime::net::IdentityError;
 use gridspan_topology::{EmulateError, MatrixTextError, SiteError};
 use std::io::{self, Write};
@@ -70,14 +70,14 @@ pub(crate) enum CliError {
     /// A grid file cannot be used.
     #[error(transparent)]
     Grid(#[from] GridLoadError),
-    /// A door cannot be opened or reached.
+    /// A registry cannot be opened or reached.
     #[error(transparent)]
-    Door(#[from] DoorError),
+    Registry(#[from] RemoteError),
     /// There is no token to take where none is named.
     #[error("no daemon of this user is there")]
-    NoDoor,
-    /// There is no server behind a door, or none can be reached.
-    #[error("no server behind the door can be reached")]
+    NoRegistry,
+    /// There is no server of a registry, or none can be reached.
+    #[error("no server of the registry can be reached")]
     NobodyServes,
     /// Servers cannot execute a workflow to its end.
     #[error("`{task}` was not executed: {reason}")]
@@ -202,7 +202,7 @@ pub(crate) enum CliError {
     },
     /// A heuristic cannot map the workflow.
     #[error("--heuristic: {0}")]
-    Map(#[from] gridspan_rpc::MapError),
+    Map(#[from] gridspan_workflow::MapError),
     /// No host of the grid is called so.
     #[error("--slow: there is no host `{}` in the grid", .name.escape_debug())]
     NoHost {
@@ -308,8 +308,8 @@ impl CliError {
             Self::Arguments(error) => ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(2)),
             Self::NotMeasured { code } => ExitCode::from((*code).max(gridspan::EXIT_FAILED)),
             Self::Identity(_)
-            | Self::Door(_)
-            | Self::NoDoor
+            | Self::Registry(_)
+            | Self::NoRegistry
             | Self::NobodyServes
             | Self::Stuck { .. }
             | Self::Call { .. }
@@ -336,11 +336,11 @@ mod hint;
 #[cfg(test)]
 mod tests;
 
-impl From<PartyError> for CliError {
-    fn from(error: PartyError) -> Self {
+impl From<EmulatedRunError> for CliError {
+    fn from(error: EmulatedRunError) -> Self {
         match error {
-            PartyError::Door(error) => Self::Door(error),
-            PartyError::GivenUp { task, reason } => Self::Stuck { task, reason },
+            EmulatedRunError::Registry(error) => Self::Registry(error),
+            EmulatedRunError::GivenUp { task, reason } => Self::Stuck { task, reason },
         }
     }
 }

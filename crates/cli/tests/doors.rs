@@ -82,7 +82,7 @@ fn a_daemon_serves_this_user_and_leaves_nothing_when_it_is_stopped() {
     assert!(!token.exists());
 }
 
-/// Whether a door refuses the token of another.
+/// Whether a registry refuses the token of another.
 fn refused(token: &Path, told: &str, folder: &Path) -> bool {
     let address = told.split(" is at ").nth(1).unwrap().split(';').next().unwrap();
     let mut foreign: Value = serde_json::from_slice(&fs::read(token).unwrap()).unwrap();
@@ -107,7 +107,7 @@ fn servers_join_a_registry_are_killed_and_find_it_again_when_it_was_restarted() 
     let member = |name: &str, speed: &str| {
         let flags = ["rpc", "serve", "-n", "1", "--name", name, "--speed", speed, "--join", token];
         let member = start(folder.path(), &flags);
-        member.await_line("serves behind the door");
+        member.await_line("serves for the registry");
         member
     };
     let (slow, mut fast) = (member("slow", "1"), member("fast", "9"));
@@ -130,7 +130,7 @@ fn servers_join_a_registry_are_killed_and_find_it_again_when_it_was_restarted() 
     assert!(away.stderr.contains("is its daemon still there?"), "{}", away.stderr);
     let second = start(folder.path(), &registry);
     second.await_line("its token is");
-    slow.await_line("serves behind the door");
+    slow.await_line("serves for the registry");
     let sum = ask(folder.path(), &["rpc", "call", "add", "[1, 2]", "--token", token]);
     assert_eq!((sum.code, sum.stdout.as_str()), (Some(0), "3.0\n"), "{}", sum.stderr);
 
@@ -148,7 +148,7 @@ fn what_nobody_waits_for_any_more_is_not_begun() {
     let registry = start(folder.path(), &["rpc", "serve", "--registry", "--token", token]);
     registry.await_line("its token is");
     let member = start(folder.path(), &["rpc", "serve", "-n", "1", "--join", token]);
-    member.await_line("serves behind the door");
+    member.await_line("serves for the registry");
     let calls = |count: u32| {
         let text = format!("\"calls\": {count},");
         let listed = || ask(folder.path(), &["rpc", "ls", "--json", "--token", token]).stdout;

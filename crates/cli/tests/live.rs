@@ -56,7 +56,7 @@ impl Grid {
         let member = |number: u32| {
             let name = format!("m{number}");
             let member = start(&["-n", "1", "--name", &name, "--join", token]);
-            member.await_line("serves behind the door");
+            member.await_line("serves for the registry");
             member
         };
         let members = (0..members).map(member).collect();

@@ -11,13 +11,13 @@ const TIMES_MAX: u64 = 1000;
 /// When an actor had done every so many of its steps. Contributed with
 /// [`Op::Max`](gridspan_runtime::Op), it says when all had.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct Pace {
+pub struct StepTimer {
     stride: u64,
     /// In ns since the job began.
     done_ns: Vec<f64>,
 }
 
-impl Pace {
+impl StepTimer {
     /// For so many steps.
     pub fn new(steps: u64) -> Self {
         Self { stride: stride(steps), done_ns: Vec::new() }
@@ -57,7 +57,7 @@ mod tests {
 
     #[test]
     fn the_median_is_that_of_a_step() {
-        let mut pace = Pace::new(4);
+        let mut pace = StepTimer::new(4);
         for (step, ns) in [(0, 100), (1, 110), (2, 130), (3, 140), (4, 160)] {
             pace.note(step, Time(ns));
         }
@@ -70,7 +70,7 @@ mod tests {
     #[test]
     fn many_steps_take_little_memory() {
         let steps = 1_000_000;
-        let mut pace = Pace::new(steps);
+        let mut pace = StepTimer::new(steps);
         (0..=steps).for_each(|step| pace.note(step, Time(3 * step)));
         let times = pace.take();
         assert_eq!(times.len() as u64, TIMES_MAX + 1);

@@ -4,18 +4,18 @@
 mod common;
 
 use common::{SITES, built_in, emulated, everywhere, simulate};
-use gridspan_jobs::hydropad::clock::Plan;
+use gridspan_jobs::hydropad::clock::HydroRun;
 use gridspan_jobs::hydropad::functions::Hydropad;
-use gridspan_jobs::hydropad::grouped::{self, Start};
+use gridspan_jobs::hydropad::grouped::{self, InitialState};
 use gridspan_jobs::hydropad::job::serve;
 use gridspan_jobs::hydropad::problem::Problem;
 use gridspan_rpc::calls::{RpcError, with_rpc};
 use gridspan_rpc::group::Mapper;
-use gridspan_rpc::heuristics::HeftC;
 use gridspan_runtime::driver::embedded;
 use gridspan_runtime::{Grid, Job};
 use gridspan_sim::{SimOptions, Simulation};
 use gridspan_topology::GridSpec;
+use gridspan_workflow::heuristics::HeftC;
 use std::sync::mpsc;
 
 #[test]
@@ -69,12 +69,13 @@ fn the_client_of_a_group_keeps_no_more_after_many_steps_than_after_few() {
     let (tell, told) = mpsc::channel();
     // It begins earlier than others, so that it takes more steps.
     let problem = Problem { begins_at: 0.02, ..Problem::cube(12, 12) };
-    let plan = Plan { problem, steps: 60, window: 5 };
+    let plan = HydroRun { problem, steps: 60, window: 5 };
     let job = with_rpc::<Hydropad>(Job::new("hydropad")).main(async move |grid: Grid| {
         let failed = |error: RpcError| error.to_string();
         let services = serve(&grid, &[1.0, 1.0]).await.map_err(failed)?;
         let mapper = Mapper::new(&services);
-        let outcome = grouped::run(&grid, &mapper, &HeftC::default(), &plan, Start::Sent).await;
+        let outcome =
+            grouped::run(&grid, &mapper, &HeftC::default(), &plan, InitialState::Sent).await;
         tell.send(outcome.map_err(failed)?).map_err(|error| error.to_string())?;
         Ok(())
     });

@@ -11,7 +11,7 @@ use common::{SITES, built_in, emulated, everywhere, simulate};
 use gridspan_jobs::leanmd::args::Options;
 use gridspan_jobs::leanmd::io;
 use gridspan_jobs::leanmd::job::job_with;
-use gridspan_jobs::leanmd::outcome::Outcome;
+use gridspan_jobs::leanmd::outcome::MdOutcome;
 use gridspan_runtime::Job;
 use gridspan_runtime::driver::embedded;
 
@@ -190,7 +190,7 @@ fn more_pes_take_less_virtual_time() {
 }
 
 /// What a run with the arguments in `words` found.
-fn outcome(words: &str, run: impl FnOnce(Job)) -> Outcome {
+fn outcome(words: &str, run: impl FnOnce(Job)) -> MdOutcome {
     let words = std::iter::once("leanmd").chain(words.split_whitespace());
     let (send, outcome) = mpsc::channel();
     run(job_with(Options::parse_from(words), move |_, outcome| {

@@ -6,18 +6,18 @@
 
 use gridspan_rpc::calls::{Catalogue, Function, Functions, RpcError, Services, with_rpc};
 use gridspan_rpc::group::Mapper;
-use gridspan_rpc::heuristics::{Greedy, HeftC, Heuristic};
-use gridspan_rpc::judge::{Rescue, Surprises, execute};
-use gridspan_rpc::{Endpoint, GraphBuilder, GraphError, Platform, TaskGraph, described};
 use gridspan_runtime::{Grid, Job, JobError, driver};
 use gridspan_topology::GridSpec;
+use gridspan_workflow::heuristics::{HeftC, Heuristic, MinCompletionTime};
+use gridspan_workflow::simulate::{Perturbations, StragglerPolicy, execute};
+use gridspan_workflow::{Endpoint, GraphBuilder, Platform, TaskGraph, TaskGraphError, described};
 use std::process::ExitCode;
 use std::time::Instant;
 
 const PLATFORM: &str = "4x4x2,wan=20ms,rate=100mbit";
 
 /// Tasks that do not depend on each other, of times that differ by a quarter.
-fn flat(tasks: u32) -> Result<TaskGraph, GraphError> {
+fn flat(tasks: u32) -> Result<TaskGraph, TaskGraphError> {
     let mut graph = GraphBuilder::default();
     let read = graph.external("read", 1000, [Endpoint::Client]);
     for number in 0..tasks {
@@ -30,7 +30,7 @@ fn flat(tasks: u32) -> Result<TaskGraph, GraphError> {
 }
 
 /// Each task reads what the one before makes.
-fn chain(tasks: u32) -> Result<TaskGraph, GraphError> {
+fn chain(tasks: u32) -> Result<TaskGraph, TaskGraphError> {
     let mut graph = GraphBuilder::default();
     let mut data = graph.external("read", 1000, [Endpoint::Client]);
     for number in 0..tasks {
@@ -56,7 +56,7 @@ fn simulated(
     graph: &TaskGraph,
     platform: &Platform,
 ) -> Result<(), Box<dyn std::error::Error>> {
-    for heuristic in [&HeftC::default() as &dyn Heuristic, &Greedy] {
+    for heuristic in [&HeftC::default() as &dyn Heuristic, &MinCompletionTime] {
         let begun = Instant::now();
         let mapping = heuristic.map(graph, platform)?;
         report(&format!("{kind}, mapped by {}", heuristic.name()), tasks, begun);
@@ -64,9 +64,11 @@ fn simulated(
             continue;
         }
         // One server is three times as slow as it was said to be.
-        let slow = Surprises { servers: vec![3.0], ..Surprises::default() };
-        for (surprises, how) in [(Surprises::default(), ""), (slow, " one slow")] {
-            for rescue in [Rescue::None, Rescue::Steal, Rescue::StealAndCopy] {
+        let slow = Perturbations { servers: vec![3.0], ..Perturbations::default() };
+        for (surprises, how) in [(Perturbations::default(), ""), (slow, " one slow")] {
+            for rescue in
+                [StragglerPolicy::None, StragglerPolicy::Steal, StragglerPolicy::StealAndCopy]
+            {
                 let begun = Instant::now();
                 let execution = execute(graph, platform, &mapping, &surprises, rescue);
                 let what = format!("{kind}{how}, executed, {rescue:?}");
@@ -95,7 +97,7 @@ async fn carried_out(
     services: &Services<Nothing>,
     calls: u32,
     is_chain: bool,
-    rescue: Rescue,
+    rescue: StragglerPolicy,
 ) -> Result<(), RpcError> {
     let mapper = Mapper::new(services).with_rescue(rescue);
     let heuristic = HeftC::default();
@@ -137,9 +139,11 @@ fn main() -> ExitCode {
             let failed = |error: RpcError| JobError::Failed(error.to_string());
             let services = Services::on_all_pes(&grid).await.map_err(failed)?;
             for calls in sizes {
-                for (is_chain, rescue) in
-                    [(false, Rescue::None), (false, Rescue::StealAndCopy), (true, Rescue::None)]
-                {
+                for (is_chain, rescue) in [
+                    (false, StragglerPolicy::None),
+                    (false, StragglerPolicy::StealAndCopy),
+                    (true, StragglerPolicy::None),
+                ] {
                     let all = carried_out(&services, calls, is_chain, rescue);
                     all.await.map_err(failed)?;
                 }

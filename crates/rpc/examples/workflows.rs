@@ -9,11 +9,13 @@
 //! without it only generated ones are taken.
 #![allow(missing_docs, clippy::print_stdout)]
 
-use gridspan_rpc::heuristics::{NAMES, by_name};
-use gridspan_rpc::judge::{Execution, Rescue, Surprises, execute, execute_calls};
-use gridspan_rpc::study::{Ground, grounds};
-use gridspan_rpc::workflow::{layered, load};
-use gridspan_rpc::{Mapping, TaskGraph};
+use gridspan_workflow::heuristics::{NAMES, by_name};
+use gridspan_workflow::simulate::{
+    Execution, Perturbations, StragglerPolicy, execute, execute_calls,
+};
+use gridspan_workflow::study::{Ground, grounds};
+use gridspan_workflow::wfcommons::{layered, load};
+use gridspan_workflow::{Mapping, TaskGraph};
 use rand_core::{Rng, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 use std::path::Path;
@@ -110,12 +112,17 @@ impl Table {
                 let begin = Instant::now();
                 let mapping = heuristic.map(graph, platform).ok()?;
                 let planned_in_s = begin.elapsed().as_secs_f64();
-                let execution =
-                    execute(graph, platform, &mapping, &Surprises::default(), Rescue::None);
+                let execution = execute(
+                    graph,
+                    platform,
+                    &mapping,
+                    &Perturbations::default(),
+                    StragglerPolicy::None,
+                );
                 Some(cell(&execution, mapping.predicted_s, planned_in_s))
             })
             .collect();
-        let called = execute_calls(graph, platform, &Surprises::default());
+        let called = execute_calls(graph, platform, &Perturbations::default());
         row.push(cell(&called, 0.0, 0.0));
         row
     }
@@ -178,14 +185,14 @@ fn mean(values: impl Iterator<Item = f64>) -> f64 {
 }
 
 /// A strategy under surprises: a heuristic, and what is done while the group is executed.
-const STRATEGIES: [(&str, Rescue); 7] = [
-    ("heft", Rescue::None),
-    ("heft", Rescue::StealAndCopy),
-    ("heft-c", Rescue::None),
-    ("heft-c", Rescue::Steal),
-    ("heft-c", Rescue::StealAndCopy),
-    ("portfolio", Rescue::None),
-    ("portfolio", Rescue::StealAndCopy),
+const STRATEGIES: [(&str, StragglerPolicy); 7] = [
+    ("heft", StragglerPolicy::None),
+    ("heft", StragglerPolicy::StealAndCopy),
+    ("heft-c", StragglerPolicy::None),
+    ("heft-c", StragglerPolicy::Steal),
+    ("heft-c", StragglerPolicy::StealAndCopy),
+    ("portfolio", StragglerPolicy::None),
+    ("portfolio", StragglerPolicy::StealAndCopy),
 ];
 
 /// Noise and slow servers that heuristics know nothing of; relative to the best of all strategies
@@ -220,7 +227,7 @@ fn study(graph: &TaskGraph, ground: &Ground, ratios: &mut [[Vec<f64>; 4]]) {
     {
         for seed in 0..if kind == 0 { 1 } else { SEEDS } {
             let surprises = draw(graph, ground, seed, is_noisy, is_slow);
-            let run = |(mapping, (_, rescue)): (&Option<Mapping>, &(_, Rescue))| {
+            let run = |(mapping, (_, rescue)): (&Option<Mapping>, &(_, StragglerPolicy))| {
                 let mapping = mapping.as_ref()?;
                 Some(execute(graph, platform, mapping, &surprises, *rescue).makespan_s)
             };
@@ -234,14 +241,20 @@ fn study(graph: &TaskGraph, ground: &Ground, ratios: &mut [[Vec<f64>; 4]]) {
     }
 }
 
-fn draw(graph: &TaskGraph, ground: &Ground, seed: u64, is_noisy: bool, is_slow: bool) -> Surprises {
+fn draw(
+    graph: &TaskGraph,
+    ground: &Ground,
+    seed: u64,
+    is_noisy: bool,
+    is_slow: bool,
+) -> Perturbations {
     let mut dice = Pcg64Mcg::seed_from_u64(seed);
     let mut unit = move || (dice.next_u64() >> 11) as f64 / (1_u64 << 53) as f64;
     let mut normal = || {
         let (one, other) = (f64::max(unit(), 1e-12), unit());
         (-2.0 * one.ln()).sqrt() * (std::f64::consts::TAU * other).cos()
     };
-    let mut surprises = Surprises::default();
+    let mut surprises = Perturbations::default();
     if is_noisy {
         surprises.tasks = graph.tasks().iter().map(|_| (SIGMA * normal()).exp()).collect();
     }
@@ -254,16 +267,17 @@ fn draw(graph: &TaskGraph, ground: &Ground, seed: u64, is_noisy: bool, is_slow: 
 }
 
 /// The portfolio's makespan if it knows which server is slow.
-fn knowing_s(graph: &TaskGraph, ground: &Ground, surprises: &Surprises) -> f64 {
+fn knowing_s(graph: &TaskGraph, ground: &Ground, surprises: &Perturbations) -> f64 {
     let platform = &ground.platform;
     let mut servers = platform.servers().to_vec();
     for (server, factor) in servers.iter_mut().zip(&surprises.servers) {
         server.speed /= factor;
     }
-    let known = gridspan_rpc::Platform::new(servers, platform.sites().to_vec(), *platform.client());
+    let known =
+        gridspan_workflow::Platform::new(servers, platform.sites().to_vec(), *platform.client());
     let Ok(Ok(mapping)) = by_name("portfolio", 1).map(|best| best.map(graph, &known)) else {
         return f64::INFINITY;
     };
-    let rest = Surprises { tasks: surprises.tasks.clone(), servers: vec![] };
-    execute(graph, &known, &mapping, &rest, Rescue::None).makespan_s
+    let rest = Perturbations { tasks: surprises.tasks.clone(), servers: vec![] };
+    execute(graph, &known, &mapping, &rest, StragglerPolicy::None).makespan_s
 }

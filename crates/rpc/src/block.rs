@@ -22,9 +22,9 @@ pub(crate) const SEGMENTS_MAX: usize = BYTES_MAX / DATA_SEGMENT_BYTES;
 
 /// Bytes in at least one segment. Clones share them.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Block(Vec<Numbers<u8>>);
+pub struct EncodedBlock(Vec<Numbers<u8>>);
 
-impl Block {
+impl EncodedBlock {
     /// A value, encoded; `what` it is, should it be too large. Nothing is written before its size
     /// is known.
     pub(crate) fn encode<T: Serialize + ?Sized>(
@@ -105,11 +105,11 @@ impl Arriving {
     }
 
     /// One comes; all of them, if it is the last. What is out of place is dropped.
-    pub(crate) fn arrive(&mut self, index: usize, segment: Numbers<u8>) -> Option<Block> {
+    pub(crate) fn arrive(&mut self, index: usize, segment: Numbers<u8>) -> Option<EncodedBlock> {
         let place = self.segments.get_mut(index)?;
         self.missing -= usize::from(place.is_none());
         *place = Some(segment);
-        (self.missing == 0).then(|| Block::of(self.segments.drain(..).flatten().collect()))
+        (self.missing == 0).then(|| EncodedBlock::of(self.segments.drain(..).flatten().collect()))
     }
 
     /// Gives a segment away that has come: its place, how many there are to be, and it.
@@ -132,7 +132,7 @@ mod tests {
     #[test]
     fn what_is_cut_and_arrives_in_any_order_is_the_same() {
         let bytes: Vec<u8> = (0..25).collect();
-        let block = Block::cut("it", bytes.clone(), 10).unwrap();
+        let block = EncodedBlock::cut("it", bytes.clone(), 10).unwrap();
         let mut arriving = Arriving::new(3);
 
         assert_eq!(block.segments().len(), 3);
@@ -147,7 +147,7 @@ mod tests {
 
     #[test]
     fn nothing_is_one_empty_segment() {
-        let block = Block::cut("it", Vec::new(), 10).unwrap();
+        let block = EncodedBlock::cut("it", Vec::new(), 10).unwrap();
 
         assert_eq!((block.segments().len(), block.len()), (1, 0));
     }

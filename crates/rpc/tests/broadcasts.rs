@@ -4,11 +4,11 @@
 use gridspan_rpc::calls::{
     Catalogue, Function, Functions, RpcError, ServerPlan, Services, with_rpc,
 };
-use gridspan_rpc::group::{Group, Lazy, Mapper};
-use gridspan_rpc::heuristics::by_name;
+use gridspan_rpc::group::{CallGroup, Lazy, Mapper};
 use gridspan_runtime::{Grid, Job, JobError, Numbers};
 use gridspan_sim::{SimOptions, Simulation};
 use gridspan_topology::GridSpec;
+use gridspan_workflow::heuristics::by_name;
 use std::sync::mpsc;
 
 type Bytes = Numbers<u8>;
@@ -55,7 +55,7 @@ const PLACE: &str = "
 /// All four servers read the same data; how long that takes, in seconds.
 async fn readers(
     grid: &Grid,
-    group: &Group<'_, Services<Looks>>,
+    group: &CallGroup<'_, Services<Looks>>,
     data: &Lazy<Bytes>,
 ) -> Result<f64, RpcError> {
     let begin = grid.now().await.unwrap();

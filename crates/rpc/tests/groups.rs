@@ -5,10 +5,10 @@ use gridspan_rpc::calls::{
     Catalogue, Function, Functions, RpcError, ServerPlan, Services, Work, with_rpc,
 };
 use gridspan_rpc::group::Mapper;
-use gridspan_rpc::heuristics::{Greedy, HeftC};
 use gridspan_runtime::{Grid, Job, JobError, PeId, driver};
 use gridspan_sim::{SimOptions, SimReport, Simulation};
 use gridspan_topology::GridSpec;
+use gridspan_workflow::heuristics::{HeftC, MinCompletionTime};
 use std::time::Duration;
 
 type Vector = Vec<u8>;
@@ -133,7 +133,7 @@ fn servers_that_speak_with_the_client_only_take_part() {
         // Greedy spreads the two that can go side by side, so one vector has to go to the other's
         // server.
         let mapper = Mapper::new(&services);
-        let largest = mapper.map(&Greedy, async |group| {
+        let largest = mapper.map(&MinCompletionTime, async |group| {
             let (bytes, one, two) = (group.value(&SIZE)?, group.value(&1)?, group.value(&2)?);
             let (first,) = group.call(&MAKE, (&bytes, &one));
             let (second,) = group.call(&MAKE, (&bytes, &two));
@@ -245,7 +245,7 @@ fn a_call_of_a_function_that_is_another_on_all_servers_is_refused_and_both_are_n
     run("1x1x2", true, async |_, services| {
         let mapper = Mapper::new(&services);
         let refused = mapper
-            .map(&Greedy, async |group| {
+            .map(&MinCompletionTime, async |group| {
                 let numbers = group.value(&vec![1_u16, 2])?;
                 let (_, largest) = group.call(&OTHER_SUM, (&numbers, &numbers));
                 group.get(&largest).await
@@ -275,9 +275,10 @@ fn servers_forget_what_nobody_names_any_more() {
 fn an_argument_of_another_group_is_refused() {
     run("1x1x2", true, async |_, services| {
         let mapper = Mapper::new(&services);
-        let foreign = mapper.map(&Greedy, async |group| group.value(&vec![1_u8])).await?;
+        let foreign =
+            mapper.map(&MinCompletionTime, async |group| group.value(&vec![1_u8])).await?;
         let refused = mapper
-            .map(&Greedy, async |group| {
+            .map(&MinCompletionTime, async |group| {
                 group.call(&FAIL, (&foreign,));
                 Ok(())
             })
@@ -285,7 +286,7 @@ fn an_argument_of_another_group_is_refused() {
         assert_eq!(refused.map_err(|error| error.code()), Err(13));
         // Both groups call their first data the same.
         let refused = mapper
-            .map(&Greedy, async |group| {
+            .map(&MinCompletionTime, async |group| {
                 group.value(&vec![2_u8])?;
                 group.get(&foreign).await
             })

@@ -3,8 +3,8 @@
 
 use gridspan_rpc::calls::{Catalogue, Function, Functions, RpcError, Services, with_rpc};
 use gridspan_rpc::group::Mapper;
-use gridspan_rpc::heuristics::HeftC;
 use gridspan_runtime::{Grid, Job, JobError, driver};
+use gridspan_workflow::heuristics::HeftC;
 
 const ADD: Function<(u64, u64), (u64,)> =
     Function::new("add", |(one, other), _| Ok((one + other,)));

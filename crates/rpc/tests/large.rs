@@ -6,10 +6,10 @@ use gridspan_rpc::calls::{
     Catalogue, Config, Function, Functions, GridRpc, RpcError, ServerPlan, Services, with_rpc,
 };
 use gridspan_rpc::group::{Mapper, Room};
-use gridspan_rpc::heuristics::HeftC;
 use gridspan_runtime::{Grid, Job, JobError, Numbers, driver};
 use gridspan_sim::{SimOptions, Simulation};
 use gridspan_topology::GridSpec;
+use gridspan_workflow::heuristics::HeftC;
 use std::path::{Path, PathBuf};
 
 type Bytes = Numbers<u8>;

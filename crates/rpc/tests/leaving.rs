@@ -5,13 +5,13 @@
 use gridspan_rpc::calls::{
     Catalogue, Config, Function, Functions, GridRpc, RpcError, ServerPlan, Services, Work, with_rpc,
 };
-use gridspan_rpc::group::{Group, Lazy, Mapper, Room};
-use gridspan_rpc::heuristics::{Greedy, HeftC};
-use gridspan_rpc::judge::Rescue;
-use gridspan_rpc::{GraphBuilder, ServerId};
+use gridspan_rpc::group::{CallGroup, Lazy, Mapper, Room};
 use gridspan_runtime::{Grid, Job, JobError, Numbers, PeId};
 use gridspan_sim::{SimOptions, Simulation};
 use gridspan_topology::GridSpec;
+use gridspan_workflow::heuristics::{HeftC, MinCompletionTime};
+use gridspan_workflow::simulate::StragglerPolicy;
+use gridspan_workflow::{GraphBuilder, ServerId};
 use std::collections::BTreeSet;
 use std::pin::{Pin, pin};
 use std::sync::Mutex;
@@ -173,7 +173,7 @@ fn a_server_hands_on_more_than_its_memory_while_it_is_asked_for_it() {
         let room = Room { memory_bytes: 8 << 20, ..Room::default() };
         services.join(ServerPlan { room, ..ServerPlan::new("full", PeId(1)) }).await?;
         let (mapper, other) = (Mapper::new(&services), services.clone());
-        let handed = mapper.map(&Greedy, async |group| {
+        let handed = mapper.map(&MinCompletionTime, async |group| {
             let (bytes, mut made) = (group.value(&LARGE)?, Vec::new());
             for value in 0..MANY {
                 let value = group.value(&(value as u8))?;
@@ -247,7 +247,7 @@ fn lost_data_is_made_again_only_where_its_function_is_offered() {
 
 /// Chains side by side, of which those take long where they begin that have a new multiple of 50.
 fn chains(
-    group: &Group<'_, Services<All>>,
+    group: &CallGroup<'_, Services<All>>,
     seeds: &[(u8, u8)],
 ) -> Result<Vec<Lazy<Bytes>>, RpcError> {
     let mut results = Vec::new();
@@ -264,7 +264,7 @@ fn chains(
 fn attempts_that_came_to_nothing_leave_nothing_in_a_group_that_goes_on() {
     run("1x1x4", async |grid, services| {
         open(&grid, &services).await?;
-        let mapper = Mapper::new(&services).with_rescue(Rescue::StealAndCopy);
+        let mapper = Mapper::new(&services).with_rescue(StragglerPolicy::StealAndCopy);
         mapper
             .map(&HeftC::default(), async |group| {
                 for window in 0..10 {
@@ -299,7 +299,7 @@ fn hundreds_of_groups_with_thefts_and_copies_and_losses_leave_nothing() {
         for round in 0..240_u64 {
             let seeds = [(99, round as u8), (50, round as u8), (1, 0), (2, 0)];
             let seeds = &seeds[..1 + (round % 4) as usize];
-            let mapper = Mapper::new(&services).with_rescue(Rescue::StealAndCopy);
+            let mapper = Mapper::new(&services).with_rescue(StragglerPolicy::StealAndCopy);
             let heuristic = HeftC::default();
             let going = mapper.map(&heuristic, async |group| {
                 for result in &chains(group, seeds)? {
@@ -337,7 +337,7 @@ fn a_cost_that_panics_fails_its_call_and_the_server_lives() {
         let mapper = Mapper::new(&services);
         let sum = async |vector: Vec<f64>| {
             mapper
-                .map(&Greedy, async |group| {
+                .map(&MinCompletionTime, async |group| {
                     let (sum,) = group.call(&PICKY, (group.value(&vector)?,));
                     group.get(&sum).await
                 })

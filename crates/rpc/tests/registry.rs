@@ -5,10 +5,10 @@ use gridspan_rpc::calls::{
     Catalogue, Config, Function, Functions, GridRpc, RpcError, ServerPlan, Services, Work, with_rpc,
 };
 use gridspan_rpc::group::Mapper;
-use gridspan_rpc::heuristics::Greedy;
 use gridspan_runtime::{Grid, Job, JobError};
 use gridspan_sim::{SimOptions, Simulation};
 use gridspan_topology::GridSpec;
+use gridspan_workflow::heuristics::MinCompletionTime;
 use std::pin::pin;
 use std::task::Poll;
 use std::time::Duration;
@@ -150,7 +150,7 @@ fn a_server_that_is_stuck_can_be_lost_at_once_whether_it_is_awaited_or_late() {
                     pin!(services.lose(stuck)),
                     pin!(async {
                         assert_eq!(services.list().await?, before[1..]);
-                        let (mapper, heuristic) = (Mapper::new(&services), Greedy);
+                        let (mapper, heuristic) = (Mapper::new(&services), MinCompletionTime);
                         let mapped = mapper.map(&heuristic, async |group| {
                             let (two,) = group.call(&STEP, (group.value(&1)?,));
                             group.get(&two).await
@@ -179,7 +179,7 @@ fn a_group_waits_for_a_late_server_that_has_its_data_and_not_otherwise() {
     run(async |grid, services| {
         let before = services.list().await?;
         let stuck = before[0].name.as_str();
-        let (mapper, heuristic) = (Mapper::new(&services), Greedy);
+        let (mapper, heuristic) = (Mapper::new(&services), MinCompletionTime);
         let mapped = mapper.map(&heuristic, async |group| {
             let mut made = Vec::new();
             for value in 0..before.len() as u64 {
@@ -225,7 +225,7 @@ fn a_server_whose_leaving_was_given_up_can_be_lost_and_groups_do_not_wait_for_it
     run(async |grid, services| {
         let before = services.list().await?;
         let [stuck, left] = [0, 1].map(|place: usize| before[place].name.as_str());
-        let (mapper, heuristic) = (Mapper::new(&services), Greedy);
+        let (mapper, heuristic) = (Mapper::new(&services), MinCompletionTime);
         let mapped = mapper.map(&heuristic, async |group| {
             let mut made = Vec::new();
             for value in 0..before.len() as u64 {

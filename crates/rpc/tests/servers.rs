@@ -5,12 +5,12 @@ use gridspan_rpc::calls::{
     Catalogue, Config, Function, Functions, GridRpc, RpcError, Services, Work, with_rpc,
 };
 use gridspan_rpc::group::Mapper;
-use gridspan_rpc::heuristics::{Greedy, HeftC};
-use gridspan_rpc::judge::Rescue;
-use gridspan_rpc::{Endpoint, GraphBuilder, TaskGraph};
 use gridspan_runtime::{Grid, Job, JobError, Numbers, driver};
 use gridspan_sim::{SimOptions, SimReport, Simulation};
 use gridspan_topology::{GridSpec, Link};
+use gridspan_workflow::heuristics::{HeftC, MinCompletionTime};
+use gridspan_workflow::simulate::StragglerPolicy;
+use gridspan_workflow::{Endpoint, GraphBuilder, TaskGraph};
 use std::pin::pin;
 use std::task::Poll;
 use std::time::Duration;
@@ -143,7 +143,8 @@ fn tasks_of_a_server_that_is_late_are_done_by_others() {
         other.initialize(&Config::default())?;
         let busy = other.handle_on(&BUSY, "a/pe1").await?;
         let mut took_s = Vec::new();
-        for rescue in [Rescue::None, Rescue::Steal, Rescue::StealAndCopy] {
+        for rescue in [StragglerPolicy::None, StragglerPolicy::Steal, StragglerPolicy::StealAndCopy]
+        {
             for _ in 0..20 {
                 other.call_async(&busy, &1000).await?;
             }
@@ -162,7 +163,8 @@ fn tasks_of_a_server_that_is_late_are_done_by_others() {
 #[test]
 fn where_no_server_is_late_nothing_is_done_twice() {
     run("1x1x4", async |grid, services| {
-        let took_s = nine(&grid, &Mapper::new(&services).with_rescue(Rescue::StealAndCopy)).await?;
+        let took_s =
+            nine(&grid, &Mapper::new(&services).with_rescue(StragglerPolicy::StealAndCopy)).await?;
         assert!((3.0..3.1).contains(&took_s), "{took_s}");
         Ok(())
     });
@@ -242,7 +244,7 @@ fn without_any_server_left_the_group_says_so() {
 /// Eight short tasks on data of the client, who is told that links cost nothing.
 async fn short(mapper: Mapper<Services<Steps>>) -> Result<(), RpcError> {
     mapper
-        .map(&Greedy, async |group| {
+        .map(&MinCompletionTime, async |group| {
             for value in 0..8 {
                 let value = group.value::<Bytes>(&vec![value; 100_000].into())?;
                 group.call(&QUICK, (&value,));
@@ -320,7 +322,7 @@ fn a_graph_that_is_given_spreads_calls_that_are_awaited_one_by_one() {
 #[test]
 fn on_one_node_there_are_no_links_to_measure_and_groups_go_on() {
     let main = async |_: Grid, services: Services<Steps>| {
-        short(Mapper::new(&services).measured().with_rescue(Rescue::Steal)).await
+        short(Mapper::new(&services).measured().with_rescue(StragglerPolicy::Steal)).await
     };
     assert_eq!(driver::embedded::run(job(main), 3), Ok(()));
 }
@@ -331,7 +333,7 @@ fn on_one_node_there_are_no_links_to_measure_and_groups_go_on() {
 fn groups_and_calls_run_over_quic() {
     let main = async |_: Grid, services: Services<Steps>| {
         let large: Bytes = vec![7; 5 << 20].into();
-        let mapper = Mapper::new(&services).measured().with_rescue(Rescue::StealAndCopy);
+        let mapper = Mapper::new(&services).measured().with_rescue(StragglerPolicy::StealAndCopy);
         let got = mapper
             .map(&HeftC::default(), async |group| {
                 let value = group.value(&large)?;

@@ -9,7 +9,7 @@ use crate::error::{AskError, GridError};
 use crate::id::{CollectionId, KindId, Sender};
 use crate::index::{ActorIndex, IndexSet, Ix1, Key, Shape};
 use crate::limits::PIECE_BYTES_MAX;
-use crate::pe::{Action, Core, Links, Places};
+use crate::pe::{Action, Core, Links, Locality};
 use crate::promise::{Awaited, Promise, Resolve, promise};
 use crate::reduce::{Op, Reducible};
 use crate::reference::{ActorRef, CollectionRef, Reply, SectionRef};
@@ -193,7 +193,7 @@ impl Grid {
 
     /// Which nodes are near each other. Drivers over a network measure it when the job begins; in
     /// the simulator asking begins it.
-    pub async fn places(&self) -> Result<Arc<Places>, GridError> {
+    pub async fn places(&self) -> Result<Arc<Locality>, GridError> {
         let (resolve, known) = self.promise();
         self.run(move |core| core.await_places(move |_, known| resolve.with(Ok(known))));
         wait(known).await

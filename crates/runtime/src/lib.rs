@@ -62,7 +62,7 @@ pub use index::{ActorIndex, IndexBox, IndexSet, Ix1, Ix2, Ix3, Ix4, Key, Shape};
 pub use job::{Job, MainFuture};
 pub use limits::Limits;
 pub use numbers::Numbers;
-pub use pe::{GuestEvent, Links, Places};
+pub use pe::{GuestEvent, Links, Locality};
 pub use program::{Program, end};
 pub use published::Published;
 pub use reduce::{Custom, CustomOp, ExactSum, Op, Reducible, Reduction, Value};

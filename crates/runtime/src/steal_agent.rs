@@ -7,7 +7,7 @@
 use crate::codec::DecodeError;
 use crate::tasks::CopyId;
 use bytes::Bytes;
-use gridspan_balance::victim::{Gift, Places};
+use gridspan_balance::victim::{Gift, StealingLayout};
 use gridspan_topology::{NodeId, PeId, Time};
 use std::sync::Arc;
 
@@ -54,7 +54,7 @@ pub(crate) enum StealEvent {
     /// Tasks that a worker wants to be rid of, in a note.
     Hand { to: NodeId, note: Bytes },
     /// The places are known better.
-    Measured(Arc<Places>),
+    Measured(Arc<StealingLayout>),
     /// This node is a guest, and may ask for tasks now.
     Begin,
     /// This node is a guest, and is to ask for nothing more.

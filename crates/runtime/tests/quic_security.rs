@@ -10,7 +10,7 @@ mod quic_world;
 
 use bytes::{Bytes, BytesMut};
 use gridspan_runtime::net::{
-    Authority, FrameClass, Identity, LossReason, Refusal, Transport, TransportConfig,
+    Authority, FrameClass, HelloRefusal, Identity, LossReason, Transport, TransportConfig,
     TransportEvent,
 };
 use gridspan_topology::NodeId;
@@ -135,7 +135,7 @@ fn world_without_b() -> (World, Identity) {
     (world, identity)
 }
 
-fn refusals(world: &World, at: NodeId) -> Vec<&Refusal> {
+fn refusals(world: &World, at: NodeId) -> Vec<&HelloRefusal> {
     world
         .events
         .iter()
@@ -185,7 +185,7 @@ fn a_stranger_without_a_certificate_is_refused() {
     let mut raw = Raw::dial(&world, &identity, false, "gridspan/1/virtual");
     raw.run(&mut world, 40);
     assert!(raw.reason().contains("certificate"), "{}", raw.reason());
-    assert!(matches!(refusals(&world, A)[..], [Refusal::Handshake(_)]));
+    assert!(matches!(refusals(&world, A)[..], [HelloRefusal::Handshake(_)]));
     nothing_changed(&mut world);
 }
 
@@ -195,7 +195,7 @@ fn a_node_of_another_authority_is_refused_by_both_sides() {
     let foreign = Authority::new("virtual").unwrap().issue(B, 1).unwrap();
     impostor(&mut world, foreign);
     // It does not trust A either, so it ends the handshake first.
-    assert!(matches!(refusals(&world, B)[..], [Refusal::Handshake(_), ..]));
+    assert!(matches!(refusals(&world, B)[..], [HelloRefusal::Handshake(_), ..]));
     assert!(!refusals(&world, A).is_empty());
     nothing_changed(&mut world);
 }
@@ -215,9 +215,9 @@ fn a_certificate_of_another_node_is_refused_by_whom_it_dials() {
     let mut identity = world.authority.issue(NodeId(2), 1).unwrap();
     identity.node = B;
     impostor(&mut world, identity);
-    let expected = Refusal::Certificate { claimed: B, incarnation: 1 };
+    let expected = HelloRefusal::Certificate { claimed: B, incarnation: 1 };
     assert_eq!(refusals(&world, A), [&expected]);
-    let by_peer = LossReason::Refused(Refusal::ByPeer(expected.to_string()));
+    let by_peer = LossReason::Refused(HelloRefusal::ByPeer(expected.to_string()));
     assert!(world.events.contains(&(B, TransportEvent::Lost { node: A, reason: by_peer })));
     nothing_changed(&mut world);
 }
@@ -231,7 +231,9 @@ fn a_certificate_of_another_node_is_refused_by_whom_dials_it() {
     world.enter(B, Transport::new(config, world.now).unwrap());
     world.send(A, B, FrameClass::Auto, Bytes::from_static(b"secret"));
     world.run_for(Duration::from_secs(2));
-    assert!(matches!(refusals(&world, A)[..], [Refusal::Handshake(text)] if text.contains("name")));
+    assert!(
+        matches!(refusals(&world, A)[..], [HelloRefusal::Handshake(text)] if text.contains("name"))
+    );
     nothing_changed(&mut world);
 }
 
@@ -245,7 +247,7 @@ fn an_older_life_of_a_node_is_refused() {
     world.start(B, 1);
     world.send(B, A, FrameClass::Auto, Bytes::from_static(b"first life"));
     world.run_for(Duration::from_secs(1));
-    assert_eq!(refusals(&world, A), [&Refusal::Incarnation { theirs: 1, known: 2 }]);
+    assert_eq!(refusals(&world, A), [&HelloRefusal::Incarnation { theirs: 1, known: 2 }]);
     assert_eq!(world.received[&(A, B)], [Bytes::from_static(b"second life")]);
 }
 
@@ -278,10 +280,10 @@ fn another_protocol_is_refused_before_the_hello() {
 #[test]
 fn a_hello_of_another_version_or_nonsense_is_refused() {
     for (bytes, expected) in [
-        (&b"GSPN\x00\x02\x00\x01\x00"[..], Refusal::Version { theirs: 2 }),
-        (&b"GET / HTTP/1.1\r\n"[..], Refusal::Malformed),
-        (&b"GSPN\x00\x01\xff\xff"[..], Refusal::Malformed),
-        (&b"GSPN\x00\x01\x00\x04aaaa"[..], Refusal::Malformed),
+        (&b"GSPN\x00\x02\x00\x01\x00"[..], HelloRefusal::Version { theirs: 2 }),
+        (&b"GET / HTTP/1.1\r\n"[..], HelloRefusal::Malformed),
+        (&b"GSPN\x00\x01\xff\xff"[..], HelloRefusal::Malformed),
+        (&b"GSPN\x00\x01\x00\x04aaaa"[..], HelloRefusal::Malformed),
     ] {
         let (mut world, identity) = world_without_b();
         let mut raw = Raw::dial(&world, &identity, true, "gridspan/1/virtual");
@@ -309,7 +311,7 @@ fn a_client_that_says_nothing_is_turned_away() {
     let (mut world, identity) = world_without_b();
     let mut raw = Raw::dial(&world, &identity, true, "gridspan/1/virtual");
     raw.run(&mut world, 1_400);
-    assert_eq!(refusals(&world, A), [&Refusal::Silent]);
+    assert_eq!(refusals(&world, A), [&HelloRefusal::Silent]);
     nothing_changed(&mut world);
 }
 

@@ -13,7 +13,7 @@
 use crate::faults::{FaultCounts, SessionFaults, Throw};
 use crate::network::Network;
 use bytes::Bytes;
-use gridspan_runtime::session::{Class, Received, Receiver, Sender, Session, Verdict};
+use gridspan_runtime::session::{Class, FrameVerdict, Received, Receiver, Sender, Session};
 use gridspan_runtime::{NodeId, Time};
 use rand_core::SeedableRng;
 use rand_pcg::Pcg64Mcg;
@@ -226,12 +226,12 @@ impl Connections {
             return;
         }
         match receiver.accept(class, number, frame.len() as u64) {
-            Verdict::Deliver => {
+            FrameVerdict::Deliver => {
                 self.commands.push(Command::Deliver(way, frame));
                 self.acknowledge_soon(now, way);
             }
-            Verdict::Duplicate => {}
-            Verdict::OutOfOrder { expected } => {
+            FrameVerdict::Duplicate => {}
+            FrameVerdict::OutOfOrder { expected } => {
                 let (from, to) = way;
                 self.commands.push(Command::Fail(format!(
                     "the session from {from} to {to} got {class:?} frame {number} when {expected} was due"

@@ -1,7 +1,7 @@
 //! Places and links, measured on modelled networks.
 #![allow(missing_docs, clippy::unwrap_used)]
 
-use gridspan_runtime::{Job, Links, Places, Time};
+use gridspan_runtime::{Job, Links, Locality, Time};
 use gridspan_sim::{SimOptions, Simulation};
 use gridspan_topology::{GridSpec, LinkChange, Pipes};
 use std::sync::Arc;
@@ -27,7 +27,7 @@ fn run<T: Send + 'static>(
 #[test]
 fn a_thousand_nodes_at_eight_sites_are_found_from_samples() {
     let spec = GridSpec::from_emulate("8x128,wan=10ms,jitter=1ms").unwrap();
-    let places: Arc<Places> = run(&spec, async |grid| grid.places().await);
+    let places: Arc<Locality> = run(&spec, async |grid| grid.places().await);
     assert_eq!(places.contradictions, []);
     let measured = &places.measured;
     assert_eq!(measured.groups_at(1).len(), 8);

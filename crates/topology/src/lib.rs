@@ -5,6 +5,7 @@
 //!   [`Probability`] and [`parse_duration`] read and write quantities as people do.
 //! - [`Layout`]: the sites, hosts, nodes and PEs of one job.
 //! - [`Link`]: one link as numbers; [`Shaper`]: one emulated link, packet by packet.
+//! - [`FairShares`]: max-min fair shares of capacities for flows that meet.
 //! - [`LinkMonitor`], [`ProbePlan`], [`Uplink`]: what is known about links while a job runs.
 //! - [`GridSpec`]: the sites, hosts and links that every driver starts from, as a value, a
 //!   [grid file](GridSpec::from_toml) or a [shorthand](GridSpec::from_emulate).
@@ -15,6 +16,7 @@
 //!
 //! Everything here is pure: no clock, no sockets, no threads.
 
+mod fair_shares;
 mod hierarchy;
 mod id;
 mod infer;
@@ -30,6 +32,7 @@ mod speed;
 pub mod study;
 mod units;
 
+pub use fair_shares::{FairShares, joint_rate};
 pub use hierarchy::{BandwidthRange, Distances, Group, Hierarchy, HierarchyError, Level, RttRange};
 pub use id::{GroupId, HostId, NodeId, PeId, SiteId};
 pub use infer::{
@@ -39,7 +42,7 @@ pub use layout::{GUEST_PES_MAX, Layout, LayoutError, NodePlace};
 pub use link::{Link, LinkError};
 pub use matrix::{MatrixProblem, MatrixTextError, RttMatrix, RttUnit};
 pub use monitor::{
-    LinkChange, LinkEstimate, LinkMonitor, LinkSample, Pipes, Probe, ProbePlan, Uplink, Wanted,
+    LinkChange, LinkEstimate, LinkMonitor, LinkSample, Pipes, Probe, ProbePlan, Uplink, WantedProbe,
 };
 pub use quantity::{ByteCount, Probability, QuantityError, parse_duration};
 pub use shaper::{DropReason, Fate, Shaper};

@@ -1,7 +1,7 @@
 //! Actors go from the care of one leader into that of another, with what is known of them.
 
 use super::cut::Places;
-use super::note::{Member, NewTalk, Newcomer};
+use super::note::{LeaderActor, NewTalk, Newcomer};
 use super::site_graph::{SiteGraph, graph_of};
 use crate::cost::CostModel;
 use crate::objects::pulls;
@@ -13,7 +13,7 @@ use std::collections::BTreeMap;
 /// What a leader knows of the actors that its site will have, by key.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Household {
-    pub(super) members: Vec<Member>,
+    pub(super) members: Vec<LeaderActor>,
     /// Between members: sender, receiver, messages, bytes.
     pub(super) inner: Vec<(u32, u32, u64, u64)>,
     pub(super) outer: Vec<OuterTalk>,
@@ -112,7 +112,7 @@ pub(super) fn household(
     newcomers: impl Iterator<Item = Newcomer>,
 ) -> Household {
     let here = site.site;
-    let (mut members, mut talks): (Vec<Member>, Vec<(ActorKey, NewTalk)>) = Default::default();
+    let (mut members, mut talks): (Vec<LeaderActor>, Vec<(ActorKey, NewTalk)>) = Default::default();
     let staying = site.members.iter().zip(targets).filter(|(_, target)| **target == here);
     members.extend(staying.map(|(member, _)| *member));
     for &(from, to, messages, bytes) in &site.talks {

@@ -4,7 +4,8 @@ use super::cluster::{Clustering, Numbering};
 use super::cut::Places;
 use super::handover::{Household, household, leaving};
 use super::note::{
-    Border, Census, Newcomer, Note, Numbers, Outlook, Part, SiteDuty, SiteView, Targets, Terms,
+    Border, ClusterNumbers, Newcomer, Note, Outlook, Part, SiteDuty, SiteReport, SiteView, Targets,
+    Terms,
 };
 use super::outlook::Duty;
 use super::site_graph::{Borders, SiteGraph};
@@ -71,7 +72,7 @@ impl Leader {
         let census = census(&view, layout);
         let mut borders = Borders::of(view);
         let mut said: Said =
-            vec![(None, Note::Census(Census { rounds: borders.rounds(), ..census }))];
+            vec![(None, Note::Census(SiteReport { rounds: borders.rounds(), ..census }))];
         for other in layout.sites().filter(|other| other.0 != site) {
             let border = borders.told.entry(other.0).or_default().clone();
             said.push((Some(other), Note::Border(border)));
@@ -109,7 +110,7 @@ impl Leader {
                 self.terms = Some(terms);
                 self.begin()
             }
-            (Some(from), Note::Numbers(Numbers { round, numbers })) => {
+            (Some(from), Note::Numbers(ClusterNumbers { round, numbers })) => {
                 if round == self.round || round == self.round + 1 {
                     self.numbers.insert((round, from), numbers);
                 }
@@ -182,7 +183,10 @@ impl Leader {
             let number =
                 |at: &Option<u32>| at.map_or(0, |at| self.numbering.number[at as usize] + 1);
             let numbers = names.ours.iter().map(number).collect();
-            said.push((Some(SiteId(other)), Note::Numbers(Numbers { round: self.round, numbers })));
+            said.push((
+                Some(SiteId(other)),
+                Note::Numbers(ClusterNumbers { round: self.round, numbers }),
+            ));
         }
         said.append(&mut self.tell_part());
         said
@@ -355,7 +359,7 @@ impl Knowledge {
     }
 }
 
-fn census(view: &SiteView, layout: &Layout) -> Census {
+fn census(view: &SiteView, layout: &Layout) -> SiteReport {
     let first = layout.pes_in(view.site).start;
     let mut loads = vec![Duration::ZERO; layout.pes_in(view.site).len()];
     for member in &view.members {
@@ -368,7 +372,7 @@ fn census(view: &SiteView, layout: &Layout) -> Census {
     pes.resize(loads.len(), PeLoad::default());
     let (actors, handled) = (view.members.len() as u64, view.handled);
     let evidence = Evidence::of(view.members.iter().map(|member| &member.load));
-    Census { pes, loads, rounds: (1, 0), actors, handled, evidence }
+    SiteReport { pes, loads, rounds: (1, 0), actors, handled, evidence }
 }
 
 impl Borders {

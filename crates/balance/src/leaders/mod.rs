@@ -40,9 +40,9 @@ mod strategy;
 mod top;
 
 pub use leader::{Leader, Resettled, Said};
-pub use note::{Member, Note, SiteTalk, SiteView};
+pub use note::{LeaderActor, Note, SiteTalk, SiteView};
 pub use strategy::{LeaderCut, Traced};
-pub use top::{Grid, Top};
+pub use top::{GridView, Top};
 
 #[cfg(test)]
 mod tests;

@@ -14,7 +14,7 @@ pub struct SiteView {
     /// Its PEs, in order.
     pub pes: Vec<PeLoad>,
     /// The actors that live there, in any order.
-    pub members: Vec<Member>,
+    pub members: Vec<LeaderActor>,
     /// What these have sent, in any order.
     pub talks: Vec<SiteTalk>,
     /// How many messages the PEs have handled since the job began.
@@ -23,7 +23,7 @@ pub struct SiteView {
 
 /// An actor as its site's leader knows it.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Member {
+pub struct LeaderActor {
     /// What was measured.
     pub load: ActorLoad,
     /// How often it has moved; comes back with its next move.
@@ -51,11 +51,11 @@ pub enum Note {
     /// From each leader to each other: who talks to whom from here to there.
     Border(Border),
     /// From a leader to the top: how its PEs are.
-    Census(Census),
+    Census(SiteReport),
     /// From the top to all leaders: what each PE should do.
     Terms(Box<Terms>),
     /// Between leaders that know actors of each other: the clusters of these.
-    Numbers(Numbers),
+    Numbers(ClusterNumbers),
     /// From a leader to the top: its part of the coarse graph.
     Part(Part),
     /// From the top to all leaders: where clusters should go.
@@ -92,7 +92,7 @@ pub struct Border {
 
 /// How the PEs of a site are.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Census {
+pub struct SiteReport {
     pub(crate) pes: Vec<PeLoad>,
     /// What the actors on each PE have used.
     pub(crate) loads: Vec<Duration>,
@@ -138,7 +138,7 @@ impl Terms {
 /// The clusters of actors that two leaders know by name, in the order in which they came to be
 /// known: one more than the number, 0 for those that are not known.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Numbers {
+pub struct ClusterNumbers {
     pub(crate) round: u32,
     pub(crate) numbers: Vec<u32>,
 }
@@ -194,7 +194,7 @@ pub struct Targets {
 /// An actor that should come to another site.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Newcomer {
-    pub(crate) member: Member,
+    pub(crate) member: LeaderActor,
     pub(crate) talks: Vec<NewTalk>,
 }
 

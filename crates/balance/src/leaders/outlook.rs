@@ -1,7 +1,7 @@
 //! What a site has to do, in sums that the top can add up.
 
 use super::handover::{Household, OuterTalk};
-use super::note::{Member, SiteDuty, Terms, Toward};
+use super::note::{LeaderActor, SiteDuty, Terms, Toward};
 use gridspan_topology::PeId;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
@@ -20,7 +20,7 @@ impl Duty<'_> {
 
     fn sum(
         &self,
-        members: &[Member],
+        members: &[LeaderActor],
         mapping: &[PeId],
         inner: &[(u32, u32, u64, u64)],
         outer: &[OuterTalk],
@@ -50,7 +50,7 @@ impl Duty<'_> {
     }
 
     /// Seconds of an ordinary PE in the window.
-    fn work(&self, member: &Member) -> f64 {
+    fn work(&self, member: &LeaderActor) -> f64 {
         let speed = self.terms.pes.get(member.load.pe.index()).map_or(1.0, |pe| pe.speed);
         member.load.load.as_secs_f64() * speed
     }

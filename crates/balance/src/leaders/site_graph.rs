@@ -1,7 +1,7 @@
 //! What a leader knows of the object graph: the actors of its site, and those of others that they
 //! talk to.
 
-use super::note::{Border, Member, SiteTalk, SiteView};
+use super::note::{Border, LeaderActor, SiteTalk, SiteView};
 use crate::cutter::Graph;
 use crate::objects::{weight, weight_max};
 use crate::snapshot::ActorKey;
@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 #[derive(Clone, Debug)]
 pub(super) struct SiteGraph {
     pub(super) site: u32,
-    pub(super) members: Vec<Member>,
+    pub(super) members: Vec<LeaderActor>,
     /// Key and site.
     pub(super) strangers: Vec<(ActorKey, u32)>,
     /// Each pair once: sender, receiver, messages, bytes. One of the two is a member.
@@ -32,7 +32,7 @@ pub(super) struct Known {
 
 /// What is told to others, before it is known what they tell.
 pub(super) struct Borders {
-    pub(super) members: Vec<Member>,
+    pub(super) members: Vec<LeaderActor>,
     pub(super) inner: Vec<(u32, u32, u64, u64)>,
     pub(super) told: BTreeMap<u32, Border>,
 }
@@ -102,7 +102,7 @@ fn border(talks: &[&SiteTalk]) -> Border {
     Border { talks: talks.collect(), ours, yours }
 }
 
-fn position(members: &[Member], key: ActorKey) -> Option<u32> {
+fn position(members: &[LeaderActor], key: ActorKey) -> Option<u32> {
     members.binary_search_by_key(&key, |member| member.load.id).ok().map(|at| at as u32)
 }
 

@@ -1,8 +1,8 @@
 //! `leader-cut`: all leaders and the top in one place, for snapshots that one place holds.
 
 use super::leader::{Leader, Said};
-use super::note::{Member, Note, SiteTalk, SiteView};
-use super::top::{Grid, Top};
+use super::note::{LeaderActor, Note, SiteTalk, SiteView};
+use super::top::{GridView, Top};
 use crate::figures::Figures;
 use crate::plan::{Move, Plan};
 use crate::snapshot::{ActorLoad, Snapshot};
@@ -41,7 +41,7 @@ impl LeaderCut {
         let (layout_of_all, hierarchy) = (layout.clone(), hierarchy.clone());
         // The speeds of a snapshot are estimates already.
         let speeds = SpeedEstimate::default();
-        let grid = Grid { layout: layout_of_all, hierarchy, links: links.clone(), speeds };
+        let grid = GridView { layout: layout_of_all, hierarchy, links: links.clone(), speeds };
         let mut top = Top::new(grid, self.seed, false);
         if let Some(vertices) = self.vertices {
             top = top.vertices(vertices);
@@ -102,7 +102,7 @@ pub(super) fn views(snapshot: &Snapshot) -> Vec<SiteView> {
     let site = |pe: PeId| layout.site_of(pe);
     for &load in &snapshot.actors {
         let load = ActorLoad { pace: None, ..load };
-        views[site(load.pe).index()].members.push(Member { load, epoch: 0 });
+        views[site(load.pe).index()].members.push(LeaderActor { load, epoch: 0 });
     }
     for edge in &snapshot.edges {
         let [from, to] = [edge.from, edge.to].map(|end| &snapshot.actors[end as usize]);

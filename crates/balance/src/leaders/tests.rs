@@ -1,6 +1,6 @@
 //! Tests of leaders and the top together.
 
-use super::note::{Border, Numbers, Part, Targets};
+use super::note::{Border, ClusterNumbers, Part, Targets};
 use super::*;
 use crate::fixture;
 use crate::plan::Plan;
@@ -197,7 +197,7 @@ fn notes_that_do_not_fit_are_ignored() {
     let place: Vec<u32> = (0..40).map(|n| n % 6).collect();
     let snapshot = patternless(&talks, &place);
     let noise = [
-        Note::Numbers(Numbers { round: 9, numbers: vec![7; 99] }),
+        Note::Numbers(ClusterNumbers { round: 9, numbers: vec![7; 99] }),
         Note::Targets(Targets { round: 9, sites: vec![vec![77]], is_last: true }),
         Note::Part(Part::default()),
     ];
@@ -224,7 +224,9 @@ fn what_a_faulty_leader_tells_leads_to_no_panic() {
     for (_, terms) in top.handle(b, census).0.into_iter().take(1) {
         told.extend(leader.handle(None, terms));
     }
-    told.extend(leader.handle(Some(b), Note::Numbers(Numbers { round: 0, numbers: vec![9] })));
+    told.extend(
+        leader.handle(Some(b), Note::Numbers(ClusterNumbers { round: 0, numbers: vec![9] })),
+    );
     assert!(told.iter().any(|(_, note)| matches!(note, Note::Part(_))), "{told:?}");
     let part = Part {
         vertices: vec![note::CoarseVertex {
@@ -248,7 +250,7 @@ fn what_a_faulty_leader_tells_leads_to_no_panic() {
     assert_eq!(leader.moves(), []);
 }
 
-fn grid_of(layout: &Layout, links: &[SiteLink]) -> Grid {
+fn grid_of(layout: &Layout, links: &[SiteLink]) -> GridView {
     let speeds = crate::SpeedEstimate::default();
-    Grid { layout: layout.clone(), hierarchy: None, links: links.to_vec(), speeds }
+    GridView { layout: layout.clone(), hierarchy: None, links: links.to_vec(), speeds }
 }

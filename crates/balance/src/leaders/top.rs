@@ -3,7 +3,7 @@
 use super::cut::Places;
 use super::forecast::Forecaster;
 use super::leader::Said;
-use super::note::{Census, Note, Outlook, Part, SiteDuty, Targets, Terms};
+use super::note::{Note, Outlook, Part, SiteDuty, SiteReport, Targets, Terms};
 use crate::capacity::shares;
 use crate::cost::CostModel;
 use crate::figures::Figures;
@@ -24,7 +24,7 @@ const ROUNDS_MAX: u32 = 8;
 
 /// What is known of the grid.
 #[derive(Clone, Debug)]
-pub struct Grid {
+pub struct GridView {
     /// Where the PEs are.
     pub layout: Layout,
     /// What is near what, if it is known.
@@ -37,11 +37,11 @@ pub struct Grid {
 
 /// The one above all leaders in one rebalance.
 pub struct Top {
-    grid: Grid,
+    grid: GridView,
     seed: u64,
     is_undo: bool,
     vertices: u32,
-    census: BTreeMap<u32, Census>,
+    census: BTreeMap<u32, SiteReport>,
     terms: Option<Terms>,
     parts: BTreeMap<u32, Part>,
     round: u32,
@@ -50,7 +50,7 @@ pub struct Top {
 
 impl Top {
     /// Begins a rebalance. `is_undo`: the last one is to be taken back.
-    pub fn new(grid: Grid, seed: u64, is_undo: bool) -> Self {
+    pub fn new(grid: GridView, seed: u64, is_undo: bool) -> Self {
         Self {
             grid,
             seed,
@@ -199,7 +199,7 @@ impl Top {
         let terms = self.terms.as_ref()?;
         let loads: Vec<Duration> = self.census.values().flat_map(|c| c.loads.clone()).collect();
         let model = CostModel::default();
-        let Grid { layout, links, .. } = &self.grid;
+        let GridView { layout, links, .. } = &self.grid;
         let forecaster = Forecaster { layout, terms, links, loads: &loads, model: &model };
         let quiet = |pe: &PeLoad| PeLoad { background: Duration::ZERO, available: 1.0, ..*pe };
         let quiet: Vec<PeLoad> = terms.pes.iter().map(quiet).collect();

@@ -14,7 +14,7 @@ use gridspan_topology::NodeId;
 /// asks it next. Hints can lead in a circle; after max(floor(log2 n - 3), 1) of them in a row, n
 /// being the number of nodes, the thief forgets and asks any node.
 #[derive(Clone, Debug)]
-pub struct History {
+pub struct HistoryPolicy {
     is_transitive: bool,
     /// The node remembered: the paper's `transId`.
     remembered: Option<NodeId>,
@@ -23,7 +23,7 @@ pub struct History {
     followed: u32,
 }
 
-impl History {
+impl HistoryPolicy {
     /// What is remembered is not passed on.
     pub fn shis() -> Self {
         Self { is_transitive: false, remembered: None, asked: None, followed: 0 }
@@ -66,7 +66,7 @@ fn limit(nodes: usize) -> u32 {
     nodes.checked_ilog2().unwrap_or(0).saturating_sub(3).max(1)
 }
 
-impl Victim for History {
+impl Victim for HistoryPolicy {
     fn name(&self) -> &'static str {
         if self.is_transitive { "transitive" } else { "shis" }
     }

@@ -1,6 +1,6 @@
 //! What nodes tell each other about tasks that could be stolen.
 
-use super::places::Places;
+use super::places::StealingLayout;
 use gridspan_topology::NodeId;
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
@@ -105,7 +105,7 @@ impl StealMessage {
 
     /// Drops nodes that do not take part and what is longer than anyone sends, and lowers numbers
     /// that nobody can mean.
-    pub(super) fn keep(&mut self, places: &Places) {
+    pub(super) fn keep(&mut self, places: &StealingLayout) {
         let few = |tasks: &mut u64| *tasks = (*tasks).min(TASKS_MAX);
         let near = |way: &mut Duration| *way = (*way).min(Duration::from_nanos(NANOS_MAX));
         let keep = |nodes: &mut Vec<NodeId>| {

@@ -4,9 +4,9 @@
 //! - [`Stealing`]: one node's machine: what happens to it, and what its host is then to do.
 //! - [`Command`], [`Amount`], [`Gift`]: what the host does. [`StealMessage`]: what nodes tell each
 //!   other.
-//! - [`Places`]: who takes part, and where. Every node must hold the same.
+//! - [`StealingLayout`]: who takes part, and where. Every node must hold the same.
 //! - [`Victim`], [`Turn`]: the seam for policies; [`victim_by_name`] finds one.
-//! - [`RandomVictim`], [`History`], [`ClusterAware`], [`Lifeline`]: those of others, with their
+//! - [`RandomVictim`], [`HistoryPolicy`], [`ClusterAware`], [`Lifeline`]: those of others, with their
 //!   sources. [`Directory`]: ours.
 //!
 //! # What a host does
@@ -35,10 +35,10 @@ mod tests;
 pub use cluster_aware::ClusterAware;
 pub use command::{Amount, Command, Gift};
 pub use directory::Directory;
-pub use history::History;
+pub use history::HistoryPolicy;
 pub use lifeline::Lifeline;
 pub use message::{Demand, MAX_LISTED, Share, StandingRequest, StealMessage};
-pub use places::Places;
+pub use places::StealingLayout;
 pub use policy::{Turn, Victim};
 pub use random::RandomVictim;
 pub use registry::{UnknownVictim, VICTIMS, victim_by_name};

@@ -20,7 +20,7 @@ const NODES_PER_DIRECTORY: usize = 4096;
 /// Sites of more than 4,096 nodes have several *parts* of equal size. The first node of a part
 /// keeps its directory, that of the first part is the *head* of the site.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Places {
+pub struct StealingLayout {
     nodes: Vec<NodeId>,
     sites: Vec<Site>,
     /// The site and the part of each node, by its number.
@@ -37,7 +37,7 @@ struct Site {
     parts: Vec<Vec<NodeId>>,
 }
 
-impl Places {
+impl StealingLayout {
     /// The places of this hierarchy. Where nothing is known of round trips, its first level below
     /// the whole is that of the sites.
     pub fn new(hierarchy: &Hierarchy) -> Self {

@@ -2,7 +2,7 @@
 
 use super::command::{Amount, Command, Gift};
 use super::message::StealMessage;
-use super::places::Places;
+use super::places::StealingLayout;
 use crate::dice::Dice;
 use gridspan_topology::{NodeId, Time};
 
@@ -53,7 +53,7 @@ pub struct Turn<'a> {
     /// How many tasks the node has run so far.
     pub done: u64,
     /// Who takes part.
-    pub places: &'a Places,
+    pub places: &'a StealingLayout,
     pub(super) dice: &'a mut Dice,
     pub(super) promised: &'a mut Vec<(NodeId, u64)>,
     pub(super) commands: &'a mut Vec<Command>,

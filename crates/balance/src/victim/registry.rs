@@ -2,7 +2,7 @@
 
 use super::cluster_aware::ClusterAware;
 use super::directory::Directory;
-use super::history::History;
+use super::history::HistoryPolicy;
 use super::lifeline::Lifeline;
 use super::policy::Victim;
 use super::random::RandomVictim;
@@ -33,8 +33,8 @@ pub fn victim_by_name(name: &str) -> Result<Box<dyn Victim>, UnknownVictim> {
     match name {
         "random" => Ok(Box::new(RandomVictim::one())),
         "random-half" => Ok(Box::new(RandomVictim::half())),
-        "shis" => Ok(Box::new(History::shis())),
-        "transitive" => Ok(Box::new(History::transitive())),
+        "shis" => Ok(Box::new(HistoryPolicy::shis())),
+        "transitive" => Ok(Box::new(HistoryPolicy::transitive())),
         "cluster-aware" => Ok(Box::new(ClusterAware::one())),
         "cluster-aware-half" => Ok(Box::new(ClusterAware::half())),
         "lifeline" => Ok(Box::new(Lifeline::new(Lifeline::ATTEMPTS))),

@@ -2,7 +2,7 @@
 
 use super::command::{Command, Gift};
 use super::message::{StealMessage, TASKS_MAX};
-use super::places::Places;
+use super::places::StealingLayout;
 use super::policy::{Turn, Victim};
 use crate::dice::Dice;
 use gridspan_topology::{NodeId, Time};
@@ -19,7 +19,7 @@ pub struct Stealing {
     /// What the host has been asked to give away and has not reported yet.
     promised: Vec<(NodeId, u64)>,
     done: u64,
-    places: Arc<Places>,
+    places: Arc<StealingLayout>,
     dice: Dice,
     commands: Vec<Command>,
 }
@@ -31,7 +31,7 @@ impl Stealing {
         policy: Box<dyn Victim>,
         me: NodeId,
         workers: u32,
-        places: Arc<Places>,
+        places: Arc<StealingLayout>,
         seed: u64,
     ) -> Self {
         let own = seed ^ u64::from(me.0).wrapping_mul(0x9E37_79B9_7F4A_7C15);
@@ -48,7 +48,7 @@ impl Stealing {
     }
 
     /// Who takes part, as this node knows.
-    pub fn places(&self) -> &Arc<Places> {
+    pub fn places(&self) -> &Arc<StealingLayout> {
         &self.places
     }
 
@@ -137,7 +137,7 @@ impl Stealing {
     }
 
     /// Nodes joined, or the hierarchy is another.
-    pub fn handle_places(&mut self, now: Time, places: Arc<Places>) {
+    pub fn handle_places(&mut self, now: Time, places: Arc<StealingLayout>) {
         self.places = places;
         self.turn(now, |policy, turn| policy.places_changed(None, turn));
     }

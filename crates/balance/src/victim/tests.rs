@@ -8,12 +8,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 /// Sites of so many nodes, 10 ms from each other.
-fn places(sites: u32, nodes: u32) -> Arc<Places> {
+fn places(sites: u32, nodes: u32) -> Arc<StealingLayout> {
     let grid = GridSpec::from_emulate(&format!("{sites}x{nodes},wan=10ms,lan=50us")).unwrap();
-    Arc::new(Places::new(&Hierarchy::from_grid(&grid)))
+    Arc::new(StealingLayout::new(&Hierarchy::from_grid(&grid)))
 }
 
-fn machine(policy: &str, me: u32, places: &Arc<Places>) -> Stealing {
+fn machine(policy: &str, me: u32, places: &Arc<StealingLayout>) -> Stealing {
     Stealing::new(victim_by_name(policy).unwrap(), NodeId(me), 1, Arc::clone(places), 1)
 }
 

@@ -1,6 +1,6 @@
 //! The advisor: beliefs and broadcasts in, plans and probe_requests out.
 
-use super::command::Command;
+use super::command::AdvisorCommand;
 use super::contest::{Contest, Way};
 use super::explanation::Explanation;
 use super::feedback::Feedback;
@@ -8,7 +8,7 @@ use super::root::{Root, bucket, size};
 use crate::fluid::EdgeTiming;
 use crate::network::{Network, NetworkEstimate, Sharing};
 use crate::pipeline::{Draft, PlannerConfig, plan_broadcast, plan_static};
-use crate::plan::{Plan, PlanError, PlanId};
+use crate::plan::{BroadcastPlan, BroadcastPlanError, PlanId};
 use crate::search_budget::SearchBudget;
 use crate::sub_plan::SubPlan;
 use gridspan_topology::{LinkEstimate, NodeId, Time};
@@ -94,7 +94,7 @@ impl Advisor {
     /// Names the plan that broadcasts from its root take without advice: others are compared with
     /// it, and it is taken again where it is faster. Without it, a root begins with a plan that
     /// needs no search.
-    pub fn introduce(&mut self, default_plan: Plan) {
+    pub fn introduce(&mut self, default_plan: BroadcastPlan) {
         let root = self.roots.entry(default_plan.id().root).or_default();
         root.default_plan.get_or_insert(default_plan);
     }
@@ -106,7 +106,12 @@ impl Advisor {
 
     /// The plan for a broadcast that begins now. It is answered at once: if there is none for this
     /// size, that of the nearest size within a factor of two, or one without any search.
-    pub fn plan(&mut self, now: Time, root: NodeId, bytes: u64) -> Result<&Plan, PlanError> {
+    pub fn plan(
+        &mut self,
+        now: Time,
+        root: NodeId,
+        bytes: u64,
+    ) -> Result<&BroadcastPlan, BroadcastPlanError> {
         let bucket = bucket(bytes);
         let contests = &self.roots.entry(root).or_default().contests;
         let near = [0, 1, -1, 2, -2].into_iter().map(|step| bucket.saturating_add_signed(step));
@@ -217,7 +222,7 @@ impl Advisor {
         part: &Broadcast<'_>,
         rest: u64,
         budget: &SearchBudget<'_>,
-    ) -> Result<Option<Plan>, PlanError> {
+    ) -> Result<Option<BroadcastPlan>, BroadcastPlanError> {
         let Some(draft) = self.find(part.plan).map(|way| way.draft.clone()) else {
             return Ok(None);
         };
@@ -284,9 +289,10 @@ impl Advisor {
 
     /// Decides by what was seen, and works ahead while nothing is to be sent, for as long as
     /// `budget` allows; call it again later for the rest.
-    pub fn tick(&mut self, now: Time, budget: &SearchBudget<'_>) -> Vec<Command> {
+    pub fn tick(&mut self, now: Time, budget: &SearchBudget<'_>) -> Vec<AdvisorCommand> {
         let probe_requests = self.feedback.probe_requests(now, &self.estimate);
-        let mut commands: Vec<Command> = probe_requests.into_iter().map(Command::Probe).collect();
+        let mut commands: Vec<AdvisorCommand> =
+            probe_requests.into_iter().map(AdvisorCommand::Probe).collect();
         let gain_min = self.config.gain_min;
         commands.extend(self.roots.values_mut().flat_map(|root| root.decide(gain_min)));
         while !budget.is_over() {
@@ -298,7 +304,7 @@ impl Advisor {
                 Err(_) => break,
             }
         }
-        commands.extend(std::mem::take(&mut self.evicted).into_iter().map(Command::Retire));
+        commands.extend(std::mem::take(&mut self.evicted).into_iter().map(AdvisorCommand::Retire));
         commands
     }
 
@@ -319,7 +325,12 @@ impl Advisor {
     }
 
     /// The ways for one size from one root, of which there is one at least.
-    fn contest(&mut self, now: Time, root: NodeId, bucket: u32) -> Result<&mut Contest, PlanError> {
+    fn contest(
+        &mut self,
+        now: Time,
+        root: NodeId,
+        bucket: u32,
+    ) -> Result<&mut Contest, BroadcastPlanError> {
         let state = self.roots.entry(root).or_default();
         if !state.contests.contains_key(&bucket) {
             let first = match state.default_plan.clone() {
@@ -338,7 +349,7 @@ impl Advisor {
             self.evicted.extend(dropped);
         }
         let contests = &mut self.roots.entry(root).or_default().contests;
-        contests.get_mut(&bucket).ok_or(PlanError::Stripes { stripes: 0 })
+        contests.get_mut(&bucket).ok_or(BroadcastPlanError::Stripes { stripes: 0 })
     }
 
     /// A size of which there is no plan for the present estimate, from the root that is predicted to
@@ -358,7 +369,7 @@ impl Advisor {
         root: NodeId,
         bucket: u32,
         budget: &SearchBudget<'_>,
-    ) -> Result<Option<Command>, PlanError> {
+    ) -> Result<Option<AdvisorCommand>, BroadcastPlanError> {
         let (changes, links_changed) = (self.changes, self.links_changed);
         let (place, planner) = (self.place(root), self.config.planner);
         let (draft, time_s) = plan_broadcast(&self.network, place, size(bucket), planner, budget);
@@ -379,12 +390,12 @@ impl Advisor {
     }
 
     /// A plan of this draft, under the root's next version.
-    fn way(&mut self, root: NodeId, draft: Draft, time_s: f64) -> Result<Way, PlanError> {
+    fn way(&mut self, root: NodeId, draft: Draft, time_s: f64) -> Result<Way, BroadcastPlanError> {
         let state = self.roots.entry(root).or_default();
         state.version += 1;
         let id = PlanId { root, version: state.version };
         let predicted = Duration::try_from_secs_f64(time_s).unwrap_or_default();
-        let plan = Plan::from_draft(id, &draft, &self.members, predicted)?;
+        let plan = BroadcastPlan::from_draft(id, &draft, &self.members, predicted)?;
         Ok(Way::new(plan, draft, false))
     }
 

@@ -1,15 +1,15 @@
 //! What the advisor wants done.
 
 use super::feedback::ProbeRequest;
-use crate::plan::{Plan, PlanId};
+use crate::plan::{BroadcastPlan, PlanId};
 
 /// What the caller is to do.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Command {
+pub enum AdvisorCommand {
     /// Hand this plan to all nodes; broadcasts from its root of about this size will name it.
     Publish {
         /// The plan.
-        plan: Plan,
+        plan: BroadcastPlan,
         /// The largest message it is for.
         bytes: u64,
     },

@@ -15,10 +15,10 @@
 //! relation stays. Where that makes them worse than they were they count as before, since not all
 //! that seems to be a change is one; should it be, they are tried once in vain.
 
-use super::command::Command;
+use super::command::AdvisorCommand;
 use crate::network::Network;
 use crate::pipeline::Draft;
-use crate::plan::{Plan, PlanId};
+use crate::plan::{BroadcastPlan, PlanId};
 use gridspan_topology::Time;
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -39,7 +39,7 @@ const AGE_MAX: Duration = Duration::from_secs(60);
 /// A plan, and what it has shown.
 #[derive(Clone, Debug)]
 pub(super) struct Way {
-    pub(super) plan: Plan,
+    pub(super) plan: BroadcastPlan,
     pub(super) draft: Draft,
     /// Whether the nodes know it or were told of it.
     pub(super) is_published: bool,
@@ -65,7 +65,7 @@ struct Seen {
 }
 
 impl Way {
-    pub(super) fn new(plan: Plan, draft: Draft, is_published: bool) -> Self {
+    pub(super) fn new(plan: BroadcastPlan, draft: Draft, is_published: bool) -> Self {
         let (seen, last, links) = (VecDeque::new(), Time::ZERO, 0);
         Self { plan, draft, is_published, predicted_s: f64::INFINITY, seen, last, links }
     }
@@ -226,7 +226,7 @@ impl Contest {
 
     /// Chooses what is taken from now on, if that is another way. One that was not tried has to be
     /// better by `gain_min`, a share.
-    pub(super) fn decide(&mut self, gain_min: f64) -> Option<Command> {
+    pub(super) fn decide(&mut self, gain_min: f64) -> Option<AdvisorCommand> {
         self.is_open = false;
         let least = |places: &mut dyn Iterator<Item = usize>, time_s: &dyn Fn(usize) -> f64| {
             places.min_by(|&one, &other| time_s(one).total_cmp(&time_s(other)))
@@ -255,8 +255,8 @@ impl Contest {
         self.taken = next;
         let way = &mut self.ways[next];
         match std::mem::replace(&mut way.is_published, true) {
-            true => Some(Command::Take { plan: way.plan.id(), bytes: self.bytes }),
-            false => Some(Command::Publish { plan: way.plan.clone(), bytes: self.bytes }),
+            true => Some(AdvisorCommand::Take { plan: way.plan.id(), bytes: self.bytes }),
+            false => Some(AdvisorCommand::Publish { plan: way.plan.clone(), bytes: self.bytes }),
         }
     }
 }

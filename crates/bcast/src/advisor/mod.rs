@@ -27,6 +27,6 @@ mod predict;
 mod root;
 
 pub use advice::{Advisor, AdvisorConfig, Broadcast};
-pub use command::Command;
+pub use command::AdvisorCommand;
 pub use feedback::ProbeRequest;
 pub use predict::{Forecast, Predictor};

@@ -1,9 +1,9 @@
 //! What is known of the broadcasts of one root, and how each size of them goes.
 
-use super::command::Command;
+use super::command::AdvisorCommand;
 use super::contest::Contest;
 use super::predict::Predictor;
-use crate::plan::{Plan, PlanId};
+use crate::plan::{BroadcastPlan, PlanId};
 use gridspan_topology::Time;
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -20,7 +20,7 @@ pub(super) struct Root {
     /// That of its latest plan.
     pub(super) version: u64,
     /// The plan that all nodes know from the beginning.
-    pub(super) default_plan: Option<Plan>,
+    pub(super) default_plan: Option<BroadcastPlan>,
     /// By size, in steps of the square root of two.
     pub(super) contests: BTreeMap<u32, Contest>,
 }
@@ -63,7 +63,7 @@ impl Root {
     }
 
     /// Decides where something was seen since the last decision.
-    pub(super) fn decide(&mut self, gain_min: f64) -> Vec<Command> {
+    pub(super) fn decide(&mut self, gain_min: f64) -> Vec<AdvisorCommand> {
         let open = self.contests.values_mut().filter(|contest| contest.is_open);
         open.filter_map(|contest| contest.decide(gain_min)).collect()
     }

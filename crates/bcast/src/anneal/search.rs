@@ -4,7 +4,7 @@
 use super::start::{is_sampled, start_tree};
 use super::state::State;
 use crate::dice::Dice;
-use crate::paper::CostModel;
+use crate::paper::TreeCostModel;
 use crate::search_budget::SearchBudget;
 
 /// A sender is drawn from the cheapest clusters for the receiver, this many.
@@ -42,7 +42,7 @@ pub struct Annealed {
 }
 
 /// Searches a tree from `root` over all nodes of the model, beginning with [`start_tree`].
-pub fn anneal(model: &CostModel, root: u32, seed: u64, budget: &SearchBudget<'_>) -> Annealed {
+pub fn anneal(model: &TreeCostModel, root: u32, seed: u64, budget: &SearchBudget<'_>) -> Annealed {
     let start = start_tree(model, root, seed);
     budget.spend();
     if model.len() < 3 || budget.is_over() {
@@ -77,7 +77,7 @@ pub fn anneal(model: &CostModel, root: u32, seed: u64, budget: &SearchBudget<'_>
 
 /// The best of several start trees, the given one among them, which has this seed.
 fn best_start(
-    model: &CostModel,
+    model: &TreeCostModel,
     root: u32,
     (mut best, seed): (Vec<u32>, u64),
     budget: &SearchBudget<'_>,
@@ -256,7 +256,7 @@ const REPLACED_CHILDREN_MAX: usize = 12;
 
 /// From whom a node may best receive.
 struct Senders<'a> {
-    model: &'a CostModel,
+    model: &'a TreeCostModel,
     /// For each class that was asked for, the classes that reach it at least cost. To find those of
     /// all would take longer than a short search where every node is a class of its own.
     nearest: Vec<Option<Vec<u32>>>,
@@ -264,7 +264,7 @@ struct Senders<'a> {
 }
 
 impl<'a> Senders<'a> {
-    fn new(model: &'a CostModel) -> Self {
+    fn new(model: &'a TreeCostModel) -> Self {
         let classes = model.classes();
         let mut members = vec![Vec::new(); classes];
         for node in 0..model.len() as u32 {
@@ -316,7 +316,7 @@ mod tests {
         for seed in 0..8 {
             let links = if seed % 2 == 0 { uniform_links(7, seed) } else { grid_links(2, 4, seed) };
             let links = links.restricted_to(&[0, 1, 2, 3, 4, 5, 6]);
-            let model = CostModel::new(&links, 1_000_000, Serialisation::Transfer);
+            let model = TreeCostModel::new(&links, 1_000_000, Serialisation::Transfer);
 
             let found = anneal(&model, 0, seed, &SearchBudget::evaluations(20_000));
 
@@ -330,7 +330,7 @@ mod tests {
 
     #[test]
     fn the_result_is_never_worse_than_the_start_and_repeats() {
-        let model = CostModel::new(&grid_links(8, 8, 3), 1_000_000, Serialisation::Transfer);
+        let model = TreeCostModel::new(&grid_links(8, 8, 3), 1_000_000, Serialisation::Transfer);
         let start_s = model.completion_s(&start_tree(&model, 9, 1));
 
         let one = anneal(&model, 9, 1, &SearchBudget::evaluations(5_000));
@@ -343,7 +343,7 @@ mod tests {
 
     #[test]
     fn of_many_start_trees_the_best_is_taken() {
-        let model = CostModel::new(&uniform_links(200, 5), 1_000_000, Serialisation::Transfer);
+        let model = TreeCostModel::new(&uniform_links(200, 5), 1_000_000, Serialisation::Transfer);
         let cost_s = |seed| model.completion_s(&start_tree(&model, 0, seed));
         // Each counts as much as a move for each node.
         let found = |trees: u64| {
@@ -360,7 +360,8 @@ mod tests {
     #[test]
     fn one_node_and_two_need_no_search() {
         for count in [1, 2] {
-            let model = CostModel::new(&uniform_links(count, 1), 1_000, Serialisation::Transfer);
+            let model =
+                TreeCostModel::new(&uniform_links(count, 1), 1_000, Serialisation::Transfer);
 
             assert_eq!(anneal(&model, 0, 1, &SearchBudget::unlimited()).parents.len(), count);
         }

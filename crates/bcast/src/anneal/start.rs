@@ -4,7 +4,7 @@
 //! other. Where there are many clusters, a sender looks at a sample of those not reached yet.
 
 use crate::dice::Dice;
-use crate::paper::{CostModel, NONE};
+use crate::paper::{NONE, TreeCostModel};
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
@@ -16,7 +16,7 @@ const SAMPLE: usize = 64;
 const LOOKS: usize = 48;
 
 /// Whether [`start_tree`] compares samples, so that another seed may lead to a better tree.
-pub(super) fn is_sampled(model: &CostModel) -> bool {
+pub(super) fn is_sampled(model: &TreeCostModel) -> bool {
     // The root's own class waits for nobody.
     model.classes() > SAMPLE + 1
 }
@@ -26,7 +26,7 @@ pub(super) fn is_sampled(model: &CostModel) -> bool {
 /// Two trees are grown, and the better one is taken: in one only the first node of a cluster sends
 /// to other clusters, and before it serves its own; in the other all nodes do, when they have
 /// served their own.
-pub fn start_tree(model: &CostModel, root: u32, seed: u64) -> Vec<u32> {
+pub fn start_tree(model: &TreeCostModel, root: u32, seed: u64) -> Vec<u32> {
     let mut members: Vec<Vec<u32>> = vec![Vec::new(); model.classes()];
     for node in 0..model.len() as u32 {
         members[model.class_of(node)].push(node);
@@ -70,7 +70,7 @@ fn free(at_s: f64, node: u32) -> Free {
 }
 
 /// A tree inside a cluster from its first node.
-fn spread(model: &CostModel, nodes: &[u32], parents: &mut [u32]) -> Spread {
+fn spread(model: &TreeCostModel, nodes: &[u32], parents: &mut [u32]) -> Spread {
     let mut senders: BinaryHeap<Free> = BinaryHeap::new();
     let mut last_s = 0.0_f64;
     for &node in nodes {
@@ -132,7 +132,7 @@ impl Senders {
 /// A tree over the entries of clusters. A cluster counts as reached when all of it would be, so
 /// that large ones are not last.
 fn join(
-    model: &CostModel,
+    model: &TreeCostModel,
     root: u32,
     mut waiting: Vec<u32>,
     (spreads, all_send): (&[Spread], bool),
@@ -198,7 +198,7 @@ mod tests {
     #[test]
     fn like_nodes_become_a_binomial_tree() {
         let links = LinkMatrix::new(vec![0; 16], vec![0.0; 16], |_, _| (0.0, 1e6));
-        let model = CostModel::new(&links, 1_000_000, Serialisation::Transfer);
+        let model = TreeCostModel::new(&links, 1_000_000, Serialisation::Transfer);
 
         let parents = start_tree(&model, 5, 1);
 
@@ -208,7 +208,7 @@ mod tests {
     #[test]
     fn all_are_reached_however_many_clusters_there_are() {
         for links in [grid_links(1, 9, 1), grid_links(7, 5, 1), uniform_links(300, 1)] {
-            let model = CostModel::new(&links, 100_000, Serialisation::Transfer);
+            let model = TreeCostModel::new(&links, 100_000, Serialisation::Transfer);
 
             let parents = start_tree(&model, 3, 1);
 

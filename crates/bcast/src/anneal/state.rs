@@ -1,7 +1,7 @@
 //! A tree under change: children in the order of sending, and the time that everything below a node
 //! takes. Moving a subtree updates the two paths to the root, as far as anything changes on them.
 
-use crate::paper::{CostModel, NONE};
+use crate::paper::{NONE, TreeCostModel};
 
 /// A child as its parent sees it.
 #[derive(Clone, Copy, Debug)]
@@ -15,7 +15,7 @@ struct Child {
 /// The tree.
 #[derive(Clone, Debug)]
 pub(super) struct State<'a> {
-    model: &'a CostModel,
+    model: &'a TreeCostModel,
     root: u32,
     parents: Vec<u32>,
     /// Greatest tail first, which is optimal.
@@ -25,7 +25,7 @@ pub(super) struct State<'a> {
 }
 
 impl<'a> State<'a> {
-    pub(super) fn new(model: &'a CostModel, parents: &[u32]) -> Self {
+    pub(super) fn new(model: &'a TreeCostModel, parents: &[u32]) -> Self {
         let count = parents.len();
         let mut state = Self {
             model,
@@ -188,7 +188,7 @@ mod tests {
             is_grid: bool,
         ) {
             let links = if is_grid { grid_links(4, 6, 1) } else { uniform_links(24, 1) };
-            let model = CostModel::new(&links, 300_000, Serialisation::Transfer);
+            let model = TreeCostModel::new(&links, 300_000, Serialisation::Transfer);
             let mut star = vec![0; 24];
             star[0] = NONE;
             let mut state = State::new(&model, &star);

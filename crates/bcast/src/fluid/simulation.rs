@@ -6,8 +6,8 @@
 //! waits for the flow to end before it begins the next send, as blocking sends do; this is the cost
 //! model of paper 2 if nothing is shared.
 
-use super::share::Shares;
 use crate::network::Network;
+use gridspan_topology::FairShares;
 use serde::{Deserialize, Serialize};
 use std::cmp::Ordering;
 use std::collections::{BinaryHeap, VecDeque};
@@ -53,7 +53,7 @@ pub struct EdgeTiming {
 
 /// How a broadcast went.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Outcome {
+pub struct SimulatedBroadcast {
     /// When the last node had all of it, in seconds.
     pub completion_s: f64,
     /// What each edge of each tree showed, in their order.
@@ -61,7 +61,7 @@ pub struct Outcome {
 }
 
 /// Lets trees from one root carry their parts of a message at the same time.
-pub fn simulate(network: &Network, runs: &[Run], sending: Sending) -> Outcome {
+pub fn simulate(network: &Network, runs: &[Run], sending: Sending) -> SimulatedBroadcast {
     Simulation::new(network, runs, sending).run()
 }
 
@@ -136,7 +136,7 @@ struct Simulation<'a> {
     sending: Sending,
     edges: Vec<Edge>,
     senders: Vec<Sender>,
-    shares: Shares,
+    shares: FairShares,
     events: BinaryHeap<Event>,
     count: u64,
     now_s: f64,
@@ -198,7 +198,7 @@ impl<'a> Simulation<'a> {
             network,
             sending,
             senders: (0..network.len()).map(|_| sender()).collect(),
-            shares: Shares::new(network.capacities(), paths),
+            shares: FairShares::new(network.capacities(), paths),
             edges,
             events: BinaryHeap::new(),
             count: 0,
@@ -214,7 +214,7 @@ impl<'a> Simulation<'a> {
         simulation
     }
 
-    fn run(mut self) -> Outcome {
+    fn run(mut self) -> SimulatedBroadcast {
         while let Some(event) = self.events.pop() {
             self.now_s = event.at_s;
             match event.what {
@@ -228,7 +228,7 @@ impl<'a> Simulation<'a> {
         }
         let edges: Vec<EdgeTiming> = self.edges.iter().map(|edge| edge.timing).collect();
         let completion_s = edges.iter().map(|edge| edge.span_s.1).fold(0.0, f64::max);
-        Outcome { completion_s, edges }
+        SimulatedBroadcast { completion_s, edges }
     }
 
     fn at(&mut self, at_s: f64, what: What) {

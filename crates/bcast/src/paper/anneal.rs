@@ -1,6 +1,6 @@
 //! `basicSA`: one annealing run (paper 2, section 2.2 and figure 1).
 
-use super::cost::{CostModel, NONE, Scratch};
+use super::cost::{NONE, Scratch, TreeCostModel};
 use crate::dice::Dice;
 use crate::search_budget::SearchBudget;
 
@@ -72,7 +72,7 @@ impl GoodList {
 
 /// Anneals `initial` once. The best tree met is the result, and `good` is kept up to date.
 pub fn basic_sa(
-    model: &CostModel,
+    model: &TreeCostModel,
     initial: &[u32],
     unit: CostUnit,
     good: &mut GoodList,
@@ -83,7 +83,7 @@ pub fn basic_sa(
 }
 
 struct Run<'a> {
-    model: &'a CostModel,
+    model: &'a TreeCostModel,
     scratch: Scratch,
     current: Vec<u32>,
     current_s: f64,
@@ -96,7 +96,7 @@ struct Run<'a> {
 }
 
 impl<'a> Run<'a> {
-    fn new(model: &'a CostModel, initial: &[u32], unit: CostUnit) -> Self {
+    fn new(model: &'a TreeCostModel, initial: &[u32], unit: CostUnit) -> Self {
         let mut scratch = Scratch::default();
         let cost_s = model.evaluate(initial, &mut scratch);
         let scale = match unit {
@@ -208,11 +208,11 @@ mod tests {
     use super::*;
     use crate::paper::{LinkMatrix, Serialisation};
 
-    fn model() -> CostModel {
+    fn model() -> TreeCostModel {
         let links = LinkMatrix::new((0..6).collect(), vec![1e-3; 6], |from, to| {
             (5e-3, 1e6 * (1 + (from * 5 + to * 3) % 7) as f64)
         });
-        CostModel::new(&links, 100_000, Serialisation::Transfer)
+        TreeCostModel::new(&links, 100_000, Serialisation::Transfer)
     }
 
     #[test]

@@ -6,7 +6,7 @@
 //! first node of a pool for its root.
 
 use super::anneal::{CostUnit, PaperTree};
-use super::cost::{CostModel, NONE, Serialisation};
+use super::cost::{NONE, Serialisation, TreeCostModel};
 use super::driver::driver_sa;
 use super::links::LinkMatrix;
 use super::pools::form_pools;
@@ -37,7 +37,7 @@ pub fn clustered_sa(
         unit,
         share: budget.limit().map(|limit| limit / f64::from(pools.max(1))),
         budget,
-        whole: CostModel::new(links, bytes, Serialisation::Transfer),
+        whole: TreeCostModel::new(links, bytes, Serialisation::Transfer),
     };
     let mut draws = seed;
     let parents = search.cluster(&nodes, &mut draws, 0);
@@ -85,7 +85,7 @@ struct Search<'a> {
     /// What each pool may spend.
     share: Option<f64>,
     budget: &'a SearchBudget<'a>,
-    whole: CostModel,
+    whole: TreeCostModel,
 }
 
 impl Search<'_> {
@@ -136,14 +136,14 @@ impl Search<'_> {
             .iter()
             .map(|&node| place(parents[node as usize]).map_or(NONE, |place| place as u32))
             .collect();
-        CostModel::new(&links, self.bytes, Serialisation::Transfer).completion_s(&inner)
+        TreeCostModel::new(&links, self.bytes, Serialisation::Transfer).completion_s(&inner)
     }
 
     /// Anneals some of the nodes: the parents of all, and which of them is the root.
     fn anneal(&self, nodes: &[u32], draws: &mut u64) -> (Vec<u32>, u32) {
         *draws = draws.wrapping_add(1);
         let links = self.links.restricted_to(nodes);
-        let model = CostModel::new(&links, self.bytes, Serialisation::Transfer);
+        let model = TreeCostModel::new(&links, self.bytes, Serialisation::Transfer);
         let root = nodes.iter().position(|&node| node == self.root).map(|place| place as u32);
         let budget = self.budget.part(self.share);
         let found = driver_sa(&model, root, self.unit, *draws, &budget).tree;
@@ -178,7 +178,7 @@ mod tests {
             parent != NONE && links.class_of(parent as usize) != links.class_of(node as usize)
         });
         assert_eq!(crossing.count(), 5);
-        let model = CostModel::new(&links, 1_000_000, Serialisation::Transfer);
+        let model = TreeCostModel::new(&links, 1_000_000, Serialisation::Transfer);
         assert_eq!(model.edges(&tree.parents).len(), 29);
     }
 

@@ -28,7 +28,7 @@ pub enum Serialisation {
 
 /// The cost model for one message size.
 #[derive(Clone, Debug)]
-pub struct CostModel {
+pub struct TreeCostModel {
     class_of: Vec<u32>,
     classes: usize,
     initiation_s: Vec<f64>,
@@ -55,7 +55,7 @@ pub(crate) struct Scratch {
 /// No node: the parent of the root.
 pub(crate) const NONE: u32 = u32::MAX;
 
-impl CostModel {
+impl TreeCostModel {
     /// The costs of sending `bytes`.
     pub fn new(links: &LinkMatrix, bytes: u64, serialisation: Serialisation) -> Self {
         let all = links.transfers_s(bytes).zip(links.latencies_s());
@@ -209,16 +209,16 @@ mod tests {
         let star = [NONE, 0, 0, 0];
 
         // 100 kB take 100 ms, 200 ms to node 3: 3 x 1 + 100 + 100 + 200 + 10 for the last.
-        let all = CostModel::new(&links(), 100_000, Serialisation::Transfer);
+        let all = TreeCostModel::new(&links(), 100_000, Serialisation::Transfer);
         near(all.completion_s(&star), 0.413);
         // Transfers at once: node 3 goes first, 1 + 200 + 10; the last begins after 3.
-        let one = CostModel::new(&links(), 100_000, Serialisation::Initiation);
+        let one = TreeCostModel::new(&links(), 100_000, Serialisation::Initiation);
         near(one.completion_s(&star), 0.211);
     }
 
     #[test]
     fn the_child_with_most_below_it_goes_first() {
-        let model = CostModel::new(&links(), 100_000, Serialisation::Transfer);
+        let model = TreeCostModel::new(&links(), 100_000, Serialisation::Transfer);
         // 0 -> 1, 2 and 2 -> 3: node 2 at 111, node 3 at 111 + 1 + 200 + 10, node 1 at 212.
         let parents = [NONE, 0, 0, 2];
 
@@ -228,7 +228,7 @@ mod tests {
 
     #[test]
     fn a_chain_adds_up() {
-        let model = CostModel::new(&links(), 100_000, Serialisation::Transfer);
+        let model = TreeCostModel::new(&links(), 100_000, Serialisation::Transfer);
 
         near(model.completion_s(&[NONE, 0, 1, 2]), 0.111 + 0.111 + 0.211);
     }
@@ -237,7 +237,7 @@ mod tests {
     fn a_binomial_tree_of_like_nodes_takes_one_send_for_each_round() {
         // Without latency, eight nodes are reached in three rounds of 101 ms.
         let links = LinkMatrix::new(vec![0; 8], vec![1e-3; 8], |_, _| (0.0, 1e6));
-        let model = CostModel::new(&links, 100_000, Serialisation::Transfer);
+        let model = TreeCostModel::new(&links, 100_000, Serialisation::Transfer);
 
         near(model.completion_s(&[NONE, 0, 0, 2, 0, 4, 4, 6]), 0.303);
     }

@@ -2,7 +2,7 @@
 //! 2.3 and figure 2).
 
 use super::anneal::{CostUnit, GoodList, PaperTree, basic_sa};
-use super::cost::{CostModel, NONE};
+use super::cost::{NONE, TreeCostModel};
 use crate::dice::Dice;
 use crate::search_budget::SearchBudget;
 
@@ -27,7 +27,7 @@ pub struct Searched {
 /// the broadcast is not in, the root is drawn anew for each random tree. A limited budget is the
 /// paper's `time_duration`; a run that has begun is finished. Panics without nodes.
 pub fn driver_sa(
-    model: &CostModel,
+    model: &TreeCostModel,
     root: Option<u32>,
     unit: CostUnit,
     seed: u64,
@@ -97,8 +97,8 @@ mod tests {
     use crate::paper::{LinkMatrix, Serialisation};
     use crate::study::{exact_optimum_s, uniform_links};
 
-    fn model(nodes: usize, seed: u64) -> CostModel {
-        CostModel::new(&uniform_links(nodes, seed), 1_000_000, Serialisation::Transfer)
+    fn model(nodes: usize, seed: u64) -> TreeCostModel {
+        TreeCostModel::new(&uniform_links(nodes, seed), 1_000_000, Serialisation::Transfer)
     }
 
     #[test]
@@ -127,7 +127,7 @@ mod tests {
     #[test]
     fn a_single_node_needs_no_search() {
         let links = LinkMatrix::new(vec![0], vec![0.0], |_, _| (0.0, 1.0));
-        let model = CostModel::new(&links, 1, Serialisation::Transfer);
+        let model = TreeCostModel::new(&links, 1, Serialisation::Transfer);
 
         let searched = driver_sa(&model, None, CostUnit::Percent, 1, &SearchBudget::unlimited());
 

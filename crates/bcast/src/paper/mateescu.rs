@@ -6,13 +6,13 @@
 //! always the one that reaches a new node first, given when its sender is free again. The order of
 //! children is that of the cost model.
 
-use super::cost::{CostModel, NONE};
+use super::cost::{NONE, TreeCostModel};
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
 /// The parents of a tree over all nodes of the model. Takes time of the order of the square of the
 /// number of nodes, and more where many compete for a sender.
-pub fn mateescu(model: &CostModel, root: u32) -> Vec<u32> {
+pub fn mateescu(model: &TreeCostModel, root: u32) -> Vec<u32> {
     let count = model.len();
     let mut parents = vec![NONE; count];
     let mut is_reached = vec![false; count];
@@ -69,7 +69,7 @@ mod tests {
     #[test]
     fn like_nodes_without_latency_become_a_binomial_tree() {
         let links = LinkMatrix::new(vec![0; 8], vec![0.0; 8], |_, _| (0.0, 1e6));
-        let model = CostModel::new(&links, 1_000_000, Serialisation::Transfer);
+        let model = TreeCostModel::new(&links, 1_000_000, Serialisation::Transfer);
 
         assert_eq!(model.completion_s(&mateescu(&model, 3)), 3.0);
     }
@@ -79,7 +79,7 @@ mod tests {
         // The postal model with a flight of 1 after a send of 1: nodes reached by time t follow
         // F(t) = F(t-1) + F(t-2), so that eight are reached at t = 5 (1, 1, 2, 3, 5, 8).
         let links = LinkMatrix::new(vec![0; 8], vec![0.0; 8], |_, _| (1.0, 1e6));
-        let model = CostModel::new(&links, 1_000_000, Serialisation::Transfer);
+        let model = TreeCostModel::new(&links, 1_000_000, Serialisation::Transfer);
 
         assert_eq!(model.completion_s(&mateescu(&model, 0)), 5.0);
     }
@@ -89,7 +89,7 @@ mod tests {
         let links = LinkMatrix::new(vec![0, 1, 2], vec![0.0; 3], |from, to| {
             (0.0, if from + to == 2 && from != to { 1e5 } else { 1e6 })
         });
-        let model = CostModel::new(&links, 1_000_000, Serialisation::Transfer);
+        let model = TreeCostModel::new(&links, 1_000_000, Serialisation::Transfer);
 
         assert_eq!(mateescu(&model, 0), [NONE, 0, 1]);
     }

@@ -1,7 +1,7 @@
 //! Paper 2's system, as the paper has it: R. Gupta, S. Vadhiyar, "Application-oriented adaptive
 //! MPI_Bcast for grids", IPDPS 2006; and what it is measured against there.
 //!
-//! - [`LinkMatrix`], [`CostModel`]: what is known and what a tree costs (section 2.2).
+//! - [`LinkMatrix`], [`TreeCostModel`]: what is known and what a tree costs (section 2.2).
 //! - [`basic_sa`], [`driver_sa`], [`clustered_sa`]: figures 1, 2 and 4.
 //! - [`mateescu`], [`mpich_g2`]: the trees of others.
 //! - [`PaperAdvisor`]: the broadcast advisor (section 2.5).
@@ -22,7 +22,7 @@ mod pools;
 pub use advisor::{PaperAdvisor, Tried};
 pub use anneal::{CostUnit, GoodList, PaperTree, basic_sa};
 pub use clustered::clustered_sa;
-pub use cost::{CostModel, Serialisation};
+pub use cost::{Serialisation, TreeCostModel};
 pub use driver::{Searched, driver_sa};
 pub use links::LinkMatrix;
 pub use mateescu::mateescu;

@@ -1,6 +1,6 @@
 //! A plan over numbered nodes.
 
-use crate::fluid::{Outcome, Run, Sending, simulate};
+use crate::fluid::{Run, Sending, SimulatedBroadcast, simulate};
 use crate::network::Network;
 
 /// One tree and its part of the message.
@@ -58,7 +58,7 @@ impl Draft {
     }
 
     /// How the broadcast goes over this network.
-    pub fn simulate(&self, network: &Network, bytes: u64) -> Outcome {
+    pub fn simulate(&self, network: &Network, bytes: u64) -> SimulatedBroadcast {
         simulate(network, &self.runs(bytes), self.sending)
     }
 }

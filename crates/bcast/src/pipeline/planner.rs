@@ -12,7 +12,7 @@ use super::search::{ClusterTree, search};
 use crate::anneal::anneal;
 use crate::fluid::Sending;
 use crate::network::Network;
-use crate::paper::{CostModel, Serialisation};
+use crate::paper::{Serialisation, TreeCostModel};
 use crate::search_budget::SearchBudget;
 
 /// What a planner may do.
@@ -77,7 +77,7 @@ pub fn plan_broadcast(
         }
     }
     if (!is_pipelined || bytes <= WHOLE_TRIED_MAX) && network.len() <= ANNEALED_NODES_MAX {
-        let model = CostModel::new(&network.links(), bytes, Serialisation::Transfer);
+        let model = TreeCostModel::new(&network.links(), bytes, Serialisation::Transfer);
         let tree = anneal(&model, root, config.seed, &budget.fraction(0.6));
         planner.consider(Draft::whole(model.edges(&tree.parents)).at_once());
     }

@@ -1,16 +1,17 @@
 //! Who takes part in the experiment, and what each of them may know.
 
 use super::teragrid::TeraGrid;
-use crate::advisor::{Advisor, AdvisorConfig, Broadcast, Command, ProbeRequest};
+use crate::advisor::{Advisor, AdvisorCommand, AdvisorConfig, Broadcast, ProbeRequest};
 use crate::dice::Dice;
-use crate::fluid::{EdgeTiming, joint_rate};
+use crate::fluid::EdgeTiming;
 use crate::network::{Network, NetworkEstimate};
 use crate::paper::{
-    CostModel, CostUnit, PaperAdvisor, Serialisation, clustered_sa, mateescu, mpich_g2,
+    CostUnit, PaperAdvisor, Serialisation, TreeCostModel, clustered_sa, mateescu, mpich_g2,
 };
 use crate::pipeline::{Draft, PlannerConfig, plan_broadcast};
 use crate::plan::PlanId;
 use crate::search_budget::SearchBudget;
+use gridspan_topology::joint_rate;
 use gridspan_topology::{NodeId, Time};
 
 /// All contenders, the one that others are compared with first.
@@ -211,7 +212,7 @@ impl<'a> Player<'a> {
             let commands = self.ours.tick(at(look_s), &nothing);
             let had_wishes = !commands.is_empty();
             for command in commands {
-                if let Command::Probe(request) = command {
+                if let AdvisorCommand::Probe(request) = command {
                     self.probe(look_s, request);
                 }
             }
@@ -271,8 +272,8 @@ impl<'a> Player<'a> {
         mpich_g2(&sites, &clusters, self.grid.root())
     }
 
-    fn model(&self, bytes: u64) -> CostModel {
-        CostModel::new(&self.estimate.network().links(), bytes, Serialisation::Transfer)
+    fn model(&self, bytes: u64) -> TreeCostModel {
+        TreeCostModel::new(&self.estimate.network().links(), bytes, Serialisation::Transfer)
     }
 
     fn clustered(&mut self, bytes: u64) -> Draft {

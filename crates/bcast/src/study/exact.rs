@@ -1,6 +1,6 @@
 //! The best tree of all, by trying each.
 
-use crate::paper::CostModel;
+use crate::paper::TreeCostModel;
 
 /// Nodes for which all trees can be tried: 262,144 for eight.
 const NODES_MAX: usize = 9;
@@ -9,7 +9,7 @@ const NODES_MAX: usize = 9;
 ///
 /// There is one tree for each sequence of `n - 2` nodes (H. Prüfer, 1918); the order of children is
 /// that of the model, which is optimal.
-pub fn exact_optimum_s(model: &CostModel, root: u32) -> f64 {
+pub fn exact_optimum_s(model: &TreeCostModel, root: u32) -> f64 {
     let count = model.len();
     assert!(count <= NODES_MAX, "more than {NODES_MAX} nodes have too many trees");
     if count < 3 {
@@ -77,7 +77,7 @@ mod tests {
     fn like_nodes_without_latency_take_the_logarithm_of_their_number() {
         for (count, rounds) in [(2, 1.0), (4, 2.0), (5, 3.0), (7, 3.0)] {
             let links = LinkMatrix::new(vec![0; count], vec![0.0; count], |_, _| (0.0, 1e6));
-            let model = CostModel::new(&links, 1_000_000, Serialisation::Transfer);
+            let model = TreeCostModel::new(&links, 1_000_000, Serialisation::Transfer);
 
             assert!((exact_optimum_s(&model, 1) - rounds).abs() < 1e-9);
         }
@@ -86,7 +86,7 @@ mod tests {
     #[test]
     fn in_the_postal_model_nodes_follow_fibonacci() {
         let links = LinkMatrix::new(vec![0; 6], vec![0.0; 6], |_, _| (1.0, 1e6));
-        let model = CostModel::new(&links, 1_000_000, Serialisation::Transfer);
+        let model = TreeCostModel::new(&links, 1_000_000, Serialisation::Transfer);
 
         // 1, 1, 2, 3, 5, 8 nodes are reached at 0 to 5: six at 5.
         assert!((exact_optimum_s(&model, 0) - 5.0).abs() < 1e-9);

@@ -5,7 +5,7 @@ use super::bound::bound_s;
 use super::contenders::{Contender, Player, Spending};
 use super::packets::simulate_packets;
 use super::teragrid::TeraGrid;
-use crate::fluid::Outcome;
+use crate::fluid::SimulatedBroadcast;
 use crate::network::{Network, Sharing};
 use crate::pipeline::Draft;
 
@@ -30,7 +30,7 @@ pub enum Judge {
 
 /// The experiment on one network with one schedule of loads.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Experiment {
+pub struct BroadcastExperiment {
     /// What wide-area transfers share.
     pub sharing: Sharing,
     /// The dice of the loads.
@@ -74,7 +74,7 @@ pub struct Trial {
     pub times: Vec<Times>,
 }
 
-impl Experiment {
+impl BroadcastExperiment {
     /// The broadcasts' starts in seconds, and their sizes.
     fn schedule() -> Vec<(f64, u64)> {
         let (mut at_s, mut gap_s) = (0.0, FIRST_GAP_S);
@@ -123,7 +123,7 @@ impl Experiment {
                     // As if the rest only began when all have the first part, which is too late.
                     let rest = self.time(&network, &rest, bytes - part);
                     let completion_s = first.completion_s + rest.completion_s;
-                    Outcome { completion_s, edges: Vec::new() }
+                    SimulatedBroadcast { completion_s, edges: Vec::new() }
                 });
             }
             let outcome = changed.unwrap_or_else(|| self.time(&network, &draft, bytes_sent));
@@ -139,7 +139,7 @@ impl Experiment {
         Times { contender, completion_s, probes: player.probes }
     }
 
-    fn time(&self, network: &Network, draft: &Draft, bytes: u64) -> Outcome {
+    fn time(&self, network: &Network, draft: &Draft, bytes: u64) -> SimulatedBroadcast {
         match self.judge {
             Judge::Flows => draft.simulate(network, bytes),
             Judge::Packets => simulate_packets(network, &draft.runs(bytes), draft.sending),
@@ -153,7 +153,7 @@ mod tests {
 
     #[test]
     fn sizes_shrink_linearly_and_gaps_exponentially() {
-        let schedule = Experiment::schedule();
+        let schedule = BroadcastExperiment::schedule();
 
         assert_eq!(schedule.len(), 60);
         assert_eq!((schedule[0].1, schedule[30].1, schedule[59].1), (1_000_000, 500_000, 16_666));
@@ -163,7 +163,7 @@ mod tests {
 
     #[test]
     fn no_broadcast_beats_the_bound_and_runs_repeat() {
-        let experiment = Experiment {
+        let experiment = BroadcastExperiment {
             sharing: Sharing::SiteUplinks,
             seed: 5,
             broadcasts: 6,

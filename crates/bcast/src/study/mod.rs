@@ -11,7 +11,7 @@ mod teragrid;
 pub use bound::bound_s;
 pub use contenders::{CONTENDERS, Contender};
 pub use exact::exact_optimum_s;
-pub use experiment::{Experiment, Judge, Times, Trial};
+pub use experiment::{BroadcastExperiment, Judge, Times, Trial};
 pub use instances::{grid_links, uniform_links};
 pub use packets::simulate_packets;
 pub use teragrid::TeraGrid;

@@ -9,7 +9,7 @@
 //! on its edge when that has left the sender, as on a stream; with [`Sending::Serial`] a send is
 //! over when the last packet has passed the last link.
 
-use crate::fluid::{EdgeTiming, Outcome, Run, Sending};
+use crate::fluid::{EdgeTiming, Run, Sending, SimulatedBroadcast};
 use crate::network::Network;
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
@@ -20,7 +20,7 @@ const PACKET: f64 = 3000.0;
 const WINDOW: f64 = 500_000.0;
 
 /// Lets trees from one root carry their parts of a message at the same time.
-pub fn simulate_packets(network: &Network, runs: &[Run], sending: Sending) -> Outcome {
+pub fn simulate_packets(network: &Network, runs: &[Run], sending: Sending) -> SimulatedBroadcast {
     let mut packets = Packets::new(network, runs, sending);
     packets.start();
     while let Some(Reverse((at_ns, _, what))) = packets.events.pop() {
@@ -35,7 +35,7 @@ pub fn simulate_packets(network: &Network, runs: &[Run], sending: Sending) -> Ou
             }
         }
     }
-    Outcome {
+    SimulatedBroadcast {
         completion_s: packets.last_ns as f64 * 1e-9,
         edges: packets.edges.iter().map(|edge| edge.timing).collect(),
     }

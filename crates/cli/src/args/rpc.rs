@@ -19,7 +19,7 @@ pub(crate) enum RpcVerb {
     Run(RpcRunArgs),
     /// Serve functions, or be the registry of those who do, until it is told to end.
     Serve(RpcServeArgs),
-    /// List the servers behind a door.
+    /// List the servers of a registry.
     Ls(RpcListArgs),
     /// Call a function.
     Call(RpcCallArgs),
@@ -130,7 +130,7 @@ pub(crate) struct RpcRunArgs {
     /// or for a grid file.
     #[arg(short, long, value_name = "SPEC", group = "place")]
     pub(crate) emulate: Option<String>,
-    /// Execute it on the servers behind the door whose token this is. They compute for as long as
+    /// Execute it on the servers of the registry whose token this is. They compute for as long as
     /// is said, data as large as is said goes from one to the other over links as they were
     /// measured, and the heuristic is `heft-c` if none is named.
     #[arg(long, value_name = "TOKEN", group = "place", conflicts_with_all = ["client", "star", "slow"])]
@@ -153,7 +153,7 @@ pub(crate) struct RpcRunArgs {
     #[arg(long, value_name = "HOST=TIMES")]
     pub(crate) slow: Vec<Late>,
     /// What is done while the workflow is executed if servers are slow: `none`; `steal` what they
-    /// have not begun; `copy`, and also begin late tasks again elsewhere. Behind a door with six
+    /// have not begun; `copy`, and also begin late tasks again elsewhere. With a registry with six
     /// servers, one stopped for four fifths of the time, 64 tasks took 8.6, 3.8 and 3.2 s, with as
     /// many bytes of the client (medians of `gridctl rpc run --token T --rescue WHAT --json`).
     #[arg(
@@ -239,6 +239,6 @@ fn link(text: &str) -> Result<Link, String> {
 }
 
 fn heuristics() -> clap::builder::PossibleValuesParser {
-    let names = gridspan_rpc::heuristics::NAMES.iter().copied();
+    let names = gridspan_workflow::heuristics::NAMES.iter().copied();
     names.chain([INDIVIDUAL]).collect::<Vec<_>>().into()
 }

@@ -12,8 +12,8 @@
 //! | `plans` | `strategy`, `time_s`, `over_bound` (null if the bound is zero), `segment_bytes` (null if it travels whole), `segments`, `depth`, `crossings` (how often the whole message crosses between sites), `planning_s`, `trees` |
 //! | `trees` | `share` of the message, `depth`, `crossings`, `edges` in the order of sending: `from`, `to`, `begin_s`, `complete_s` |
 
+use super::inputs::Inputs;
 use super::prediction::{Prediction, Predictions, TreeView};
-use super::scene::Scene;
 use super::text::over_bound;
 use gridspan::bcast::Sharing;
 use serde_json::{Value, json};
@@ -22,31 +22,31 @@ use serde_json::{Value, json};
 const VERSION: u32 = 1;
 
 /// The predictions as one line of JSON.
-pub(super) fn render(scene: &Scene, sizes: &[Predictions]) -> String {
-    let sharing = match scene.sharing {
+pub(super) fn render(inputs: &Inputs, sizes: &[Predictions]) -> String {
+    let sharing = match inputs.sharing {
         Sharing::ClusterPairs => "cluster-pairs",
         Sharing::SitePairs => "site-pairs",
         Sharing::SiteUplinks => "site-uplinks",
     };
     let document = json!({
         "version": VERSION,
-        "grid": scene.source,
-        "nodes": (0..scene.nodes() as u32).map(|number| node(scene, number)).collect::<Vec<_>>(),
-        "root": scene.root,
+        "grid": inputs.source,
+        "nodes": (0..inputs.nodes() as u32).map(|number| node(inputs, number)).collect::<Vec<_>>(),
+        "root": inputs.root,
         "sharing": sharing,
-        "initiation_s": scene.initiation.as_secs_f64(),
+        "initiation_s": inputs.initiation.as_secs_f64(),
         "messages": sizes.iter().map(message).collect::<Vec<_>>(),
     });
     format!("{document}\n")
 }
 
-fn node(scene: &Scene, node: u32) -> Value {
-    let cluster = scene.network.cluster_of(node);
+fn node(inputs: &Inputs, node: u32) -> Value {
+    let cluster = inputs.network.cluster_of(node);
     json!({
         "node": node,
-        "name": scene.name(node),
-        "site": scene.site_name(scene.sites[cluster]),
-        "cluster": scene.cluster_name(cluster),
+        "name": inputs.name(node),
+        "site": inputs.site_name(inputs.sites[cluster]),
+        "cluster": inputs.cluster_name(cluster),
     })
 }
 

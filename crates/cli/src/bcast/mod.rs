@@ -2,15 +2,15 @@
 //!
 //! | part | what it does |
 //! | --- | --- |
-//! | `scene` | from a grid to the network that it describes, and the node that broadcasts |
+//! | `inputs` | from a grid to the network that it describes, and the node that broadcasts |
 //! | `prediction` | one strategy's trees for one message, and what the simulation says of them |
 //! | `text` | for people |
 //! | `json` | for scripts |
 //! | `svg` | a picture |
 
+mod inputs;
 mod json;
 mod prediction;
-mod scene;
 mod svg;
 mod text;
 
@@ -19,13 +19,13 @@ use crate::error::CliError;
 use crate::output::show;
 use crate::style::Style;
 use gridspan::bcast::strategies::{NAMES, by_name};
+use inputs::Inputs;
 use prediction::{Prediction, Predictions};
-use scene::Scene;
 use std::process::ExitCode;
 
 /// Shows what the flags ask for.
 pub(crate) fn run(args: &BcastArgs) -> Result<ExitCode, CliError> {
-    let scene = Scene::new(args)?;
+    let inputs = Inputs::new(args)?;
     let names: Vec<&str> = match args.strategy.is_empty() {
         true => NAMES.into(),
         false => args.strategy.iter().map(String::as_str).collect(),
@@ -37,19 +37,20 @@ pub(crate) fn run(args: &BcastArgs) -> Result<ExitCode, CliError> {
         .iter()
         .map(|&bytes| Predictions {
             bytes,
-            bound_s: scene.bound_s(bytes),
+            bound_s: inputs.bound_s(bytes),
             all: strategies
                 .iter()
-                .map(|strategy| Prediction::new(&scene, &**strategy, bytes, args))
+                .map(|strategy| Prediction::new(&inputs, &**strategy, bytes, args))
                 .collect(),
         })
         .collect();
     let drawn = sizes.last().and_then(|size| Some((size, size.fastest()?)));
     let picture = args.svg.as_ref().zip(drawn);
-    let picture = picture.map(|(path, (size, fastest))| (path, svg::render(&scene, size, fastest)));
+    let picture =
+        picture.map(|(path, (size, fastest))| (path, svg::render(&inputs, size, fastest)));
     let text = || match args.json {
-        true => json::render(&scene, &sizes),
-        false => text::render(&scene, &sizes, args.tree, Style::of_stdout()),
+        true => json::render(&inputs, &sizes),
+        false => text::render(&inputs, &sizes, args.tree, Style::of_stdout()),
     };
     show(picture, text, "print the plans")
 }

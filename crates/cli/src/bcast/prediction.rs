@@ -1,8 +1,8 @@
 //! One strategy's trees for one message, and what the simulation says of them.
 
-use super::scene::Scene;
+use super::inputs::Inputs;
 use crate::args::BcastArgs;
-use gridspan::bcast::strategies::{Request, Strategy};
+use gridspan::bcast::strategies::{BroadcastStrategy, Request};
 use gridspan::bcast::{Draft, EdgeTiming, SearchBudget};
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -61,12 +61,12 @@ impl Predictions {
 impl Prediction {
     /// Lets the strategy plan, and simulates its plan.
     pub(super) fn new(
-        scene: &Scene,
-        strategy: &dyn Strategy,
+        inputs: &Inputs,
+        strategy: &dyn BroadcastStrategy,
         bytes: u64,
         args: &BcastArgs,
     ) -> Self {
-        let Scene { network, sites, root, .. } = scene;
+        let Inputs { network, sites, root, .. } = inputs;
         let request = Request { network, sites, root: root.0, bytes, seed: args.seed };
         let begin = Instant::now();
         let clock = || begin.elapsed();
@@ -74,7 +74,7 @@ impl Prediction {
         let planning = begin.elapsed();
         let outcome = draft.simulate(network, bytes);
         debug_assert!(
-            outcome.completion_s >= scene.bound_s(bytes) * (1.0 - ROUNDING),
+            outcome.completion_s >= inputs.bound_s(bytes) * (1.0 - ROUNDING),
             "{} is predicted to take {} s, less than any broadcast can",
             strategy.name(),
             outcome.completion_s
@@ -82,7 +82,7 @@ impl Prediction {
         let mut edges = outcome.edges.into_iter();
         let trees = draft.stripes.iter().map(|stripe| {
             let edges = edges.by_ref().take(stripe.edges.len()).collect();
-            TreeView::new(scene, stripe.share, edges)
+            TreeView::new(inputs, stripe.share, edges)
         });
         Self {
             strategy: strategy.name(),
@@ -106,15 +106,15 @@ impl Prediction {
 }
 
 impl TreeView {
-    fn new(scene: &Scene, share: f64, edges: Vec<EdgeTiming>) -> Self {
-        let mut depths = vec![0_u32; scene.nodes()];
+    fn new(inputs: &Inputs, share: f64, edges: Vec<EdgeTiming>) -> Self {
+        let mut depths = vec![0_u32; inputs.nodes()];
         let mut children: BTreeMap<u32, Vec<usize>> = BTreeMap::new();
         for (place, edge) in edges.iter().enumerate() {
             depths[edge.to as usize] = depths[edge.from as usize] + 1;
             children.entry(edge.from).or_default().push(place);
         }
         let depth = depths.into_iter().max().unwrap_or(0);
-        let crossings = edges.iter().filter(|edge| scene.is_wide_area(edge.from, edge.to)).count();
+        let crossings = edges.iter().filter(|edge| inputs.is_wide_area(edge.from, edge.to)).count();
         Self { share, edges, children, depth, crossings }
     }
 

@@ -1,7 +1,7 @@
 //! Predictions for people: a table for each size, and trees as indented text.
 
+use super::inputs::Inputs;
 use super::prediction::{Prediction, Predictions, TreeView};
-use super::scene::Scene;
 use crate::quantity::{UNKNOWN, bytes, count, digits, time};
 use crate::style::{Branches, Style};
 use crate::table::{Align, Table};
@@ -10,8 +10,8 @@ use gridspan_topology::NodeId;
 use std::time::Duration;
 
 /// Everything in words.
-pub(super) fn render(scene: &Scene, sizes: &[Predictions], tree: bool, style: Style) -> String {
-    let mut text = heading(scene);
+pub(super) fn render(inputs: &Inputs, sizes: &[Predictions], tree: bool, style: Style) -> String {
+    let mut text = heading(inputs);
     for size in sizes {
         text += &format!(
             "\n{}: no broadcast can be complete before {}\n",
@@ -22,7 +22,7 @@ pub(super) fn render(scene: &Scene, sizes: &[Predictions], tree: bool, style: St
         if let Some(fastest) = size.fastest().filter(|_| tree) {
             for (number, tree) in fastest.trees.iter().enumerate() {
                 text += &format!("\n{}", tree_title(fastest, number, tree));
-                text += &tree_text(scene, tree, style);
+                text += &tree_text(inputs, tree, style);
             }
         }
     }
@@ -56,16 +56,16 @@ pub(super) fn segments(prediction: &Prediction) -> String {
     }
 }
 
-fn heading(scene: &Scene) -> String {
+fn heading(inputs: &Inputs) -> String {
     format!(
         "{} in {} at {}, as {} describes them\nfrom {}; {}; {} to begin a message\n",
-        count(scene.nodes(), "node"),
-        count(scene.sites.len(), "cluster"),
-        count(scene.spec.layout().site_count() as usize, "site"),
-        scene.source,
-        scene.name(scene.root.0),
-        sharing(scene.sharing),
-        time(scene.initiation)
+        count(inputs.nodes(), "node"),
+        count(inputs.sites.len(), "cluster"),
+        count(inputs.spec.layout().site_count() as usize, "site"),
+        inputs.source,
+        inputs.name(inputs.root.0),
+        sharing(inputs.sharing),
+        time(inputs.initiation)
     )
 }
 
@@ -105,22 +105,22 @@ fn tree_title(prediction: &Prediction, number: usize, tree: &TreeView) -> String
     }
 }
 
-fn tree_text(scene: &Scene, tree: &TreeView, style: Style) -> String {
+fn tree_text(inputs: &Inputs, tree: &TreeView, style: Style) -> String {
     let titles = ["NODE", "FIRST SENT", "COMPLETE", "CLUSTER"];
     let right = [1, 2];
     let mut table = Table::new(titles.map(str::to_owned).into(), |column| {
         if right.contains(&column) { Align::Right } else { Align::Left }
     });
-    let root = scene.root.0;
-    let cluster = scene.cluster_name(scene.network.cluster_of(root));
-    table.row(vec![scene.name(root).to_owned(), String::new(), String::new(), cluster]);
-    let lines = Lines { scene, tree, branches: style.branches() };
+    let root = inputs.root.0;
+    let cluster = inputs.cluster_name(inputs.network.cluster_of(root));
+    table.row(vec![inputs.name(root).to_owned(), String::new(), String::new(), cluster]);
+    let lines = Lines { inputs, tree, branches: style.branches() };
     lines.add_children(&mut table, root, "");
     table.render(style.is_coloured)
 }
 
 struct Lines<'a> {
-    scene: &'a Scene,
+    inputs: &'a Inputs,
     tree: &'a TreeView,
     branches: &'a Branches,
 }
@@ -135,15 +135,15 @@ impl Lines<'_> {
             let (chain, end) = self.chain(first.to);
             let number = if several { format!("{}. ", place + 1) } else { String::new() };
             let [own, below] = self.branches.child(above, place == last);
-            let cluster = self.scene.network.cluster_of(first.to);
+            let cluster = self.inputs.network.cluster_of(first.to);
             let mut complete = seconds(first.span_s.1);
             if let Some(end_s) = end {
                 complete = format!("{complete} to {}", seconds(end_s));
             }
-            let names = self.scene.names.list(&chain);
+            let names = self.inputs.names.list(&chain);
             let what = if chain.len() > 1 { " in a chain" } else { "" };
-            let name = self.scene.cluster_name(cluster);
-            let is_wide = self.scene.is_wide_area(first.from, first.to);
+            let name = self.inputs.cluster_name(cluster);
+            let is_wide = self.inputs.is_wide_area(first.from, first.to);
             table.row(vec![
                 format!("{own}{number}{names}{what}"),
                 seconds(first.span_s.0),
@@ -158,7 +158,7 @@ impl Lines<'_> {
     /// The nodes from this one on that each send to the next alone, in one cluster, and when the
     /// last of several is complete.
     fn chain(&self, first: u32) -> (Vec<NodeId>, Option<f64>) {
-        let network = &self.scene.network;
+        let network = &self.inputs.network;
         let (mut chain, mut end) = (vec![NodeId(first)], None);
         let mut node = first;
         loop {

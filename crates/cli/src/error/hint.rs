@@ -42,7 +42,7 @@ impl CliError {
             Self::NobodyServes => "start some with `gridctl rpc serve --join TOKEN`".into(),
             Self::Stuck { .. } => "start more servers, or look why those ended".into(),
             Self::Individual => "take one of the other heuristics".into(),
-            Self::NoDoor => {
+            Self::NoRegistry => {
                 "start one with `gridctl rpc serve`, or name the `--token` of another".into()
             }
             Self::Read { error, .. } if error.kind() == io::ErrorKind::InvalidData => {
@@ -105,7 +105,7 @@ impl CliError {
             Self::System { error, .. } => system(error)?.into(),
             Self::Grid(GridLoadError::Content { .. })
             | Self::Arguments(_)
-            | Self::Door(_)
+            | Self::Registry(_)
             | Self::Call { .. }
             | Self::Emulate(_)
             | Self::Nodes(_)

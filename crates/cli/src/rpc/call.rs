@@ -1,4 +1,4 @@
-//! `gridctl rpc ls` and `gridctl rpc call`: what somebody before a door asks.
+//! `gridctl rpc ls` and `gridctl rpc call`: what a client of a registry asks.
 
 use super::serve::daemon_of;
 use crate::args::{RpcCallArgs, RpcListArgs};
@@ -8,7 +8,7 @@ use crate::quantity::{UNKNOWN, bandwidth, milliseconds};
 use crate::status::folder;
 use crate::style::Style;
 use crate::table::{Align, Table};
-use gridspan_door::{Listed, Token, Visitor};
+use gridspan_rpc_net::{Client, ListedServer, Token};
 use rustix::process::{Pid, test_kill_process};
 use std::fs;
 use std::io::{self, Read};
@@ -16,13 +16,13 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::SystemTime;
 
-/// A door takes texts of this size.
+/// A registry takes texts of this size.
 const ARGUMENTS_BYTES_MAX: u64 = 256 << 20;
 const STANDARD_INPUT: &str = "/dev/stdin";
 
-/// Lists the servers behind a door.
+/// Lists the servers of a registry.
 pub(crate) fn list(args: &RpcListArgs) -> Result<ExitCode, CliError> {
-    let servers = visit(args.token.as_deref(), async |visitor| visitor.list().await)?;
+    let servers = visit(args.token.as_deref(), async |client| client.list().await)?;
     let text = match args.json {
         true => {
             let text = serde_json::to_string_pretty(&servers);
@@ -34,11 +34,11 @@ pub(crate) fn list(args: &RpcListArgs) -> Result<ExitCode, CliError> {
     print(&text, "print the servers")
 }
 
-fn table(servers: &[Listed]) -> String {
+fn table(servers: &[ListedServer]) -> String {
     let titles = ["server", "speed", "calls", "load", "functions"].map(str::to_owned);
     let align = |column| if (1..4).contains(&column) { Align::Right } else { Align::Left };
     let mut table = Table::new(titles.into(), align);
-    for Listed { card, calls, load_s, .. } in servers {
+    for ListedServer { card, calls, load_s, .. } in servers {
         let functions: Vec<&str> = card.functions.keys().map(String::as_str).collect();
         table.row(vec![
             card.name.clone(),
@@ -52,7 +52,7 @@ fn table(servers: &[Listed]) -> String {
 }
 
 /// What is known of the ways between servers; nothing if that is nothing.
-fn links(servers: &[Listed]) -> String {
+fn links(servers: &[ListedServer]) -> String {
     let titles = ["from", "to", "latency (ms)", "bandwidth"].map(str::to_owned);
     let align = |column| if column < 2 { Align::Left } else { Align::Right };
     let mut table = Table::new(titles.into(), align);
@@ -81,7 +81,7 @@ pub(crate) fn call(args: &RpcCallArgs) -> Result<ExitCode, CliError> {
     let RpcCallArgs { function, arguments, token, timeout } = args;
     let arguments = &text(arguments)?;
     let called =
-        visit(token.as_deref(), async |visitor| visitor.call(function, arguments, *timeout).await)?;
+        visit(token.as_deref(), async |client| client.call(function, arguments, *timeout).await)?;
     print(&format!("{}\n", called?), "print the results")
 }
 
@@ -92,7 +92,7 @@ fn text(arguments: &str) -> Result<String, CliError> {
     let path = Path::new(if path == "-" { STANDARD_INPUT } else { path });
     let wrong = |error| CliError::Read { path: path.to_owned(), error };
     let mut text = String::new();
-    // One byte more than a door takes: it may go on without end.
+    // One byte more than a registry takes: it may go on without end.
     let mut limited = fs::File::open(path).map_err(wrong)?.take(ARGUMENTS_BYTES_MAX + 1);
     limited.read_to_string(&mut text).map_err(wrong)?;
     match text.len() as u64 <= ARGUMENTS_BYTES_MAX {
@@ -104,10 +104,10 @@ fn text(arguments: &str) -> Result<String, CliError> {
     }
 }
 
-/// Goes to a door with a token, or with that of the daemon that came last.
+/// Goes to a registry with a token, or with that of the daemon that came last.
 pub(super) fn visit<T, E>(
     token: Option<&Path>,
-    ask: impl AsyncFnOnce(&Visitor) -> Result<T, E>,
+    request_response: impl AsyncFnOnce(&Client) -> Result<T, E>,
 ) -> Result<T, CliError>
 where
     CliError: From<E>,
@@ -122,9 +122,9 @@ where
     let runtime = runtime.worker_threads(1).enable_all().build();
     let runtime = runtime.map_err(CliError::system("start to speak with the network"))?;
     runtime.block_on(async {
-        let visitor = Visitor::new(token)?;
-        let asked = ask(&visitor).await;
-        visitor.leave().await;
+        let client = Client::new(token)?;
+        let asked = request_response(&client).await;
+        client.leave().await;
         Ok(asked?)
     })
 }
@@ -154,7 +154,7 @@ fn latest() -> Result<PathBuf, CliError> {
         Ok(found.map(|(_, path)| path))
     };
     let found = find().map_err(CliError::system("look for this user's daemons"))?;
-    found.ok_or(CliError::NoDoor)
+    found.ok_or(CliError::NoRegistry)
 }
 
 /// Whether a process of this user is there.

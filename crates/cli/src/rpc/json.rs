@@ -9,7 +9,7 @@
 //! | `trials` | for each heuristic: `heuristic`, `makespan_s`, `predicted_s` (null if it believes nothing), `speed_up` (null for tasks that take no time), `bytes_between_sites`, `bytes_of_client`, `nearest_copy` (whether servers fetch data from the nearest that has it and once for each site, and not from whoever had it first; null on real servers, where it does not depend on the heuristic), `moved` (tasks), `copies` (attempts for nothing), `mapped_in_s` |
 //! | `shortest` | the heuristic of the shortest execution, and its `tasks` as they ended: `task`, `server`, `start_s`, `end_s` |
 
-use super::scene::Scene;
+use super::inputs::Inputs;
 use super::trial::Trial;
 use serde_json::{Value, json};
 
@@ -17,51 +17,51 @@ use serde_json::{Value, json};
 const VERSION: u32 = 1;
 
 /// The executions as one line of JSON.
-pub(super) fn render(scene: &Scene, trials: &[Trial], shortest: Option<&Trial>) -> String {
+pub(super) fn render(inputs: &Inputs, trials: &[Trial], shortest: Option<&Trial>) -> String {
     let document = json!({
         "version": VERSION,
         "workflow": {
-            "name": scene.name,
-            "tasks": scene.graph.tasks().len(),
-            "work_s": scene.graph.work_s(),
-            "recorded_s": scene.recorded_s,
+            "name": inputs.name,
+            "tasks": inputs.graph.tasks().len(),
+            "work_s": inputs.graph.work_s(),
+            "recorded_s": inputs.recorded_s,
         },
-        "grid": scene.source,
-        "servers": servers(scene),
-        "trials": trials.iter().map(|trial| of_trial(scene, trial)).collect::<Vec<_>>(),
-        "shortest": shortest.map(|trial| tasks(scene, trial)),
+        "grid": inputs.source,
+        "servers": servers(inputs),
+        "trials": trials.iter().map(|trial| of_trial(inputs, trial)).collect::<Vec<_>>(),
+        "shortest": shortest.map(|trial| tasks(inputs, trial)),
     });
     format!("{document}\n")
 }
 
-fn servers(scene: &Scene) -> Vec<Value> {
-    let sites = scene.platform.sites();
-    let servers = scene.platform.servers().iter().enumerate();
-    let server = |(number, server): (usize, &gridspan_rpc::Server)| {
+fn servers(inputs: &Inputs) -> Vec<Value> {
+    let sites = inputs.platform.sites();
+    let servers = inputs.platform.servers().iter().enumerate();
+    let server = |(number, server): (usize, &gridspan_workflow::ServerSpec)| {
         let site = &sites[server.site].name;
         json!({ "server": number, "name": server.name, "site": site, "cores": server.cores })
     };
     servers.map(server).collect()
 }
 
-fn of_trial(scene: &Scene, trial: &Trial) -> Value {
+fn of_trial(inputs: &Inputs, trial: &Trial) -> Value {
     json!({
         "heuristic": trial.name,
         "makespan_s": trial.execution.makespan_s,
         "predicted_s": trial.predicted_s,
-        "speed_up": trial.speed_up(scene),
+        "speed_up": trial.speed_up(inputs),
         "bytes_between_sites": trial.between_sites,
         "bytes_of_client": trial.of_client,
-        "nearest_copy": (!scene.is_real).then_some(trial.nearest),
+        "nearest_copy": (!inputs.is_real).then_some(trial.nearest),
         "moved": trial.execution.moved,
         "copies": trial.execution.wasted.len(),
         "mapped_in_s": trial.mapped_in.as_secs_f64(),
     })
 }
 
-fn tasks(scene: &Scene, trial: &Trial) -> Value {
-    let task = |run: &gridspan_rpc::judge::TaskRun| {
-        let name = &scene.graph.task(run.task).name;
+fn tasks(inputs: &Inputs, trial: &Trial) -> Value {
+    let task = |run: &gridspan_workflow::simulate::TaskRun| {
+        let name = &inputs.graph.task(run.task).name;
         json!({ "task": name, "server": run.server, "start_s": run.start_s, "end_s": run.end_s })
     };
     let tasks: Vec<Value> = trial.execution.runs.iter().map(task).collect();

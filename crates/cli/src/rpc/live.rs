@@ -1,44 +1,44 @@
-//! A workflow on real servers: those behind a door, over the links that there are. Computing is
+//! A workflow on real servers: those of a registry, over the links that there are. Computing is
 //! emulated, and data is as large as was recorded.
 //!
 //! Servers fetch data from each other. The client gives orders when arguments are made, and has the
 //! files at first that no task writes; what was on a server that is lost is made again, and what
 //! slow servers have to do may be done elsewhere.
 
-use super::scene::{Scene, workflow};
+use super::inputs::{Inputs, workflow};
 use super::trial::{Trial, rescue};
 use crate::args::RpcRunArgs;
 use crate::error::CliError;
-use gridspan_door::{Party, Visitor};
-use gridspan_rpc::heuristics::by_name;
-use gridspan_rpc::judge::Surprises;
-use gridspan_rpc::workflow::Workflow;
+use gridspan_rpc_net::{Client, EmulatedRun};
+use gridspan_workflow::heuristics::by_name;
+use gridspan_workflow::simulate::Perturbations;
+use gridspan_workflow::wfcommons::Workflow;
 use std::collections::BTreeMap;
 use std::time::Instant;
 
 /// What maps where no heuristic is named.
 const DEFAULT: &str = "heft-c";
 
-/// Executes the workflow on the servers behind a door, by one heuristic after the other.
+/// Executes the workflow on the servers of a registry, by one heuristic after the other.
 pub(super) async fn run(
-    visitor: &Visitor,
+    client: &Client,
     args: &RpcRunArgs,
-) -> Result<(Scene, Vec<Trial>), CliError> {
+) -> Result<(Inputs, Vec<Trial>), CliError> {
     let Workflow { name, graph, recorded_s, .. } = workflow(args)?;
     let external = graph.data().iter().zip(0..).filter(|(data, _)| data.producer.is_none());
     let external: BTreeMap<u32, u64> =
         external.map(|(data, number)| (number, data.bytes)).collect();
-    let party = Party::gather(visitor, external).await?;
+    let party = EmulatedRun::gather(client, external).await?;
     if party.servers().is_empty() {
         return Err(CliError::NobodyServes);
     }
-    let mut scene = Scene {
+    let mut inputs = Inputs {
         name,
         recorded_s,
         graph,
         platform: party.platform(),
-        source: format!("the door at {}", visitor.address()),
-        surprises: Surprises::default(),
+        source: format!("the registry at {}", client.address()),
+        perturbations: Perturbations::default(),
         is_real: true,
     };
     let mut trials = Vec::new();
@@ -46,13 +46,13 @@ pub(super) async fn run(
     for name in names.chain(args.heuristic.is_empty().then_some(DEFAULT)) {
         let heuristic = by_name(name, args.seed).map_err(|_| CliError::Individual)?;
         // Without the ways that turned out to lead nowhere, each of which costs seconds to try.
-        scene.platform = party.platform();
+        inputs.platform = party.platform();
         let begin = Instant::now();
-        let mapping = heuristic.map(&scene.graph, &scene.platform)?;
+        let mapping = heuristic.map(&inputs.graph, &inputs.platform)?;
         let mapped_in = begin.elapsed();
-        let Scene { graph, platform, .. } = &scene;
+        let Inputs { graph, platform, .. } = &inputs;
         let execution = party.execute(graph, platform, &mapping, rescue(args.rescue)).await?;
-        trials.push(Trial::of(name, &scene, (Some(&mapping), mapped_in), execution));
+        trials.push(Trial::of(name, &inputs, (Some(&mapping), mapped_in), execution));
     }
-    Ok((scene, trials))
+    Ok((inputs, trials))
 }

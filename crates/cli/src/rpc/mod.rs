@@ -3,7 +3,7 @@
 //!
 //! | part | what it does |
 //! | --- | --- |
-//! | `scene` | from files and flags to a task graph and a platform |
+//! | `inputs` | from files and flags to a task graph and a platform |
 //! | `trial` | one heuristic's mapping, executed |
 //! | `live` | the same on real servers |
 //! | `text` | for people |
@@ -14,9 +14,9 @@
 //! | `svg` | a picture: when each server computed |
 
 mod call;
+mod inputs;
 mod json;
 mod live;
-mod scene;
 mod serve;
 mod svg;
 mod text;
@@ -27,9 +27,9 @@ use crate::args::{INDIVIDUAL, RpcRunArgs, RpcVerb};
 use crate::error::CliError;
 use crate::output::show;
 use crate::style::Style;
-use gridspan_door::Visitor;
-use gridspan_rpc::heuristics::NAMES;
-use scene::Scene;
+use gridspan_rpc_net::Client;
+use gridspan_workflow::heuristics::NAMES;
+use inputs::Inputs;
 use std::process::ExitCode;
 use trial::Trial;
 
@@ -48,32 +48,32 @@ pub(crate) fn run(verb: &RpcVerb) -> Result<ExitCode, CliError> {
 
 fn map(args: &RpcRunArgs) -> Result<ExitCode, CliError> {
     if let Some(token) = &args.token {
-        let on_servers = async |visitor: &Visitor| live::run(visitor, args).await;
-        let (scene, trials) = call::visit(Some(token), on_servers)?;
-        return tell(args, &scene, &trials);
+        let on_servers = async |client: &Client| live::run(client, args).await;
+        let (inputs, trials) = call::visit(Some(token), on_servers)?;
+        return tell(args, &inputs, &trials);
     }
-    let scene = Scene::new(args)?;
+    let inputs = Inputs::new(args)?;
     let names: Vec<&str> = match args.heuristic.is_empty() {
         true => {
             NAMES.iter().copied().filter(|name| *name != EXHAUSTIVE).chain([INDIVIDUAL]).collect()
         }
         false => args.heuristic.iter().map(String::as_str).collect(),
     };
-    let trials = names.into_iter().map(|name| Trial::new(&scene, name, args));
-    tell(args, &scene, &trials.collect::<Result<Vec<_>, _>>()?)
+    let trials = names.into_iter().map(|name| Trial::new(&inputs, name, args));
+    tell(args, &inputs, &trials.collect::<Result<Vec<_>, _>>()?)
 }
 
 /// Shows how it went.
-fn tell(args: &RpcRunArgs, scene: &Scene, trials: &[Trial]) -> Result<ExitCode, CliError> {
+fn tell(args: &RpcRunArgs, inputs: &Inputs, trials: &[Trial]) -> Result<ExitCode, CliError> {
     let by_time = |one: &&Trial, other: &&Trial| {
         one.execution.makespan_s.total_cmp(&other.execution.makespan_s)
     };
     let shortest = trials.iter().min_by(by_time);
     let picture = args.svg.as_ref().zip(shortest);
-    let picture = picture.map(|(path, trial)| (path, svg::render(scene, trial)));
+    let picture = picture.map(|(path, trial)| (path, svg::render(inputs, trial)));
     let text = || match args.json {
-        true => json::render(scene, trials, shortest),
-        false => text::render(scene, trials, shortest, Style::of_stdout()),
+        true => json::render(inputs, trials, shortest),
+        false => text::render(inputs, trials, shortest, Style::of_stdout()),
     };
     show(picture, text, "print the mappings")
 }

@@ -7,7 +7,7 @@ use crate::output::print;
 use crate::signals::not_ignored;
 use crate::status::folder;
 use gridspan::variables::cores;
-use gridspan_door::{DoorOptions, Role, ServeOptions, Token, serve};
+use gridspan_rpc_net::{DaemonOptions, Role, ServeOptions, Token, serve};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 use std::path::PathBuf;
@@ -34,13 +34,13 @@ pub(crate) fn run(args: &RpcServeArgs) -> Result<ExitCode, CliError> {
     let (name, role) = (options.name.clone(), options.role.clone());
     let told = move |address| {
         let line = match &role {
-            Role::Member(_) => format!("{name} serves behind the door at {address}\n"),
-            Role::Daemon(door) | Role::Registry(door) => {
-                format!("{name} is at {address}; its token is {}\n", door.token.display())
+            Role::Member(_) => format!("{name} serves for the registry at {address}\n"),
+            Role::Daemon(registry) | Role::Registry(registry) => {
+                format!("{name} is at {address}; its token is {}\n", registry.token.display())
             }
         };
         // With the output closed there is nobody to tell.
-        let _ = print(&line, "tell where the door is");
+        let _ = print(&line, "tell where the registry is");
     };
     serve::<Toolbox>(options, end, told)?;
     Ok(ExitCode::SUCCESS)
@@ -55,8 +55,8 @@ fn options(args: &RpcServeArgs) -> Result<ServeOptions, CliError> {
             let is_kept = args.token.is_some();
             let token = args.token.clone().map_or_else(own_token, Ok)?;
             let (listen, advertise) = (args.listen, args.advertise);
-            let door = DoorOptions { listen, advertise, token, is_kept };
-            if args.registry { Role::Registry(door) } else { Role::Daemon(door) }
+            let registry = DaemonOptions { listen, advertise, token, is_kept };
+            if args.registry { Role::Registry(registry) } else { Role::Daemon(registry) }
         }
     };
     let pes = args.pes.map_or_else(|| cores() as u32, std::num::NonZeroU32::get);
@@ -65,11 +65,11 @@ fn options(args: &RpcServeArgs) -> Result<ServeOptions, CliError> {
 
 /// The process whose own token a file is, by its name.
 pub(super) fn daemon_of(file: &str) -> Option<i32> {
-    file.strip_prefix("door-")?.strip_suffix(".token")?.parse().ok()
+    file.strip_prefix("registry-")?.strip_suffix(".token")?.parse().ok()
 }
 
 /// The token of this process, where other processes of the same user look for it.
 fn own_token() -> Result<PathBuf, CliError> {
     let folder = folder().map_err(CliError::system("find the folder of this user's jobs"))?;
-    Ok(folder.join(format!("door-{:010}.token", std::process::id())))
+    Ok(folder.join(format!("registry-{:010}.token", std::process::id())))
 }

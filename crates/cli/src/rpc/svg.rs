@@ -1,13 +1,13 @@
 //! A Gantt chart: a line for each core of each server, and a bar for each task, in the colour of
 //! what it is.
 
-use super::scene::Scene;
+use super::inputs::Inputs;
 use super::text::{platform, seconds, workflow};
 use super::trial::Trial;
 use crate::quantity::bytes;
 use crate::svg::{Anchor, Heading, STEPS, Text, colour, end, line, put, width_of};
-use gridspan_rpc::judge::TaskRun;
-use gridspan_rpc::{Endpoint, ServerId};
+use gridspan_workflow::simulate::TaskRun;
+use gridspan_workflow::{Endpoint, ServerId};
 use std::collections::BTreeMap;
 
 const MARGIN: f64 = 32.0;
@@ -31,24 +31,24 @@ const RECEIVED_COLOUR: &str = "#c2412d";
 const WASTED_COLOUR: &str = "#bbb";
 
 /// The picture.
-pub(super) fn render(scene: &Scene, trial: &Trial) -> String {
+pub(super) fn render(inputs: &Inputs, trial: &Trial) -> String {
     let heading = Heading {
         title: format!("{}: {}", trial.name, seconds(trial.execution.makespan_s)),
         subtitles: vec![
-            workflow(scene),
-            format!("{}; {} went between sites", platform(scene), bytes(trial.between_sites)),
+            workflow(inputs),
+            format!("{}; {} went between sites", platform(inputs), bytes(trial.between_sites)),
         ],
     };
-    let chart = Chart::new(scene, trial);
-    let width = (MARGIN * 2.0 + chart.left + CHART).max(heading.width() + 2.0 * MARGIN);
-    let mut svg = heading.begin([width, TOP + chart.height + FOOT], MARGIN);
-    chart.draw(&mut svg);
+    let link_table = LinkTable::new(inputs, trial);
+    let width = (MARGIN * 2.0 + link_table.left + CHART).max(heading.width() + 2.0 * MARGIN);
+    let mut svg = heading.begin([width, TOP + link_table.height + FOOT], MARGIN);
+    link_table.draw(&mut svg);
     end(&mut svg);
     svg
 }
 
-struct Chart<'a> {
-    scene: &'a Scene,
+struct LinkTable<'a> {
+    inputs: &'a Inputs,
     trial: &'a Trial,
     /// Where the bars begin, right of the names.
     left: f64,
@@ -66,11 +66,11 @@ fn kind(name: &str) -> &str {
     name.trim_end_matches(|letter: char| letter.is_ascii_digit() || "_-.:#()".contains(letter))
 }
 
-impl<'a> Chart<'a> {
-    fn new(scene: &'a Scene, trial: &'a Trial) -> Self {
-        let servers = scene.platform.servers();
+impl<'a> LinkTable<'a> {
+    fn new(inputs: &'a Inputs, trial: &'a Trial) -> Self {
+        let servers = inputs.platform.servers();
         let fixed = servers.len() as f64 * (GAP + LINK);
-        let cores = f64::from(scene.platform.cores().max(1));
+        let cores = f64::from(inputs.platform.cores().max(1));
         let core = ((HEIGHT - fixed) / cores).clamp(CORE[0], CORE[1]);
         let (mut tops, mut height) = (Vec::new(), 0.0);
         for server in servers {
@@ -80,11 +80,11 @@ impl<'a> Chart<'a> {
         let names = servers.iter().map(|server| width_of(&server.name, NAME_SIZE));
         let left = MARGIN + names.fold(40.0, f64::max) + 8.0;
         let mut kinds = BTreeMap::new();
-        for task in scene.graph.tasks() {
+        for task in inputs.graph.tasks() {
             let next = kinds.len();
             kinds.entry(kind(&task.name)).or_insert(next);
         }
-        Self { scene, trial, left, height, core, tops, kinds }
+        Self { inputs, trial, left, height, core, tops, kinds }
     }
 
     fn x(&self, time_s: f64) -> f64 {
@@ -100,14 +100,14 @@ impl<'a> Chart<'a> {
 
     fn draw(&self, svg: &mut String) {
         self.axis(svg);
-        for id in self.scene.platform.server_ids() {
+        for id in self.inputs.platform.server_ids() {
             self.server(id, svg);
         }
         self.legend(svg);
     }
 
     fn server(&self, id: ServerId, svg: &mut String) {
-        let server = self.scene.platform.server(id);
+        let server = self.inputs.platform.server(id);
         let top = self.tops[id.index()];
         let cores = f64::from(server.cores) * self.core;
         Text::at(self.left - 6.0, top + cores / 2.0 + 3.0)
@@ -128,7 +128,7 @@ impl<'a> Chart<'a> {
             let core = free.unwrap_or(0);
             free_s[core] = run.end_s;
             let y = top + core as f64 * self.core;
-            let name = &self.scene.graph.task(run.task).name;
+            let name = &self.inputs.graph.task(run.task).name;
             let fill = if is_needed { self.colour(name) } else { WASTED_COLOUR.to_owned() };
             self.bar([run.start_s, run.end_s], [y, self.core - 0.5], &fill, svg);
         }

@@ -1,6 +1,6 @@
 //! Executions for people: a table of heuristics, and one of the servers in the shortest.
 
-use super::scene::Scene;
+use super::inputs::Inputs;
 use super::trial::Trial;
 use crate::quantity::{UNKNOWN, bytes, count, digits, time};
 use crate::style::Style;
@@ -9,31 +9,31 @@ use std::time::Duration;
 
 /// Everything in words.
 pub(super) fn render(
-    scene: &Scene,
+    inputs: &Inputs,
     trials: &[Trial],
     shortest: Option<&Trial>,
     style: Style,
 ) -> String {
-    let mut text = heading(scene);
+    let mut text = heading(inputs);
     text.push('\n');
-    text += &heuristics(scene, trials, style);
-    text += &transfers(scene, trials);
+    text += &heuristics(inputs, trials, style);
+    text += &transfers(inputs, trials);
     if let Some(trial) = shortest {
         text += &format!("\nwhat the servers did by {}\n", trial.name);
-        text += &servers(scene, trial, style);
+        text += &servers(inputs, trial, style);
     }
     text
 }
 
 /// How data goes, if that is not the same for all: then times differ by more than by where tasks
 /// are.
-fn transfers(scene: &Scene, trials: &[Trial]) -> String {
+fn transfers(inputs: &Inputs, trials: &[Trial]) -> String {
     let by = |nearest| {
         let all = trials.iter().filter(|trial| trial.nearest == nearest);
         all.map(|trial| trial.name.as_str()).collect::<Vec<_>>().join(", ")
     };
     let (nearest, first) = (by(true), by(false));
-    match scene.is_real || nearest.is_empty() || first.is_empty() {
+    match inputs.is_real || nearest.is_empty() || first.is_empty() {
         true => String::new(),
         false => format!(
             "data comes from the nearest copy, once to each site, by {nearest};\n\
@@ -48,37 +48,37 @@ pub(super) fn seconds(time_s: f64) -> String {
 }
 
 /// The workflow, and what it takes alone.
-pub(super) fn workflow(scene: &Scene) -> String {
-    let all: u64 = scene.graph.data().iter().map(|data| data.bytes).sum();
-    let recorded = scene.recorded_s.map_or_else(String::new, |recorded_s| {
+pub(super) fn workflow(inputs: &Inputs) -> String {
+    let all: u64 = inputs.graph.data().iter().map(|data| data.bytes).sum();
+    let recorded = inputs.recorded_s.map_or_else(String::new, |recorded_s| {
         format!("; it was recorded in {}", seconds(recorded_s))
     });
     format!(
         "{}: {} of {} on one core, with {} of data{recorded}",
-        scene.name,
-        count(scene.graph.tasks().len(), "task"),
-        seconds(scene.graph.work_s()),
+        inputs.name,
+        count(inputs.graph.tasks().len(), "task"),
+        seconds(inputs.graph.work_s()),
         bytes(all)
     )
 }
 
 /// The servers in one line.
-pub(super) fn platform(scene: &Scene) -> String {
+pub(super) fn platform(inputs: &Inputs) -> String {
     format!(
         "{} with {} at {}, as {} describes them",
-        count(scene.platform.servers().len(), "server"),
-        count(scene.platform.cores() as usize, "core"),
-        count(scene.platform.sites().len(), "site"),
-        scene.source
+        count(inputs.platform.servers().len(), "server"),
+        count(inputs.platform.cores() as usize, "core"),
+        count(inputs.platform.sites().len(), "site"),
+        inputs.source
     )
 }
 
-fn heading(scene: &Scene) -> String {
-    let how = if scene.is_real { "on these servers" } else { "in simulated time" };
-    format!("{}\n{}; executed {how}\n", workflow(scene), platform(scene))
+fn heading(inputs: &Inputs) -> String {
+    let how = if inputs.is_real { "on these servers" } else { "in simulated time" };
+    format!("{}\n{}; executed {how}\n", workflow(inputs), platform(inputs))
 }
 
-fn heuristics(scene: &Scene, trials: &[Trial], style: Style) -> String {
+fn heuristics(inputs: &Inputs, trials: &[Trial], style: Style) -> String {
     let titles = [
         "HEURISTIC",
         "MAKESPAN",
@@ -99,7 +99,7 @@ fn heuristics(scene: &Scene, trials: &[Trial], style: Style) -> String {
             trial.name.clone(),
             seconds(trial.execution.makespan_s),
             known(trial.predicted_s, seconds),
-            known(trial.speed_up(scene), digits),
+            known(trial.speed_up(inputs), digits),
             bytes(trial.between_sites),
             bytes(trial.of_client),
             trial.execution.moved.to_string(),
@@ -109,19 +109,19 @@ fn heuristics(scene: &Scene, trials: &[Trial], style: Style) -> String {
     table.render(style.is_coloured)
 }
 
-fn servers(scene: &Scene, trial: &Trial, style: Style) -> String {
+fn servers(inputs: &Inputs, trial: &Trial, style: Style) -> String {
     let titles = ["SERVER", "SITE", "CORES", "TASKS", "COMPUTED", "BUSY"];
     let align = |column| if column < 2 { Align::Left } else { Align::Right };
     let mut table = Table::new(titles.map(str::to_owned).into(), align);
-    for id in scene.platform.server_ids() {
-        let server = scene.platform.server(id);
+    for id in inputs.platform.server_ids() {
+        let server = inputs.platform.server(id);
         let tasks = trial.execution.runs.iter().filter(|run| run.server == id).count();
         let busy_s = trial.execution.busy_s(id);
         let all_s = trial.execution.makespan_s * f64::from(server.cores);
         let share = if all_s > 0.0 { 100.0 * busy_s / all_s } else { 0.0 };
         table.row(vec![
             server.name.clone(),
-            scene.platform.sites()[server.site].name.clone(),
+            inputs.platform.sites()[server.site].name.clone(),
             server.cores.to_string(),
             tasks.to_string(),
             seconds(busy_s),

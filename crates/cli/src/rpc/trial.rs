@@ -1,19 +1,19 @@
 //! One heuristic's mapping, executed in simulated time.
 
-use super::scene::Scene;
+use super::inputs::Inputs;
 use crate::args::{RescueName, RpcRunArgs};
 use crate::error::CliError;
-use gridspan_rpc::Mapping;
-use gridspan_rpc::heuristics::by_name;
-use gridspan_rpc::judge::{Execution, Rescue, execute, execute_calls};
+use gridspan_workflow::Mapping;
+use gridspan_workflow::heuristics::by_name;
+use gridspan_workflow::simulate::{Execution, StragglerPolicy, execute, execute_calls};
 use std::time::{Duration, Instant};
 
 /// What is done about slow servers.
-pub(super) fn rescue(name: RescueName) -> Rescue {
+pub(super) fn rescue(name: RescueName) -> StragglerPolicy {
     match name {
-        RescueName::None => Rescue::None,
-        RescueName::Steal => Rescue::Steal,
-        RescueName::Copy => Rescue::StealAndCopy,
+        RescueName::None => StragglerPolicy::None,
+        RescueName::Steal => StragglerPolicy::Steal,
+        RescueName::Copy => StragglerPolicy::StealAndCopy,
     }
 }
 
@@ -38,29 +38,29 @@ pub(super) struct Trial {
 
 impl Trial {
     /// Maps and executes. The parser of the flags has refused unknown names.
-    pub(super) fn new(scene: &Scene, name: &str, args: &RpcRunArgs) -> Result<Self, CliError> {
-        let Scene { graph, platform, surprises, .. } = scene;
+    pub(super) fn new(inputs: &Inputs, name: &str, args: &RpcRunArgs) -> Result<Self, CliError> {
+        let Inputs { graph, platform, perturbations, .. } = inputs;
         let begin = Instant::now();
         let mapping = match by_name(name, args.seed) {
             Ok(heuristic) => Some(heuristic.map(graph, platform)?),
             Err(_) => {
-                gridspan_rpc::check(graph, platform)?;
+                gridspan_workflow::check(graph, platform)?;
                 None
             }
         };
         let mapped_in = begin.elapsed();
         let rescue = rescue(args.rescue);
         let execution = match &mapping {
-            Some(mapping) => execute(graph, platform, mapping, surprises, rescue),
-            None => execute_calls(graph, platform, surprises),
+            Some(mapping) => execute(graph, platform, mapping, perturbations, rescue),
+            None => execute_calls(graph, platform, perturbations),
         };
-        Ok(Self::of(name, scene, (mapping.as_ref(), mapped_in), execution))
+        Ok(Self::of(name, inputs, (mapping.as_ref(), mapped_in), execution))
     }
 
     /// What an execution has come to, and how it had been mapped.
     pub(super) fn of(
         name: &str,
-        Scene { graph, platform, .. }: &Scene,
+        Inputs { graph, platform, .. }: &Inputs,
         (mapping, mapped_in): (Option<&Mapping>, Duration),
         execution: Execution,
     ) -> Self {
@@ -78,7 +78,7 @@ impl Trial {
 
     /// How many times as fast as one core of speed 1 with all data at hand; `None` for tasks that
     /// take no time.
-    pub(super) fn speed_up(&self, scene: &Scene) -> Option<f64> {
-        (self.execution.makespan_s > 0.0).then(|| scene.graph.work_s() / self.execution.makespan_s)
+    pub(super) fn speed_up(&self, inputs: &Inputs) -> Option<f64> {
+        (self.execution.makespan_s > 0.0).then(|| inputs.graph.work_s() / self.execution.makespan_s)
     }
 }

@@ -3,7 +3,7 @@
 use crate::metis::Metis;
 use crate::problem::Problem;
 use gridspan_jobs::leanmd::job::job_with;
-use gridspan_jobs::leanmd::schedule::{Order, Work};
+use gridspan_jobs::leanmd::schedule::{HandlingOrder, WorkMode};
 use gridspan_runtime::driver::embedded;
 use gridspan_sim::{SimOptions, Simulation};
 use gridspan_topology::GridSpec;
@@ -15,18 +15,18 @@ use std::time::Duration;
 pub(crate) struct Series {
     pub(crate) name: &'static str,
     pub(crate) strategy: &'static str,
-    pub(crate) order: Order,
+    pub(crate) order: HandlingOrder,
 }
 
 impl Series {
     /// A strategy with the order of steps.
     pub(crate) const fn of(strategy: &'static str) -> Self {
-        Self { name: strategy, strategy, order: Order::Steps }
+        Self { name: strategy, strategy, order: HandlingOrder::Steps }
     }
 
     /// A strategy where messages are handled as they come.
     pub(crate) const fn as_they_come(name: &'static str, strategy: &'static str) -> Self {
-        Self { name, strategy, order: Order::Arrival }
+        Self { name, strategy, order: HandlingOrder::Arrival }
     }
 }
 
@@ -61,7 +61,7 @@ pub(crate) fn median_step(
     let spec = GridSpec::from_emulate(&spec).expect("the shorthand is well formed");
     let mut options = problem.options((balances + 1) * steps, steps);
     options.order = series.order;
-    options.work = if time == Time::Virtual { Work::Charge } else { Work::Wait };
+    options.work = if time == Time::Virtual { WorkMode::Charge } else { WorkMode::Wait };
     let (tell, told) = mpsc::channel();
     let job = job_with(options, move |_, outcome| {
         tell.send(outcome.step_times()).map_err(|error| error.to_string().into())

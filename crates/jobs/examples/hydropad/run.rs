@@ -1,19 +1,19 @@
 //! One run of Hydropad: on which machines, how, and what it took.
 
-use gridspan_jobs::hydropad::clock::{Plan, Step};
+use gridspan_jobs::hydropad::clock::{HydroRun, HydroStep};
 use gridspan_jobs::hydropad::functions::{BARYONS, DARK, GRAVITY, Hydropad};
-use gridspan_jobs::hydropad::grouped::{self, Start};
+use gridspan_jobs::hydropad::grouped::{self, InitialState};
 use gridspan_jobs::hydropad::job::serve;
-use gridspan_jobs::hydropad::outcome::Outcome;
+use gridspan_jobs::hydropad::outcome::HydroOutcome;
 use gridspan_jobs::hydropad::plain;
 use gridspan_jobs::hydropad::problem::Problem;
 use gridspan_rpc::calls::{RpcError, with_rpc};
 use gridspan_rpc::group::Mapper;
-use gridspan_rpc::heuristics::by_name;
 use gridspan_runtime::driver::embedded;
 use gridspan_runtime::{Grid, Job, Numbers};
 use gridspan_sim::{SimOptions, Simulation};
 use gridspan_topology::{Bandwidth, GridSpec, HostSpec, Latency, Link, SiteSpec};
+use gridspan_workflow::heuristics::by_name;
 use std::sync::mpsc;
 
 /// Speeds of the paper's machines (section 6), in MFlops: the two servers and the client.
@@ -73,7 +73,7 @@ pub(crate) fn alone_s(edge: u32, slower: f64) -> f64 {
     let count = edge.pow(3) as usize;
     let (field, vectors) = (Numbers::from(vec![0.0; count]), Numbers::from(vec![[0.0; 3]; count]));
     let problem = Problem::cube(edge, edge);
-    let step = Step { problem, number: 0, scale: 0.1, before: 0.0, time: 0.0 };
+    let step = HydroStep { problem, number: 0, scale: 0.1, before: 0.0, time: 0.0 };
     let of = |work_s: Option<f64>| work_s.unwrap_or_default();
     let [gravity, dark, baryons] = [
         GRAVITY.work_s(&(field.clone(), field.clone(), step)).map(of),
@@ -101,7 +101,7 @@ fn grid(setup: &Setup) -> Result<GridSpec, String> {
     Ok(spec.with_wan(Link::new(LATENCY, rate(setup.link))))
 }
 
-async fn outcome(grid: &Grid, setup: &Setup, how: How) -> Result<Outcome, RpcError> {
+async fn outcome(grid: &Grid, setup: &Setup, how: How) -> Result<HydroOutcome, RpcError> {
     let speeds = match setup.real {
         // In real time both are what they are.
         true => [1.0; 2],
@@ -109,11 +109,11 @@ async fn outcome(grid: &Grid, setup: &Setup, how: How) -> Result<Outcome, RpcErr
     };
     let services = serve(grid, &speeds).await?;
     let Setup { steps, window, link, edge, .. } = *setup;
-    let plan = Plan { problem: Problem::cube(edge, edge), steps, window };
+    let plan = HydroRun { problem: Problem::cube(edge, edge), steps, window };
     let start = match how {
         How::Plain => return plain::run(grid, &services, &plan).await,
-        How::Sent => Start::Sent,
-        How::Made => Start::Made,
+        How::Sent => InitialState::Sent,
+        How::Made => InitialState::Made,
     };
     let (lan, wan) = (Link::new(LATENCY, rate(BETWEEN)), Link::new(LATENCY, rate(link)));
     let mapper = Mapper::new(&services).with_links(lan, wan);

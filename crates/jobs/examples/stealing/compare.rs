@@ -1,12 +1,12 @@
 //! How the last of some policies compares with each of the others.
 
 use crate::experiment::Found;
-use gridspan_balance::study::stealing::Spread;
+use gridspan_balance::study::stealing::LoadSpread;
 
 /// What each policy has come to with one load on so many nodes.
 pub(crate) struct Row {
     pub(crate) nodes: u32,
-    pub(crate) spread: Spread,
+    pub(crate) spread: LoadSpread,
     pub(crate) found: Vec<Found>,
 }
 
@@ -16,7 +16,7 @@ pub(crate) fn compare(rows: &[Row], policies: &[String]) {
     let Some((last, others)) = policies.split_last().filter(|_| !rows.is_empty()) else { return };
     let all: Vec<&Row> = rows.iter().collect();
     let is_binomial =
-        |row: &&Row| matches!(row.spread, Spread::BinomialThird | Spread::BinomialEighth);
+        |row: &&Row| matches!(row.spread, LoadSpread::BinomialThird | LoadSpread::BinomialEighth);
     let binomial: Vec<&Row> = rows.iter().filter(is_binomial).collect();
     for (at, other) in others.iter().enumerate() {
         let ratio = |row: &Row, of: Measure| of(&row.found[others.len()]) / of(&row.found[at]);

@@ -1,6 +1,6 @@
 //! One experiment as a job in virtual time.
 
-use gridspan_balance::study::stealing::Experiment;
+use gridspan_balance::study::stealing::StealingExperiment;
 use gridspan_runtime::{
     Grid, GridError, Job, JobError, Merge, PeId, Search, SearchContext, SearchPool, StealStatistics,
 };
@@ -15,7 +15,7 @@ use std::time::Duration;
 
 /// So long before they appear main hands in the tasks of a batch: every node has heard of its own
 /// by then.
-fn notice(experiment: &Experiment) -> Duration {
+fn notice(experiment: &StealingExperiment) -> Duration {
     let way = if experiment.sites > 1 { experiment.wide_area } else { Duration::ZERO };
     way + Duration::from_micros(500 + u64::from(experiment.nodes))
 }
@@ -67,8 +67,9 @@ pub(crate) struct Found {
 }
 
 /// Runs it with nodes that steal by this policy.
-pub(crate) fn run(experiment: &Experiment, policy: &str) -> Result<Found, String> {
-    let &Experiment { nodes, sites, spread, seed, tasks_per_node, batches, task, .. } = experiment;
+pub(crate) fn run(experiment: &StealingExperiment, policy: &str) -> Result<Found, String> {
+    let &StealingExperiment { nodes, sites, spread, seed, tasks_per_node, batches, task, .. } =
+        experiment;
     let tasks = tasks_per_node * u64::from(nodes);
     let load = spread.batches(nodes, tasks, batches, seed);
     let (tell, told) = mpsc::channel();
@@ -90,11 +91,12 @@ pub(crate) fn run(experiment: &Experiment, policy: &str) -> Result<Found, String
         Ok(())
     });
     let micros = |time: Duration| time.as_micros();
-    let (wide, local) = (micros(experiment.wide_area), micros(Experiment::LOCAL));
+    let (wide, local) = (micros(experiment.wide_area), micros(StealingExperiment::LOCAL));
     let spec =
         GridSpec::from_emulate(&format!("{sites}x{},wan={wide}us,lan={local}us", nodes / sites))
             .map_err(|error| error.to_string())?;
-    let options = SimOptions { message_cost: Experiment::HANDLER, ..SimOptions::with_seed(seed) };
+    let options =
+        SimOptions { message_cost: StealingExperiment::HANDLER, ..SimOptions::with_seed(seed) };
     let simulation = Simulation::new(job, spec, options).map_err(|error| error.to_string())?;
     simulation.run().outcome.map_err(|error| error.to_string())?;
     told.recv().map_err(|_| "main has told nothing".to_owned())

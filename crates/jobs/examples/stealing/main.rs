@@ -21,7 +21,7 @@ mod experiment;
 use clap::Parser;
 use compare::{Measure, Row, attempts, compare, messages, time};
 use experiment::run;
-use gridspan_balance::study::stealing::{Experiment, Spread};
+use gridspan_balance::study::stealing::{LoadSpread, StealingExperiment};
 use gridspan_runtime::StealStatistics;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -62,13 +62,13 @@ fn main() -> ExitCode {
     }
 }
 
-fn spread(name: &str) -> Result<Spread, String> {
+fn spread(name: &str) -> Result<LoadSpread, String> {
     match name {
-        "all" => Ok(Spread::All),
-        "half" => Ok(Spread::Half),
-        "1/8" => Ok(Spread::Eighth),
-        "1/3b" => Ok(Spread::BinomialThird),
-        "1/8b" => Ok(Spread::BinomialEighth),
+        "all" => Ok(LoadSpread::All),
+        "half" => Ok(LoadSpread::Half),
+        "1/8" => Ok(LoadSpread::Eighth),
+        "1/3b" => Ok(LoadSpread::BinomialThird),
+        "1/8b" => Ok(LoadSpread::BinomialEighth),
         _ => Err(format!("there is no load `{name}`: all, half, 1/8, 1/3b or 1/8b")),
     }
 }
@@ -78,7 +78,7 @@ const MEASURES: [(&str, Measure); 3] =
     [("steal attempts", attempts), ("messages between nodes", messages), ("makespan, ms", time)];
 
 fn table(options: &Options) -> Result<(), String> {
-    let spreads: Vec<Spread> =
+    let spreads: Vec<LoadSpread> =
         options.loads.iter().map(|load| spread(load)).collect::<Result<_, _>>()?;
     let mut sheets: Vec<Vec<Vec<String>>> = vec![Vec::new(); spreads.len()];
     for &sites in &options.sites {
@@ -100,12 +100,13 @@ fn table(options: &Options) -> Result<(), String> {
 }
 
 /// One load on all numbers of nodes.
-fn rows(options: &Options, sites: u32, spread: Spread) -> Result<Vec<Row>, String> {
+fn rows(options: &Options, sites: u32, spread: LoadSpread) -> Result<Vec<Row>, String> {
     let mut rows = Vec::new();
     for &nodes in &options.nodes {
         let way = Duration::from_millis(options.wan_ms);
-        let experiment = Experiment { seed: options.seed, ..Experiment::new(nodes, spread) }
-            .on_sites(sites, way);
+        let experiment =
+            StealingExperiment { seed: options.seed, ..StealingExperiment::new(nodes, spread) }
+                .on_sites(sites, way);
         let mut line = format!("{nodes:>6} {:10}", spread.name());
         let mut row = Vec::new();
         for policy in &options.policies {
@@ -123,7 +124,7 @@ fn rows(options: &Options, sites: u32, spread: Spread) -> Result<Vec<Row>, Strin
 }
 
 /// The time if all nodes had worked all of the time.
-fn ideal(experiment: &Experiment) -> Duration {
+fn ideal(experiment: &StealingExperiment) -> Duration {
     experiment.task * (experiment.tasks_per_node * experiment.batches as u64) as u32
 }
 
@@ -149,7 +150,7 @@ fn charts((sites, wan_ms): (u32, u64), rows: &[Row], policies: &[String]) -> Vec
 }
 
 /// Writes a picture for each load, with a row for each number of sites.
-fn write(folder: &Path, spreads: &[Spread], sheets: &[Vec<Vec<String>>]) -> Result<(), String> {
+fn write(folder: &Path, spreads: &[LoadSpread], sheets: &[Vec<Vec<String>>]) -> Result<(), String> {
     for (spread, sheet) in spreads.iter().zip(sheets) {
         let load = spread.name().replace(['/', '(', ')', ','], "-");
         let path = folder.join(format!("stealing-{}.svg", load.trim_matches('-')));

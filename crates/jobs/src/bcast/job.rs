@@ -7,7 +7,7 @@
 //! last one, less half of a round trip to it. Payloads are checked after each broadcast and not
 //! during it.
 
-use super::member::{Member, Message, Question, Way};
+use super::member::{BcastMember, Message, Question, Way};
 use super::payload::{Digest, payload};
 use crate::entry::{Entry, parse};
 use clap::Parser;
@@ -60,7 +60,7 @@ fn size(text: &str) -> Result<usize, String> {
 }
 
 fn job(options: Options) -> Job {
-    Job::new("bcast").actor::<Member>().main(async move |grid| run(&grid, &options).await)
+    Job::new("bcast").actor::<BcastMember>().main(async move |grid| run(&grid, &options).await)
 }
 
 async fn run(grid: &Grid, options: &Options) -> Result<(), JobError> {
@@ -70,7 +70,7 @@ async fn run(grid: &Grid, options: &Options) -> Result<(), JobError> {
         let last = nodes - 1;
         return Err(format!("there is no node {root}; `--root` takes 0 to {last}").into());
     }
-    let members = grid.create_group::<Member>(Per::Node, |_| (nodes, root)).await?;
+    let members = grid.create_group::<BcastMember>(Per::Node, |_| (nodes, root)).await?;
     let runtime = if options.unordered { Way::Unordered } else { Way::Runtime };
     let ways = [runtime, Way::Binomial];
     let mut bench = Bench { grid, members, nodes, root, ways, payloads: 0 };
@@ -122,7 +122,7 @@ fn json_of_size((nodes, rounds, bytes): (u32, u64, usize), ranges: [Range; 2]) -
 
 struct Bench<'a> {
     grid: &'a Grid,
-    members: Collection<Member>,
+    members: Collection<BcastMember>,
     nodes: u32,
     /// The node whose member broadcasts.
     root: u32,

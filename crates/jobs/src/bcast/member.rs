@@ -89,7 +89,7 @@ pub enum Message {
 
 /// A member; one on each node, since nodes are what a broadcast is brought to.
 #[derive(Serialize, Deserialize)]
-pub struct Member {
+pub struct BcastMember {
     members: u32,
     /// The index of the root.
     root: u32,
@@ -112,7 +112,7 @@ struct Measured {
 /// made; and all nodes should have nothing left to do.
 const PAUSE: Duration = Duration::from_millis(1);
 
-impl Actor for Member {
+impl Actor for BcastMember {
     type Index = Ix1;
     /// How many members there are, and the index of the root.
     type Init = (u32, u32);
@@ -154,7 +154,7 @@ impl Actor for Member {
     }
 }
 
-impl Member {
+impl BcastMember {
     /// Makes what is to be sent, and begins a little later.
     fn prepare(
         &mut self,
@@ -224,6 +224,6 @@ impl Member {
     }
 }
 
-fn rank(cx: &Context<'_, Member>) -> u32 {
+fn rank(cx: &Context<'_, BcastMember>) -> u32 {
     cx.index().0 as u32
 }

@@ -4,7 +4,7 @@
 //! `∫ W d ln a` with the energy `W` of gravity (the equation of Layzer and Irvine, in
 //! super-comoving variables).
 
-use super::clock::Step;
+use super::clock::HydroStep;
 use super::step::Report;
 
 /// Sums over the steps of which the client hears.
@@ -37,7 +37,7 @@ const ENERGY_MAX: f64 = 0.15;
 
 impl Account {
     /// A step was made.
-    pub fn note(&mut self, step: &Step, gravity: f64, dark: &Report, gas: &Report) {
+    pub fn note(&mut self, step: &HydroStep, gravity: f64, dark: &Report, gas: &Report) {
         let energy = dark.energy + gas.energy + gravity;
         let mass = dark.mass + gas.mass;
         let entry = Entry { scale: step.scale, mass, gravity, energy };

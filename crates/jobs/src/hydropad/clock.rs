@@ -15,7 +15,7 @@ const MOVED: f64 = 0.5;
 
 /// What all three tasks are told of a step.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Step {
+pub struct HydroStep {
     /// What is computed.
     pub problem: Problem,
     /// Which step, from 0.
@@ -31,7 +31,7 @@ pub struct Step {
 /// Decides steps, window by window.
 #[derive(Clone, Debug)]
 pub struct Clock {
-    plan: Plan,
+    plan: HydroRun,
     number: u32,
     time: f64,
     before: f64,
@@ -39,7 +39,7 @@ pub struct Clock {
 
 /// How far to go.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Plan {
+pub struct HydroRun {
     /// What is computed.
     pub problem: Problem,
     /// So many steps, or less where the end comes before.
@@ -50,7 +50,7 @@ pub struct Plan {
 
 impl Clock {
     /// A clock that stands at the beginning.
-    pub fn new(plan: Plan) -> Self {
+    pub fn new(plan: HydroRun) -> Self {
         Self { plan, number: 0, time: time_of(plan.problem.begins_at), before: 0.0 }
     }
 
@@ -62,8 +62,8 @@ impl Clock {
     /// The steps of the next window; none at the end. The fastest moves `speed` cells per time now;
     /// what falls into a growing wave gets faster with the scale factor to the power of 3/2, as
     /// long as the wave is small (Zel'dovich).
-    pub fn window(&mut self, speed: f64) -> Vec<Step> {
-        let Plan { problem, steps, window } = self.plan;
+    pub fn window(&mut self, speed: f64) -> Vec<HydroStep> {
+        let HydroRun { problem, steps, window } = self.plan;
         let most = window.min(steps - self.number);
         let (begin, end) = (self.scale(), time_of(problem.ends_at));
         let mut decided = Vec::new();
@@ -73,7 +73,7 @@ impl Clock {
             let foreseen = speed * (scale / begin).powf(1.5);
             let time = (GROWTH / growth_at(scale)).min(MOVED / foreseen).min(end - self.time);
             let Self { number, before, .. } = *self;
-            decided.push(Step { problem, number, scale, before, time });
+            decided.push(HydroStep { problem, number, scale, before, time });
             (self.number, self.time, self.before) = (number + 1, self.time + time, time);
         }
         decided
@@ -86,7 +86,7 @@ mod tests {
 
     #[test]
     fn steps_reach_the_end_and_are_short_where_things_are_fast() {
-        let plan = Plan { problem: Problem::cube(8, 8), steps: 1000, window: 5 };
+        let plan = HydroRun { problem: Problem::cube(8, 8), steps: 1000, window: 5 };
         let mut clock = Clock::new(plan);
 
         let [slow, fast] = [1e-3, 100.0].map(|speed| clock.window(speed));
@@ -106,7 +106,7 @@ mod tests {
 
     #[test]
     fn no_more_steps_are_made_than_were_asked_for() {
-        let mut clock = Clock::new(Plan { problem: Problem::cube(8, 8), steps: 8, window: 5 });
+        let mut clock = Clock::new(HydroRun { problem: Problem::cube(8, 8), steps: 8, window: 5 });
         let windows = [0, 0, 0].map(|_| clock.window(1.0).len());
         assert_eq!(windows, [5, 3, 0]);
     }

@@ -5,7 +5,7 @@
 //! arguments, for calls, and of their sizes in bytes, for groups, whose arguments the client does
 //! not have.
 
-use super::clock::Step;
+use super::clock::HydroStep;
 use super::digest::Digest;
 use super::gas::Gas;
 use super::matter::Matter;
@@ -23,11 +23,11 @@ pub type Field = Numbers<f64>;
 pub type Vectors = Numbers<[f64; 3]>;
 
 /// What dark matter is before a step: positions, velocities, and the potential.
-pub type DarkNow = (Vectors, Vectors, Field, Step);
+pub type DarkNow = (Vectors, Vectors, Field, HydroStep);
 /// And after it: positions, velocities, and density.
 pub type DarkThen = (Vectors, Vectors, Field, Report);
 /// What the gas is before a step: density, momentum, energy, modified entropy, and the potential.
-pub type GasNow = (Field, Vectors, Field, Field, Field, Step);
+pub type GasNow = (Field, Vectors, Field, Field, Field, HydroStep);
 /// And after it.
 pub type GasThen = (Field, Vectors, Field, Field, Report);
 
@@ -43,10 +43,11 @@ pub const BEGIN_GAS: Function<(Problem,), (Field, Vectors, Field, Field)> =
     });
 
 /// Densities of dark matter and gas to the potential of gravity, and their energy in it.
-pub const GRAVITY: Function<(Field, Field, Step), (Field, f64)> = Function::new("gravity", gravity)
-    .costs("2.4e-9 * n * log2(n)", &["n"], |(dark, ..)| vec![dark.len() as f64])
-    .computes("2.4e-9 * in0 / 8 * log2(in0 / 8)")
-    .gives(&["in0", "8"]);
+pub const GRAVITY: Function<(Field, Field, HydroStep), (Field, f64)> =
+    Function::new("gravity", gravity)
+        .costs("2.4e-9 * n * log2(n)", &["n"], |(dark, ..)| vec![dark.len() as f64])
+        .computes("2.4e-9 * in0 / 8 * log2(in0 / 8)")
+        .gives(&["in0", "8"]);
 
 /// A step of dark matter.
 pub const DARK: Function<DarkNow, DarkThen> = Function::new("dark", dark)
@@ -124,7 +125,7 @@ fn begin_gas(
     Ok((density.into(), momentum.into(), energy.into(), entropy.into()))
 }
 
-fn gravity(arguments: (Field, Field, Step), work: &mut Work) -> Result<(Field, f64), String> {
+fn gravity(arguments: (Field, Field, HydroStep), work: &mut Work) -> Result<(Field, f64), String> {
     takes(&GRAVITY, &arguments, work)?;
     let (dark, gas, step) = arguments;
     let (potential, energy) = step::gravity(&step, &dark, &gas).map_err(why)?;

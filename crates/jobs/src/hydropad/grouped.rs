@@ -1,24 +1,24 @@
 //! The loop as a group of calls (paper 5, table III): data stays on the servers, and the client
 //! hears of each window what it needs to decide the next.
 
-use super::clock::{Clock, Plan, Step};
+use super::clock::{Clock, HydroRun, HydroStep};
 use super::functions::{
     BARYONS, BEGIN_DARK, BEGIN_GAS, DARK, Field, GRAVITY, Hydropad, SURVEY_DARK, SURVEY_GAS,
     Vectors,
 };
-use super::outcome::{End, Outcome};
+use super::outcome::{End, HydroOutcome};
 use super::plain::{of_grid, wrong};
 use super::problem::{Problem, State};
 use super::step::Report;
 use clap::ValueEnum;
 use gridspan_rpc::calls::{RpcError, Services};
-use gridspan_rpc::group::{Group, Lazy, Mapper};
-use gridspan_rpc::heuristics::Heuristic;
+use gridspan_rpc::group::{CallGroup, Lazy, Mapper};
 use gridspan_runtime::{Grid, Numbers};
+use gridspan_workflow::heuristics::Heuristic;
 
 /// Who makes the start.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum Start {
+pub enum InitialState {
     /// Servers, from a few numbers.
     Made,
     /// The client, which sends it.
@@ -38,11 +38,11 @@ struct Universe {
 
 impl Universe {
     async fn new(
-        group: &Group<'_, Services<Hydropad>>,
+        group: &CallGroup<'_, Services<Hydropad>>,
         problem: &Problem,
-        start: Start,
+        start: InitialState,
     ) -> Result<Self, RpcError> {
-        if start == Start::Made {
+        if start == InitialState::Made {
             let problem = group.value(problem)?;
             let (positions, velocities, dark) = group.call(&BEGIN_DARK, (&problem,));
             let (gas, momentum, energy, entropy) = group.call(&BEGIN_GAS, (problem,));
@@ -65,8 +65,8 @@ impl Universe {
     /// The three calls of a step, and what will be reported of it.
     fn step(
         self,
-        group: &Group<'_, Services<Hydropad>>,
-        step: &Step,
+        group: &CallGroup<'_, Services<Hydropad>>,
+        step: &HydroStep,
     ) -> Result<(Self, Reports), RpcError> {
         let Self { positions, velocities, dark, gas, momentum, energy, entropy } = self;
         let at = group.value(step)?;
@@ -82,7 +82,7 @@ impl Universe {
     /// How it is at a scale factor.
     async fn survey(
         self,
-        group: &Group<'_, Services<Hydropad>>,
+        group: &CallGroup<'_, Services<Hydropad>>,
         problem: &Problem,
         scale: f64,
     ) -> Result<End, RpcError> {
@@ -111,13 +111,13 @@ pub async fn run(
     grid: &Grid,
     mapper: &Mapper<Services<Hydropad>>,
     heuristic: &dyn Heuristic,
-    plan: &Plan,
-    start: Start,
-) -> Result<Outcome, RpcError> {
+    plan: &HydroRun,
+    start: InitialState,
+) -> Result<HydroOutcome, RpcError> {
     let now = async || grid.now().await.map_err(|error| of_grid(&error));
     mapper
         .map(heuristic, async |group| {
-            let (mut clock, mut outcome) = (Clock::new(*plan), Outcome::default());
+            let (mut clock, mut outcome) = (Clock::new(*plan), HydroOutcome::default());
             let mut speed = plan.problem.first_speed().map_err(wrong)?;
             let mut begin = now().await?;
             let mut universe = Universe::new(group, &plan.problem, start).await?;

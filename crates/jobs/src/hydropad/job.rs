@@ -4,15 +4,15 @@
 use clap::{Parser, ValueEnum};
 use gridspan_rpc::calls::{RpcError, ServerPlan, Services, with_rpc};
 use gridspan_rpc::group::Mapper;
-use gridspan_rpc::heuristics::{NAMES, by_name};
 use gridspan_runtime::{Grid, Job, JobError};
 use gridspan_topology::{Bandwidth, Link};
+use gridspan_workflow::heuristics::{NAMES, by_name};
 
 use super::cells::CELLS_MAX;
-use super::clock::Plan;
+use super::clock::HydroRun;
 use super::functions::Hydropad;
-use super::grouped::{self, Start};
-use super::outcome::Outcome;
+use super::grouped::{self, InitialState};
+use super::outcome::HydroOutcome;
 use super::problem::Problem;
 use super::{plain, serial};
 use crate::entry::{Entry, parse};
@@ -33,7 +33,7 @@ const EDGE_MAX: i64 = 256;
 
 /// How the tasks are called.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum Form {
+pub enum ExecutionMode {
     /// In the client's process, one after the other.
     Serial,
     /// By plain GridRPC: data goes through the client.
@@ -52,7 +52,7 @@ enum Way {
     Group,
 }
 
-impl Form {
+impl ExecutionMode {
     fn ways(self) -> &'static [Way] {
         match self {
             Self::Serial => &[Way::Serial],
@@ -80,11 +80,11 @@ pub struct Options {
     #[arg(long, default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..))]
     pub window: u32,
     /// How tasks are called.
-    #[arg(long, value_enum, default_value_t = Form::Group)]
-    pub form: Form,
+    #[arg(long, value_enum, default_value_t = ExecutionMode::Group)]
+    pub form: ExecutionMode,
     /// Who makes the start of a group.
-    #[arg(long, value_enum, default_value_t = Start::Made)]
-    pub start: Start,
+    #[arg(long, value_enum, default_value_t = InitialState::Made)]
+    pub start: InitialState,
     /// What maps the group.
     #[arg(long, default_value = "portfolio", value_parser = clap::builder::PossibleValuesParser::new(NAMES))]
     pub heuristic: String,
@@ -108,9 +108,9 @@ fn speed(text: &str) -> Result<f64, String> {
 }
 
 impl Options {
-    fn plan(&self) -> Plan {
+    fn plan(&self) -> HydroRun {
         let problem = Problem::cube(self.n, self.particles.unwrap_or(self.n));
-        Plan { problem, steps: self.steps, window: self.window }
+        HydroRun { problem, steps: self.steps, window: self.window }
     }
 }
 
@@ -177,7 +177,7 @@ async fn outcome(
     services: &Services<Hydropad>,
     way: Way,
     options: &Options,
-) -> Result<Outcome, RpcError> {
+) -> Result<HydroOutcome, RpcError> {
     let plan = options.plan();
     let other = |reason: String| RpcError::Other { reason };
     match way {
@@ -194,8 +194,8 @@ async fn outcome(
     }
 }
 
-fn print(way: Way, outcome: &Outcome) {
-    let Outcome { account, end, .. } = outcome;
+fn print(way: Way, outcome: &HydroOutcome) {
+    let HydroOutcome { account, end, .. } = outcome;
     let (name, is_timed) = match way {
         Way::Serial => ("serial", false),
         Way::Plain => ("plain", true),

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 /// A run of Hydropad.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Outcome {
+pub struct HydroOutcome {
     /// Of each window, how many steps it had and how long it took.
     pub windows: Vec<(u32, Duration)>,
     /// Of each window of a group, the most that the client kept for it, in bytes.
@@ -32,7 +32,7 @@ pub struct End {
 /// Particles of a wave of at least some eight cells are this near to their places until it breaks.
 const ERROR_MAX: f64 = 0.25;
 
-impl Outcome {
+impl HydroOutcome {
     /// How many steps were made.
     pub fn steps(&self) -> u32 {
         self.windows.iter().map(|(steps, _)| steps).sum()

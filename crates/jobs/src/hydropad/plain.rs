@@ -2,11 +2,11 @@
 //! gives it back.
 
 use super::account::Account;
-use super::clock::{Clock, Plan};
+use super::clock::{Clock, HydroRun};
 use super::functions::{BARYONS, DARK, GRAVITY, Hydropad};
 use super::gas::Gas;
 use super::matter::Matter;
-use super::outcome::Outcome;
+use super::outcome::HydroOutcome;
 use super::problem::State;
 use super::serial::survey;
 use gridspan_rpc::calls::{Config, GridRpc, RpcError, Services};
@@ -27,8 +27,8 @@ pub(super) fn wrong(error: impl std::fmt::Display) -> RpcError {
 pub async fn run(
     grid: &Grid,
     services: &Services<Hydropad>,
-    plan: &Plan,
-) -> Result<Outcome, RpcError> {
+    plan: &HydroRun,
+) -> Result<HydroOutcome, RpcError> {
     let mut rpc = GridRpc::new(services);
     rpc.initialize(&Config::default())?;
     let gravity = rpc.handle(&GRAVITY).await?;
@@ -71,5 +71,5 @@ pub async fn run(
     let (density, momentum) = (gas_density.to_vec(), flow.0.to_vec());
     let gas = Gas { density, momentum, energy: flow.1.to_vec(), entropy: flow.2.to_vec() };
     let end = survey(&plan.problem, clock.scale(), &matter, &gas).map_err(wrong)?;
-    Ok(Outcome { windows, account, end, ..Outcome::default() })
+    Ok(HydroOutcome { windows, account, end, ..HydroOutcome::default() })
 }

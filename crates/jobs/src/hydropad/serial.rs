@@ -1,10 +1,10 @@
 //! The loop in one process, without servers: what the others must agree with.
 
-use super::clock::{Clock, Plan};
+use super::clock::{Clock, HydroRun};
 use super::digest::Digest;
 use super::gas::Gas;
 use super::matter::Matter;
-use super::outcome::{End, Outcome};
+use super::outcome::{End, HydroOutcome};
 use super::problem::{Problem, State};
 use super::step::{StepError, baryons, dark, gravity};
 use std::time::Duration;
@@ -13,17 +13,17 @@ use std::time::Duration;
 ///
 /// # Errors
 /// If the problem is not one, or if a step fails.
-pub fn run(plan: &Plan) -> Result<Outcome, StepError> {
+pub fn run(plan: &HydroRun) -> Result<HydroOutcome, StepError> {
     let (State { matter, gas, .. }, mut outcome) = advance(plan)?;
     outcome.end = survey(&plan.problem, outcome.end.scale, &matter, &gas)?;
     Ok(outcome)
 }
 
 /// Makes all steps. The outcome is not surveyed yet.
-pub(super) fn advance(plan: &Plan) -> Result<(State, Outcome), StepError> {
+pub(super) fn advance(plan: &HydroRun) -> Result<(State, HydroOutcome), StepError> {
     let State { mut matter, dark: mut density, mut gas } = plan.problem.begin()?;
     let mut speed = plan.problem.first_speed()?;
-    let (mut clock, mut outcome) = (Clock::new(*plan), Outcome::default());
+    let (mut clock, mut outcome) = (Clock::new(*plan), HydroOutcome::default());
     loop {
         let steps = clock.window(speed);
         outcome.end.scale = clock.scale();

@@ -6,7 +6,7 @@
 //! velocities are of the same time.
 
 use super::cells::SizeError;
-use super::clock::Step;
+use super::clock::HydroStep;
 use super::expansion::gravity_at;
 use super::gas::{Gas, GasError, Swept};
 use super::gravity::{acceleration, energy, potential};
@@ -47,7 +47,7 @@ pub struct Report {
 ///
 /// # Errors
 /// If a density is not of the box.
-pub fn gravity(step: &Step, dark: &[f64], gas: &[f64]) -> Result<(Vec<f64>, f64), StepError> {
+pub fn gravity(step: &HydroStep, dark: &[f64], gas: &[f64]) -> Result<(Vec<f64>, f64), StepError> {
     let potential = potential(step.problem.cells()?, [dark, gas], gravity_at(step.scale))?;
     let energy = energy([dark, gas], &potential);
     Ok((potential, energy))
@@ -58,7 +58,7 @@ pub fn gravity(step: &Step, dark: &[f64], gas: &[f64]) -> Result<(Vec<f64>, f64)
 /// # Errors
 /// If a particle or the potential is not of the box.
 pub fn dark(
-    step: &Step,
+    step: &HydroStep,
     matter: &mut Matter,
     potential: &[f64],
 ) -> Result<(Vec<f64>, Report), StepError> {
@@ -81,7 +81,7 @@ pub fn dark(
 ///
 /// # Errors
 /// If the gas or the potential is not of the box, or if the gas is too fast for the step.
-pub fn baryons(step: &Step, gas: &mut Gas, potential: &[f64]) -> Result<Report, StepError> {
+pub fn baryons(step: &HydroStep, gas: &mut Gas, potential: &[f64]) -> Result<Report, StepError> {
     let cells = step.problem.cells()?;
     gas.check(cells)?;
     let pull = acceleration(cells, potential)?;

@@ -1,7 +1,7 @@
 //! The physics against exact answers: shock tubes, pancakes, and what must be kept.
 
 use super::cells::Cells;
-use super::clock::Plan;
+use super::clock::HydroRun;
 use super::gas::Gas;
 use super::problem::{Problem, State};
 use super::serial::{self, advance};
@@ -100,10 +100,10 @@ fn a_gas_far_faster_than_its_sound_keeps_its_pressure() {
 }
 
 /// A slab of so many cells with one wave, to a scale factor.
-fn slab(count: u32, baryons: f64, ends_at: f64) -> Plan {
+fn slab(count: u32, baryons: f64, ends_at: f64) -> HydroRun {
     let cube = Problem::cube(count, count);
     let problem = Problem { axes: [count, 1, 1], waves: [1, 0, 0], baryons, ends_at, ..cube };
-    Plan { problem, steps: 10_000, window: 1 }
+    HydroRun { problem, steps: 10_000, window: 1 }
 }
 
 #[test]
@@ -134,7 +134,7 @@ fn gas_falls_as_dark_matter_does_while_its_pressure_is_small() {
 fn an_oblique_wave_in_three_dimensions_is_as_near_with_as_many_particles_as_cells_or_more() {
     for per_axis in [16, 24, 32] {
         let problem = Problem { ends_at: 0.6, ..Problem::cube(16, per_axis) };
-        let outcome = serial::run(&Plan { problem, steps: 1000, window: 10 }).unwrap();
+        let outcome = serial::run(&HydroRun { problem, steps: 1000, window: 10 }).unwrap();
         assert!(outcome.end.error < 0.12, "{per_axis}: {}", outcome.end.error);
         assert_eq!(outcome.faults(), Vec::<String>::new());
     }

@@ -8,7 +8,7 @@ use super::decomposition::Cells;
 use super::droplet::{Droplet, STANDARD_CUTOFF, STANDARD_DT};
 use super::io;
 use super::potential::{LennardJones, Truncation};
-use super::schedule::{Order, Schedule, Work};
+use super::schedule::{HandlingOrder, Schedule, WorkMode};
 use super::system::{System, VELOCITY_SEED};
 
 pub(crate) const ABOUT: &str =
@@ -78,8 +78,8 @@ pub struct Options {
     #[arg(long, value_parser = positive)]
     pub cutoff: Option<f64>,
     /// How they end there.
-    #[arg(long, value_enum, default_value_t = Ending::ForceShift)]
-    pub truncation: Ending,
+    #[arg(long, value_enum, default_value_t = RunLength::ForceShift)]
+    pub truncation: RunLength,
     /// Cells per axis [default: as many as are 1.6 times as wide as the cutoff].
     #[arg(long, value_name = "X,Y,Z", value_parser = triple::<u32>)]
     pub cells: Option<[u32; 3]>,
@@ -108,11 +108,11 @@ pub struct Options {
     #[arg(long, value_name = "FACTOR", default_value_t = 1.0, value_parser = positive)]
     pub cost: f64,
     /// What computing is; all but `compute` are for studies of balancing.
-    #[arg(long, value_enum, default_value_t = Work::Compute)]
-    pub work: Work,
+    #[arg(long, value_enum, default_value_t = WorkMode::Compute)]
+    pub work: WorkMode,
     /// In which order a PE handles the messages that are ready.
-    #[arg(long, value_enum, default_value_t = Order::Steps)]
-    pub order: Order,
+    #[arg(long, value_enum, default_value_t = HandlingOrder::Steps)]
+    pub order: HandlingOrder,
     /// Afterwards run the same on one thread, and compare every bit.
     #[arg(long)]
     pub check_serial: bool,
@@ -135,7 +135,7 @@ pub enum Built {
 
 /// [`Truncation`] on the command line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum Ending {
+pub enum RunLength {
     /// Energy and force jump; the energy is not conserved.
     Truncated,
     /// The force jumps.
@@ -144,12 +144,12 @@ pub enum Ending {
     ForceShift,
 }
 
-impl From<Ending> for Truncation {
-    fn from(ending: Ending) -> Self {
+impl From<RunLength> for Truncation {
+    fn from(ending: RunLength) -> Self {
         match ending {
-            Ending::Truncated => Self::Truncated,
-            Ending::EnergyShift => Self::EnergyShift,
-            Ending::ForceShift => Self::LinearForceShift,
+            RunLength::Truncated => Self::Truncated,
+            RunLength::EnergyShift => Self::EnergyShift,
+            RunLength::ForceShift => Self::LinearForceShift,
         }
     }
 }
@@ -160,7 +160,7 @@ impl Options {
     /// # Errors
     /// If the file cannot be read, or something does not fit; says what to change.
     pub fn prepare(&self) -> Result<(System, Schedule), String> {
-        if self.check_serial && self.work != Work::Compute {
+        if self.check_serial && self.work != WorkMode::Compute {
             return Err("--check-serial compares what was computed; leave out --work".to_owned());
         }
         let system = self.build()?;

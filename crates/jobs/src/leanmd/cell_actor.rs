@@ -20,14 +20,14 @@ use gridspan_runtime::{Actor, CollectionRef, Context, Ix3, Op, PeId, To};
 
 use super::atoms::Runaway;
 use super::decomposition::{CellIndex, Cells};
-use super::fingerprint::Fingerprint;
+use super::fingerprint::StateFingerprint;
 use super::gather::Gather;
 use super::index::PairIx;
 use super::integrate::{Motion, drift, kick};
 use super::protocol::{
     Cell, CellInit, CellMessage, FRAME_NUMBERS, Pair, PairMessage, pack, unpack,
 };
-use super::schedule::{Order, Schedule, Work};
+use super::schedule::{HandlingOrder, Schedule, WorkMode};
 
 /// One cell in so many moves after a step, if actors wander.
 const WANDER_ODDS: u64 = 8;
@@ -47,7 +47,7 @@ impl Actor for Cell {
             forces: Gather::default(),
             arrivals: BTreeMap::new(),
             is_exchanging: false,
-            fingerprint: Fingerprint::default(),
+            fingerprint: StateFingerprint::default(),
             done_ns: Vec::new(),
         }
     }
@@ -120,8 +120,8 @@ impl Cell {
             let step = self.step;
             let message = PairMessage::Positions { step, cell, positions };
             match schedule.order {
-                Order::Steps => cx.multicast_in_step(pairs, step, message),
-                Order::Arrival => cx.multicast(pairs, message),
+                HandlingOrder::Steps => cx.multicast_in_step(pairs, step, message),
+                HandlingOrder::Arrival => cx.multicast(pairs, message),
             }
         }
     }
@@ -129,7 +129,7 @@ impl Cell {
     /// All forces have come: does the second half of the step.
     fn finish_step(&mut self, schedule: &Schedule, cx: &mut Context<'_, Self>) {
         schedule.spend(schedule.step_cost(self.atoms.len()), cx);
-        if self.step > 0 && schedule.work == Work::Compute {
+        if self.step > 0 && schedule.work == WorkMode::Compute {
             kick(&mut self.atoms, self.forces.sum(), schedule.dt / 2.0);
         }
         self.fingerprint.add(&self.atoms);
@@ -162,7 +162,7 @@ impl Cell {
 
     /// Does the first half of a step: moves the atoms, and lets go of those that left.
     fn begin_step(&mut self, schedule: &Schedule, cx: &mut Context<'_, Self>) {
-        if schedule.work == Work::Compute {
+        if schedule.work == WorkMode::Compute {
             kick(&mut self.atoms, self.forces.sum(), schedule.dt / 2.0);
             drift(&mut self.atoms, schedule.dt);
         }

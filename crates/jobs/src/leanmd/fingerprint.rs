@@ -14,9 +14,9 @@ const LANES: usize = 4;
 /// The hash of a cell's atoms at all steps so far. It finds differences; it does not withstand an
 /// adversary.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Fingerprint(pub u64);
+pub struct StateFingerprint(pub u64);
 
-impl Fingerprint {
+impl StateFingerprint {
     /// Adds a state: ids, positions and velocities. A few ns for each atom.
     pub fn add(&mut self, atoms: &CellAtoms) {
         self.mix(atoms.len() as u64);
@@ -63,7 +63,7 @@ mod tests {
     fn a_single_bit_of_a_single_state_makes_a_difference() {
         let mut prints = Vec::new();
         for (x, vx) in [(1.0, 0.0), (1.0_f64.next_up(), 0.0), (1.0, -0.0)] {
-            let mut print = Fingerprint::default();
+            let mut print = StateFingerprint::default();
             print.add(&one(x, vx));
             print.add(&one(2.0, 0.0));
             prints.push(print);
@@ -73,10 +73,13 @@ mod tests {
 
     #[test]
     fn the_order_of_states_and_of_cells_counts() {
-        let (mut here, mut there) = (Fingerprint::default(), Fingerprint::default());
+        let (mut here, mut there) = (StateFingerprint::default(), StateFingerprint::default());
         here.add(&one(1.0, 0.0));
         there.add(&one(2.0, 0.0));
-        assert_ne!(Fingerprint::of_all([here, there]), Fingerprint::of_all([there, here]));
+        assert_ne!(
+            StateFingerprint::of_all([here, there]),
+            StateFingerprint::of_all([there, here])
+        );
         here.add(&one(2.0, 0.0));
         there.add(&one(1.0, 0.0));
         assert_ne!(here, there);
@@ -87,7 +90,7 @@ mod tests {
         let print = |changed: Option<usize>| {
             let numbers: Vec<f64> =
                 (0..11).map(|at| if changed == Some(at) { 0.5 } else { at as f64 }).collect();
-            let mut print = Fingerprint::default();
+            let mut print = StateFingerprint::default();
             print.mix_numbers(&numbers);
             print
         };

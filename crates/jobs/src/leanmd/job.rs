@@ -10,12 +10,12 @@ use gridspan_runtime::{Collection, Grid, Ix3, Job, JobError, Op, Placement};
 use super::args::{ABOUT, Options};
 use super::atoms::Atom;
 use super::decomposition::Cells;
-use super::fingerprint::Fingerprint;
+use super::fingerprint::StateFingerprint;
 use super::force::PairSums;
 use super::index::{BESIDE_A_CELL, PairIx, beside_a_cell};
 use super::integrate::Motion;
 use super::io::trajectory::{FrameInfo, write_frame};
-use super::outcome::Outcome;
+use super::outcome::MdOutcome;
 use super::protocol::{Cell, CellInit, CellMessage, FRAME_NUMBERS, Pair, PairInit, unpack};
 use super::schedule::Schedule;
 use super::serial::Observation;
@@ -33,7 +33,7 @@ pub fn job(options: Options) -> Job {
 /// The job, and what to do with its outcome once it is verified; for tests and studies.
 pub fn job_with(
     options: Options,
-    then: impl FnOnce(&Schedule, &Outcome) -> Result<(), JobError> + Send + 'static,
+    then: impl FnOnce(&Schedule, &MdOutcome) -> Result<(), JobError> + Send + 'static,
 ) -> Job {
     Job::new("leanmd")
         .actor::<Cell>()
@@ -56,13 +56,13 @@ async fn simulate(
     options: &Options,
     system: &System,
     schedule: &Schedule,
-) -> Result<Outcome, JobError> {
+) -> Result<MdOutcome, JobError> {
     let mut frames = match &options.trajectory {
         Some(path) => Some(Frames::create(path, system)?),
         None => None,
     };
     let (cells, pairs) = create(grid, system, schedule).await?;
-    let mut outcome = Outcome {
+    let mut outcome = MdOutcome {
         observations: Vec::new(),
         done_ns: Vec::new(),
         begin_ns: grid.now().await?.as_nanos() as f64,
@@ -86,7 +86,7 @@ async fn simulate(
         }
     }
     let prints: Vec<u64> = cells.reduction(Op::Concat).await?;
-    outcome.fingerprints = prints.into_iter().map(Fingerprint).collect();
+    outcome.fingerprints = prints.into_iter().map(StateFingerprint).collect();
     frames.map_or(Ok(()), Frames::finish)?;
     Ok(outcome)
 }
@@ -128,7 +128,7 @@ async fn observe(
     step: u64,
     cells: &Collection<Cell>,
     pairs: &Collection<Pair>,
-    outcome: &mut Outcome,
+    outcome: &mut MdOutcome,
 ) -> Result<(), JobError> {
     let done_ns: Vec<f64> = cells.reduction(Op::Max).await?;
     let motions: Vec<f64> = cells.reduction(Op::Concat).await?;
@@ -184,7 +184,7 @@ impl Frames {
     }
 }
 
-fn print_line(outcome: &Outcome) {
+fn print_line(outcome: &MdOutcome) {
     let Some(state) = outcome.observations.last() else { return };
     // The time since the line before, over the steps in between.
     let lines = &outcome.observations;
@@ -202,7 +202,7 @@ fn print_line(outcome: &Outcome) {
     );
 }
 
-fn summarise(grid: &Grid, schedule: &Schedule, outcome: &Outcome) {
+fn summarise(grid: &Grid, schedule: &Schedule, outcome: &MdOutcome) {
     let Some(end) = outcome.observations.last() else { return };
     let layout = grid.layout();
     println!(
@@ -217,7 +217,7 @@ fn summarise(grid: &Grid, schedule: &Schedule, outcome: &Outcome) {
         "temperature {:.4}, pressure {:.4}, trajectory {:016x}",
         end.motion.temperature(),
         end.pressure(schedule.cells.lengths().iter().product()),
-        Fingerprint::of_all(outcome.fingerprints.iter().copied()).0
+        StateFingerprint::of_all(outcome.fingerprints.iter().copied()).0
     );
     println!(
         "{} steps in {:.3} s: median {:.3} ms a step, {:.1} million pairs of atoms a second",
@@ -232,7 +232,7 @@ fn verify(
     options: &Options,
     system: &System,
     schedule: &Schedule,
-    outcome: &Outcome,
+    outcome: &MdOutcome,
 ) -> Result<(), JobError> {
     let conservation = outcome.conservation(schedule);
     if !conservation.is_fine() {

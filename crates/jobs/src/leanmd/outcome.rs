@@ -3,7 +3,7 @@
 use std::fmt;
 use std::time::Duration;
 
-use super::fingerprint::Fingerprint;
+use super::fingerprint::StateFingerprint;
 use super::potential::Truncation;
 use super::schedule::Schedule;
 use super::serial::{Observation, Serial};
@@ -25,7 +25,7 @@ pub const MOMENTUM_ERROR_MAX: f64 = 1e-10;
 
 /// A run in figures.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Outcome {
+pub struct MdOutcome {
     /// The states that were reported, the start first and the last step last.
     pub observations: Vec<Observation>,
     /// When each step was done, the forces before the first included, in ns since the job began.
@@ -35,7 +35,7 @@ pub struct Outcome {
     /// Pairs of atoms within the cutoff, over all steps.
     pub pairs_computed: u64,
     /// A hash of each cell's states at all steps.
-    pub fingerprints: Vec<Fingerprint>,
+    pub fingerprints: Vec<StateFingerprint>,
 }
 
 /// How far conserved quantities have changed.
@@ -51,7 +51,7 @@ pub struct Conservation {
     pub atoms: (u64, Option<u64>),
 }
 
-impl Outcome {
+impl MdOutcome {
     /// Virtual or wall time of the steps.
     pub fn step_times(&self) -> Vec<Duration> {
         let step = |pair: &[f64]| Duration::from_nanos((pair[1] - pair[0]).max(0.0) as u64);

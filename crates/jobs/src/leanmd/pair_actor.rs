@@ -15,7 +15,7 @@ use super::force::Scratch;
 use super::index::PairIx;
 use super::pair::{PairForces, pair_forces};
 use super::protocol::{CellMessage, Pair, PairInit, PairMessage};
-use super::schedule::{Schedule, Work};
+use super::schedule::{Schedule, WorkMode};
 use super::vectors::Vectors;
 
 /// One pair in so many moves after a step, if actors wander.
@@ -91,7 +91,7 @@ impl Pair {
                 pair_forces(&self.unit, &schedule.cells, &schedule.law, a, b, scratch)
             }),
         };
-        if schedule.work != Work::Compute {
+        if schedule.work != WorkMode::Compute {
             self.known = Some(sums);
         }
         schedule.spend(schedule.pair_cost(a.len() + b.len(), sums.pairs), cx);

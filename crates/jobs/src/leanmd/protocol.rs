@@ -19,7 +19,7 @@ use serde::{Deserialize, Serialize};
 
 use super::atoms::{Atom, CellAtoms};
 use super::decomposition::CellPair;
-use super::fingerprint::Fingerprint;
+use super::fingerprint::StateFingerprint;
 use super::force::PairSums;
 use super::gather::Gather;
 use super::schedule::Schedule;
@@ -42,7 +42,7 @@ pub struct Cell {
     pub(super) arrivals: BTreeMap<u64, Arrivals>,
     /// Whether positions wait for arrivals.
     pub(super) is_exchanging: bool,
-    pub(super) fingerprint: Fingerprint,
+    pub(super) fingerprint: StateFingerprint,
     /// When steps were done since the last report, in ns since the job began.
     pub(super) done_ns: Vec<f64>,
 }

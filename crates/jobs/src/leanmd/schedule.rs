@@ -36,14 +36,14 @@ pub struct Schedule {
     /// What compute costs are multiplied by in virtual time.
     pub cost: f64,
     /// What computing is.
-    pub work: Work,
+    pub work: WorkMode,
     /// In which order messages are handled.
-    pub order: Order,
+    pub order: HandlingOrder,
 }
 
 /// What computing is: the real thing, or what stands for it in studies of balancing and scheduling.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ValueEnum)]
-pub enum Work {
+pub enum WorkMode {
     /// Atoms move under the forces between them.
     Compute,
     /// Atoms stay where they are and forces are computed once; after that, the same messages of the
@@ -57,7 +57,7 @@ pub enum Work {
 
 /// In which order a PE handles the messages that are ready.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ValueEnum)]
-pub enum Order {
+pub enum HandlingOrder {
     /// Those of older steps first, and of one step those for actors near another site.
     Steps,
     /// As they came.
@@ -131,7 +131,7 @@ impl Schedule {
     /// Takes so much time for what a handler computes.
     pub(super) fn spend<A: Actor>(&self, time: Duration, cx: &mut Context<'_, A>) {
         cx.charge(time);
-        if self.work == Work::Wait {
+        if self.work == WorkMode::Wait {
             waiting::wait(time);
         }
     }
@@ -145,8 +145,8 @@ impl Schedule {
         cx: &mut Context<'_, A>,
     ) {
         match self.order {
-            Order::Steps => cx.send_in_step(to, step, message),
-            Order::Arrival => cx.send(to, message),
+            HandlingOrder::Steps => cx.send_in_step(to, step, message),
+            HandlingOrder::Arrival => cx.send(to, message),
         }
     }
 
@@ -201,8 +201,8 @@ mod tests {
             wander: false,
             seed: 1,
             cost: 1.0,
-            work: Work::Compute,
-            order: Order::Steps,
+            work: WorkMode::Compute,
+            order: HandlingOrder::Steps,
         }
     }
 }

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use super::atoms::{CellAtoms, Runaway};
 use super::decomposition::{CellPair, Cells};
-use super::fingerprint::Fingerprint;
+use super::fingerprint::StateFingerprint;
 use super::force::{PairSums, Scratch};
 use super::integrate::{Motion, drift, kick};
 use super::pair::pair_forces;
@@ -47,7 +47,7 @@ pub struct Serial {
     step: u64,
     names: Vec<String>,
     atoms: Vec<CellAtoms>,
-    fingerprints: Vec<Fingerprint>,
+    fingerprints: Vec<StateFingerprint>,
     forces: Vec<Vectors>,
     sums: PairSums,
     scratch: Scratch,
@@ -68,7 +68,7 @@ impl Serial {
             migrate_every: 1,
             step: 0,
             names: system.names.clone(),
-            fingerprints: vec![Fingerprint::default(); atoms.len()],
+            fingerprints: vec![StateFingerprint::default(); atoms.len()],
             forces: vec![Vectors::default(); atoms.len()],
             atoms,
             sums: PairSums::default(),
@@ -119,7 +119,7 @@ impl Serial {
     }
 
     /// A hash of all states so far, cell by cell.
-    pub fn fingerprints(&self) -> &[Fingerprint] {
+    pub fn fingerprints(&self) -> &[StateFingerprint] {
         &self.fingerprints
     }
 

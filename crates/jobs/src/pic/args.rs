@@ -3,9 +3,9 @@
 use clap::{Parser, ValueEnum};
 use gridspan_runtime::Placement;
 
-use super::cloud::{Cloud, Shape};
+use super::cloud::{Cloud, CloudShape};
 use super::field::Field;
-use super::particle::Speed;
+use super::particle::Velocity;
 
 pub(crate) const ABOUT: &str = "Particles in a field: an exact load imbalance that moves";
 
@@ -48,14 +48,14 @@ pub struct Options {
     pub blocks: u32,
     /// Where blocks live at first. Numbered along columns, so that `round-robin` gives each PE a
     /// part of every column where it divides them.
-    #[arg(long, value_enum, default_value_t = Spread::Block)]
-    pub placement: Spread,
+    #[arg(long, value_enum, default_value_t = BlockPlacement::Block)]
+    pub placement: BlockPlacement,
     /// Steps between sync points, where blocks may be balanced; 0 for none.
     #[arg(long, value_name = "N", default_value_t = 0)]
     pub sync_every: u64,
 }
 
-/// [`Shape`] on the command line.
+/// [`CloudShape`] on the command line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Kind {
     /// A constant factor from column to column.
@@ -70,7 +70,7 @@ pub enum Kind {
 
 /// [`Placement`] on the command line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum Spread {
+pub enum BlockPlacement {
     /// Neighbouring columns together.
     Block,
     /// One block after the other to one PE after the other.
@@ -79,12 +79,12 @@ pub enum Spread {
     Scatter,
 }
 
-impl From<Spread> for Placement {
-    fn from(spread: Spread) -> Self {
+impl From<BlockPlacement> for Placement {
+    fn from(spread: BlockPlacement) -> Self {
         match spread {
-            Spread::Block => Self::Block,
-            Spread::RoundRobin => Self::RoundRobin,
-            Spread::Scatter => Self::Scatter,
+            BlockPlacement::Block => Self::Block,
+            BlockPlacement::RoundRobin => Self::RoundRobin,
+            BlockPlacement::Scatter => Self::Scatter,
         }
     }
 }
@@ -97,19 +97,21 @@ impl Options {
     pub fn prepare(&self) -> Result<(Field, Cloud), String> {
         let field = Field::new(self.cells).map_err(|error| error.to_string())?;
         let shape = match self.shape {
-            Kind::Geometric => Shape::Geometric { rho: self.rho },
-            Kind::Sinusoidal => Shape::Sinusoidal,
-            Kind::Linear => Shape::Linear { alpha: self.alpha, beta: self.beta },
+            Kind::Geometric => CloudShape::Geometric { rho: self.rho },
+            Kind::Sinusoidal => CloudShape::Sinusoidal,
+            Kind::Linear => CloudShape::Linear { alpha: self.alpha, beta: self.beta },
             Kind::Patch => {
                 let (low, high) = (self.cells / 4, (3 * self.cells / 4).max(1) - 1);
                 match self.patch.as_deref() {
-                    Some(&[left, right, bottom, top]) => Shape::Patch { left, right, bottom, top },
-                    None => Shape::Patch { left: low, right: high, bottom: low, top: high },
+                    Some(&[left, right, bottom, top]) => {
+                        CloudShape::Patch { left, right, bottom, top }
+                    }
+                    None => CloudShape::Patch { left: low, right: high, bottom: low, top: high },
                     Some(_) => return Err("a patch has four bounds, such as 0,9,0,9".to_owned()),
                 }
             }
         };
-        let speed = Speed { k: self.k, m: self.m };
+        let speed = Velocity { k: self.k, m: self.m };
         let cloud = Cloud { particles: self.particles, shape, speed };
         cloud.check(&field).map_err(|error| error.to_string())?;
         Ok((field, cloud))
@@ -129,12 +131,12 @@ mod tests {
     #[test]
     fn every_shape_can_be_asked_for() {
         let shape = |words: &[&str]| prepare(words).map(|(_, cloud)| cloud.shape);
-        let quarter = Shape::Patch { left: 25, right: 74, bottom: 25, top: 74 };
+        let quarter = CloudShape::Patch { left: 25, right: 74, bottom: 25, top: 74 };
         assert_eq!(shape(&["--cells", "100", "--shape", "patch"]), Ok(quarter));
-        let given = Shape::Patch { left: 1, right: 2, bottom: 3, top: 4 };
+        let given = CloudShape::Patch { left: 1, right: 2, bottom: 3, top: 4 };
         assert_eq!(shape(&["--shape", "patch", "--patch", "1,2,3,4"]), Ok(given));
-        assert_eq!(shape(&["--shape", "sinusoidal"]), Ok(Shape::Sinusoidal));
-        let line = Shape::Linear { alpha: -1.0, beta: 3.0 };
+        assert_eq!(shape(&["--shape", "sinusoidal"]), Ok(CloudShape::Sinusoidal));
+        let line = CloudShape::Linear { alpha: -1.0, beta: 3.0 };
         assert_eq!(shape(&["--shape", "linear", "--alpha", "-1", "--beta", "3"]), Ok(line));
     }
 

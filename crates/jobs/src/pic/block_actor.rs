@@ -15,16 +15,16 @@ use serde::{Deserialize, Serialize};
 
 use super::cloud::Cloud;
 use super::field::Field;
-use super::particle::{Particle, Speed};
+use super::particle::{Particle, Velocity};
 use crate::bands::Bands;
-use crate::pace::Pace;
+use crate::pace::StepTimer;
 
 /// Virtual time of a step for each particle, in ns, as measured on one core of a 2020s server.
 const PARTICLE_NS: f64 = 32.0;
 
 /// What all blocks know.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
-pub struct Plan {
+pub struct CloudPlan {
     /// The square.
     pub field: Field,
     /// The particles at the start.
@@ -39,13 +39,13 @@ pub struct Plan {
 
 /// A block of cells: index (column band, row band).
 #[derive(Serialize, Deserialize)]
-pub struct Block {
-    plan: Plan,
+pub struct PicBlock {
+    plan: CloudPlan,
     particles: Vec<Particle>,
     step: u64,
     /// Particles that are here after a step, and from how many blocks they came.
     arrivals: BTreeMap<u64, (usize, Vec<Particle>)>,
-    pace: Pace,
+    pace: StepTimer,
 }
 
 /// What a block handles.
@@ -62,17 +62,17 @@ pub enum Message {
     },
 }
 
-impl Actor for Block {
+impl Actor for PicBlock {
     type Index = Ix2;
     /// The plan, and the id of the block's first particle.
-    type Init = (Plan, u64);
+    type Init = (CloudPlan, u64);
     type Message = Message;
 
-    fn create((plan, first_id): (Plan, u64), cx: &mut Context<'_, Self>) -> Self {
+    fn create((plan, first_id): (CloudPlan, u64), cx: &mut Context<'_, Self>) -> Self {
         let Ix2(column, row) = cx.index();
         let [columns, rows] = [column, row].map(|band| plan.bands.range(band as u32));
         let particles = plan.cloud.place_in(columns, rows, first_id, &plan.field);
-        let pace = Pace::new(plan.steps);
+        let pace = StepTimer::new(plan.steps);
         Self { plan, particles, step: 0, arrivals: BTreeMap::new(), pace }
     }
 
@@ -110,10 +110,10 @@ impl Actor for Block {
     }
 }
 
-impl Block {
+impl PicBlock {
     /// Does steps for as long as the particles of the next one are here already.
     fn go_on(&mut self, cx: &mut Context<'_, Self>) {
-        let Plan { steps, sync_every, .. } = self.plan;
+        let CloudPlan { steps, sync_every, .. } = self.plan;
         loop {
             if self.step == steps {
                 return self.report(cx);
@@ -129,7 +129,7 @@ impl Block {
 
     /// Moves all particles, and sends them to where they are now, also those that stay.
     fn begin_step(&mut self, cx: &mut Context<'_, Self>) {
-        let Plan { field, bands, .. } = self.plan;
+        let CloudPlan { field, bands, .. } = self.plan;
         self.step += 1;
         cx.charge(Duration::from_nanos((PARTICLE_NS * self.particles.len() as f64) as u64));
         let mut sorted: BTreeMap<(u32, u32), Vec<Particle>> = BTreeMap::new();
@@ -170,7 +170,7 @@ impl Block {
     }
 
     fn report(&mut self, cx: &mut Context<'_, Self>) {
-        let Plan { field, cloud, .. } = self.plan;
+        let CloudPlan { field, cloud, .. } = self.plan;
         let wrong = |particle: &&Particle| particle.verify(self.step, cloud.speed, &field).is_err();
         let count = self.particles.len() as u64;
         let ids = self.particles.iter().map(|particle| particle.id).sum::<u64>();
@@ -181,11 +181,11 @@ impl Block {
     }
 }
 
-impl Plan {
+impl CloudPlan {
     /// The blocks (column band, row band) that particles of `block` are in after a step
     /// (`direction` 1), or were in before (-1).
     fn reached_from(&self, Ix2(column, row): Ix2, direction: i64) -> Vec<(u32, u32)> {
-        let Speed { k, m } = self.cloud.speed;
+        let Velocity { k, m } = self.cloud.speed;
         let right = direction * i64::from(2 * k + 1);
         let columns = self.bands.after_shift(column as u32, right);
         let rows = self.bands.after_shift(row as u32, direction * i64::from(m));

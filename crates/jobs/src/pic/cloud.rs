@@ -11,14 +11,14 @@ use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
 use super::field::Field;
-use super::particle::{Particle, SPEED_MAX, Speed};
+use super::particle::{Particle, SPEED_MAX, Velocity};
 
 /// Most particles asked for: 80 bytes each, this is 80 GB.
 pub const PARTICLES_MAX: u64 = 1_000_000_000;
 
 /// The shape of a cloud.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-pub enum Shape {
+pub enum CloudShape {
     /// Each column has `rho` times the particles of the one to its left; `rho` is positive and not
     /// 1.
     Geometric {
@@ -54,9 +54,9 @@ pub struct Cloud {
     /// How many particles about; the draws decide.
     pub particles: u64,
     /// How they are spread.
-    pub shape: Shape,
+    pub shape: CloudShape,
     /// How fast they move.
-    pub speed: Speed,
+    pub speed: Velocity,
 }
 
 /// The cloud cannot be placed in the square.
@@ -89,8 +89,8 @@ impl Cloud {
     /// million particles, `rho` 0.99.
     pub const REFERENCE: Self = Self {
         particles: 1_000_000,
-        shape: Shape::Geometric { rho: 0.99 },
-        speed: Speed { k: 1, m: 2 },
+        shape: CloudShape::Geometric { rho: 0.99 },
+        speed: Velocity { k: 1, m: 2 },
     };
 
     /// Whether the cloud can be placed in the square.
@@ -101,23 +101,23 @@ impl Cloud {
         if !(1..=PARTICLES_MAX).contains(&self.particles) {
             return Err(CloudError::Particles { particles: self.particles });
         }
-        let Speed { k, m } = self.speed;
+        let Velocity { k, m } = self.speed;
         if k > SPEED_MAX || m.unsigned_abs() > SPEED_MAX {
             return Err(CloudError::Speed { k, m });
         }
         let wrong = |what| Err(CloudError::Shape { what });
         match self.shape {
-            Shape::Geometric { rho } if !(rho.is_finite() && rho > 0.0 && rho != 1.0) => {
+            CloudShape::Geometric { rho } if !(rho.is_finite() && rho > 0.0 && rho != 1.0) => {
                 wrong("rho of a geometric cloud must be positive and not 1; 0.99 is usual")
             }
-            Shape::Linear { alpha, beta }
+            CloudShape::Linear { alpha, beta }
                 if !(alpha.is_finite() && beta.is_finite() && beta > 0.0 && beta >= alpha) =>
             {
                 wrong(
                     "a linear cloud must not become negative: beta must be positive and at least alpha",
                 )
             }
-            Shape::Patch { left, right, bottom, top }
+            CloudShape::Patch { left, right, bottom, top }
                 if left > right
                     || bottom > top
                     || right >= field.cells()
@@ -136,20 +136,20 @@ impl Cloud {
         let (wanted, edge, x) =
             (self.particles as f64, f64::from(field.cells()), f64::from(column));
         match self.shape {
-            Shape::Geometric { rho } => {
+            CloudShape::Geometric { rho } => {
                 let first = wanted * ((1.0 - rho) / (1.0 - rho.powf(edge))) / edge;
                 first * rho.powf(x)
             }
-            Shape::Sinusoidal => {
+            CloudShape::Sinusoidal => {
                 let cosine = (x * (std::f64::consts::PI / (edge - 1.0))).cos();
                 2.0 * cosine * cosine * wanted / (edge * edge)
             }
-            Shape::Linear { alpha, beta } => {
+            CloudShape::Linear { alpha, beta } => {
                 let step = 1.0 / edge;
                 let total = beta * edge - alpha * 0.5 * step * edge * (edge - 1.0);
                 wanted * ((beta - alpha * step * x) / total) / edge
             }
-            Shape::Patch { left, right, bottom, top } => {
+            CloudShape::Patch { left, right, bottom, top } => {
                 wanted / (f64::from(right - left + 1) * f64::from(top - bottom + 1))
             }
         }
@@ -215,7 +215,7 @@ impl Cloud {
     }
 }
 
-impl Shape {
+impl CloudShape {
     /// Whether particles can start in a cell at all.
     fn has(&self, column: u32, row: u32) -> bool {
         match *self {

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use gridspan_runtime::{Grid, Ix2, Job, JobError, Op};
 
 use super::args::{ABOUT, Options};
-use super::block_actor::{Block, Message, Plan};
+use super::block_actor::{CloudPlan, Message, PicBlock};
 use crate::bands::Bands;
 use crate::entry::{Entry, parse};
 use crate::pace::median_and_total;
@@ -15,21 +15,21 @@ pub(crate) const ENTRY: Entry =
 
 /// The job with these options.
 pub fn job(options: Options) -> Job {
-    Job::new("pic").actor::<Block>().main(async move |grid| run(&grid, &options).await)
+    Job::new("pic").actor::<PicBlock>().main(async move |grid| run(&grid, &options).await)
 }
 
 async fn run(grid: &Grid, options: &Options) -> Result<(), JobError> {
     let (field, cloud) = options.prepare()?;
     let bands = Bands::new(field.cells(), options.blocks);
     let Options { steps, sync_every, .. } = *options;
-    let plan = Plan { field, cloud, bands, steps, sync_every };
+    let plan = CloudPlan { field, cloud, bands, steps, sync_every };
     let (first_ids, placed) = first_ids(&plan);
     let edge = bands.count();
     let first_id = |Ix2(column, row): Ix2| first_ids[&(column as u32, row as u32)];
     let indices = Ix2::grid(edge, edge);
     let placement = options.placement.into();
     let init = |index| (plan, first_id(index));
-    let blocks = grid.create_placed::<Block>(placement, indices, init).await?;
+    let blocks = grid.create_placed::<PicBlock>(placement, indices, init).await?;
     blocks.broadcast(Message::Start);
     let fullest_before: u64 = blocks.reduction(Op::Max).await?;
     let sums: Vec<u64> = blocks.reduction(Op::Sum).await?;
@@ -63,8 +63,8 @@ async fn run(grid: &Grid, options: &Options) -> Result<(), JobError> {
 }
 
 /// The id of each block's first particle, and how many particles there are.
-fn first_ids(plan: &Plan) -> (BTreeMap<(u32, u32), u64>, u64) {
-    let Plan { field, cloud, bands, .. } = plan;
+fn first_ids(plan: &CloudPlan) -> (BTreeMap<(u32, u32), u64>, u64) {
+    let CloudPlan { field, cloud, bands, .. } = plan;
     let mut ids = BTreeMap::new();
     for column in 0..bands.count() {
         ids.extend((0..bands.count()).map(|row| ((column, row), 0)));
@@ -90,7 +90,7 @@ mod tests {
         let words = ["pic", "--cells", "20", "--particles", "1000", "--blocks", "3"];
         let options = Options::parse_from(words);
         let (field, cloud) = options.prepare().unwrap();
-        let plan = Plan { field, cloud, bands: Bands::new(20, 3), steps: 1, sync_every: 0 };
+        let plan = CloudPlan { field, cloud, bands: Bands::new(20, 3), steps: 1, sync_every: 0 };
         let (ids, placed) = first_ids(&plan);
         let mut next = 0;
         for (&(column, row), &first) in &ids {

@@ -35,7 +35,7 @@ pub struct Particle {
 
 /// How fast the particles of a cloud move.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Speed {
+pub struct Velocity {
     /// A step goes `2k + 1` cells sideways; at most [`SPEED_MAX`].
     pub k: u32,
     /// A step goes `m` cells up, or down where negative; at most [`SPEED_MAX`].
@@ -65,7 +65,7 @@ pub struct Misplaced {
 impl Particle {
     /// A particle at rest (but for its rise) in the middle of the cell in `column` and `row`,
     /// charged to go right.
-    pub fn in_cell(id: u64, column: u32, row: u32, speed: Speed, field: &Field) -> Self {
+    pub fn in_cell(id: u64, column: u32, row: u32, speed: Velocity, field: &Field) -> Self {
         let (x, y) = (f64::from(column) + 0.5, f64::from(row) + 0.5);
         // The two corners of one side pull as the two of the other push; half the force of all four
         // for a unit charge.
@@ -97,7 +97,7 @@ impl Particle {
 
     /// Where the particle must be `steps` steps after its start: `2k + 1` cells to the right and
     /// `m` up for each.
-    pub fn expected(&self, steps: u64, speed: Speed, field: &Field) -> (f64, f64) {
+    pub fn expected(&self, steps: u64, speed: Velocity, field: &Field) -> (f64, f64) {
         let edge = u64::from(field.cells());
         // Whole displacements modulo the edge, in integers: exact for any number of steps.
         let steps = steps % edge;
@@ -116,7 +116,7 @@ impl Particle {
     ///
     /// # Errors
     /// If it is farther off than [`TOLERANCE`].
-    pub fn verify(&self, steps: u64, speed: Speed, field: &Field) -> Result<(), Misplaced> {
+    pub fn verify(&self, steps: u64, speed: Velocity, field: &Field) -> Result<(), Misplaced> {
         let (x_expected, y_expected) = self.expected(steps, speed, field);
         // A NaN is near nothing.
         if (self.x - x_expected).abs() <= TOLERANCE && (self.y - y_expected).abs() <= TOLERANCE {
@@ -135,10 +135,10 @@ mod tests {
     fn particles_follow_the_published_closed_form_exactly() {
         let field = Field::new(20).unwrap();
         for speed in [
-            Speed { k: 0, m: 0 },
-            Speed { k: 1, m: 2 },
-            Speed { k: 3, m: -1 },
-            Speed { k: 17, m: -45 },
+            Velocity { k: 0, m: 0 },
+            Velocity { k: 1, m: 2 },
+            Velocity { k: 3, m: -1 },
+            Velocity { k: 17, m: -45 },
         ] {
             for column in 0..20 {
                 let mut particle = Particle::in_cell(0, column, 11, speed, &field);
@@ -161,7 +161,7 @@ mod tests {
 
     #[test]
     fn a_particle_of_the_other_charge_goes_left() {
-        let (field, speed) = (Field::new(10).unwrap(), Speed { k: 1, m: 0 });
+        let (field, speed) = (Field::new(10).unwrap(), Velocity { k: 1, m: 0 });
         let mut particle = Particle::in_cell(0, 4, 0, speed, &field);
         particle.charge = -particle.charge;
         (0..3).for_each(|_| particle.advance(&field));
@@ -171,7 +171,7 @@ mod tests {
 
     #[test]
     fn a_missed_step_is_noticed() {
-        let (field, speed) = (Field::new(10).unwrap(), Speed { k: 0, m: 0 });
+        let (field, speed) = (Field::new(10).unwrap(), Velocity { k: 0, m: 0 });
         let mut particle = Particle::in_cell(3, 4, 5, speed, &field);
         particle.advance(&field);
         let misplaced = particle.verify(2, speed, &field).unwrap_err();

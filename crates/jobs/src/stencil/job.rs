@@ -14,7 +14,7 @@ use super::block::{Block, POINTS_MAX, Side};
 use super::eigenmode;
 use crate::bands::Bands;
 use crate::entry::{Entry, parse};
-use crate::pace::{Pace, median_and_total};
+use crate::pace::{StepTimer, median_and_total};
 
 const ABOUT: &str = "Jacobi sweeps over a square in blocks, verified after any number of sweeps";
 
@@ -63,7 +63,7 @@ struct Patch {
     is_exchanging: bool,
     /// Edges of neighbours, for this sweep and the next.
     edges: BTreeMap<(u64, Side), Numbers<f64>>,
-    pace: Pace,
+    pace: StepTimer,
 }
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -92,7 +92,7 @@ impl Actor for Patch {
         if let Err(error) = &block {
             cx.fail(error.to_string());
         }
-        let pace = Pace::new(options.iterations);
+        let pace = StepTimer::new(options.iterations);
         let (block, edges) = (block.ok(), BTreeMap::new());
         Self { options, block, sweeps: 0, is_exchanging: false, edges, pace }
     }

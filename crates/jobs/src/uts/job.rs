@@ -1,6 +1,6 @@
 //! The search of a UTS tree by tasks.
 
-use super::tree::{Census, Node, SAMPLES, Sample, Tree};
+use super::tree::{Node, SAMPLES, Sample, TreeCounts, UtsTree};
 use crate::entry::{Entry, parse};
 use clap::Parser;
 use clap::builder::PossibleValuesParser;
@@ -46,7 +46,7 @@ impl Visit {
     }
 }
 
-impl Merge for Census {
+impl Merge for TreeCounts {
     fn merge(&mut self, other: Self) {
         self.nodes += other.nodes;
         self.leaves += other.leaves;
@@ -55,13 +55,13 @@ impl Merge for Census {
 }
 
 impl Search for Visit {
-    type Total = Census;
+    type Total = TreeCounts;
 
     fn visit(self, cx: &mut SearchContext<'_, Self>) {
         let Some(Sample { tree, .. }) = SAMPLES.get(usize::from(self.sample)) else {
             return cx.fail("a node of an unknown tree came; start all nodes from one build");
         };
-        let tree: &Tree = tree;
+        let tree: &UtsTree = tree;
         let children = tree.children(&self.node);
         cx.charge(COST);
         cx.total().count(&self.node, children);
@@ -96,7 +96,7 @@ async fn run(grid: &Grid, options: Options) -> Result<(), JobError> {
              ({far_messages} between sites)"
         );
     }
-    let Census { nodes, leaves, depth } = census;
+    let TreeCounts { nodes, leaves, depth } = census;
     if census == sample.census {
         println!("verified: yes ({nodes} nodes, {leaves} leaves, depth {depth}, as published)");
         return Ok(());

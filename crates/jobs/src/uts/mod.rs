@@ -9,4 +9,4 @@ pub mod job;
 pub mod tree;
 
 pub use job::Visit;
-pub use tree::{Census, Node, SAMPLES, Sample, Tree};
+pub use tree::{Node, SAMPLES, Sample, TreeCounts, UtsTree};

@@ -20,7 +20,7 @@ pub enum Profile {
 
 /// How many children nodes have.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-pub enum Shape {
+pub enum TreeShape {
     /// A geometric distribution, whose mean depends on the depth.
     Geometric {
         /// How it does.
@@ -51,9 +51,9 @@ pub enum Shape {
 
 /// A tree.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Tree {
+pub struct UtsTree {
     /// How many children nodes have.
-    pub shape: Shape,
+    pub shape: TreeShape,
     /// The mean number of children near the root.
     pub branching: f64,
     /// The seed of the root.
@@ -67,7 +67,7 @@ pub struct Node {
     depth: u32,
 }
 
-impl Tree {
+impl UtsTree {
     /// The root.
     pub fn root(&self) -> Node {
         let hash = Sha1::new_with_prefix([0; 16]).chain_update(self.seed.to_be_bytes());
@@ -77,12 +77,12 @@ impl Tree {
     /// How many children a node has.
     pub fn children(&self, node: &Node) -> u32 {
         match self.shape {
-            Shape::Geometric { profile, depth } => self.geometric(node, profile, depth),
-            Shape::Binomial { q, children } => self.binomial(node, q, children),
-            Shape::Hybrid { profile, depth, .. } if node.depth < depth / 2 => {
+            TreeShape::Geometric { profile, depth } => self.geometric(node, profile, depth),
+            TreeShape::Binomial { q, children } => self.binomial(node, q, children),
+            TreeShape::Hybrid { profile, depth, .. } if node.depth < depth / 2 => {
                 self.geometric(node, profile, depth)
             }
-            Shape::Hybrid { q, children, .. } => self.binomial(node, q, children),
+            TreeShape::Hybrid { q, children, .. } => self.binomial(node, q, children),
         }
     }
 
@@ -110,8 +110,8 @@ impl Tree {
     }
 
     /// Visits all nodes, without tasks.
-    pub fn census(&self) -> Census {
-        let mut census = Census::default();
+    pub fn census(&self) -> TreeCounts {
+        let mut census = TreeCounts::default();
         let mut open = vec![self.root()];
         while let Some(node) = open.pop() {
             let children = self.children(&node);
@@ -141,7 +141,7 @@ impl Node {
 
 /// What a tree consists of.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Census {
+pub struct TreeCounts {
     /// All nodes.
     pub nodes: u64,
     /// Those without children.
@@ -150,7 +150,7 @@ pub struct Census {
     pub depth: u32,
 }
 
-impl Census {
+impl TreeCounts {
     /// Counts a node that has so many children.
     pub fn count(&mut self, node: &Node, children: u32) {
         self.nodes += 1;
@@ -165,32 +165,32 @@ pub struct Sample {
     /// Its name.
     pub name: &'static str,
     /// The tree.
-    pub tree: Tree,
+    pub tree: UtsTree,
     /// What it consists of.
-    pub census: Census,
+    pub census: TreeCounts,
 }
 
-const fn sample(name: &'static str, tree: Tree, nodes: u64, leaves: u64, depth: u32) -> Sample {
-    Sample { name, tree, census: Census { nodes, leaves, depth } }
+const fn sample(name: &'static str, tree: UtsTree, nodes: u64, leaves: u64, depth: u32) -> Sample {
+    Sample { name, tree, census: TreeCounts { nodes, leaves, depth } }
 }
 
-const fn geometric(profile: Profile, depth: u32, branching: f64, seed: u32) -> Tree {
-    Tree { shape: Shape::Geometric { profile, depth }, branching, seed }
+const fn geometric(profile: Profile, depth: u32, branching: f64, seed: u32) -> UtsTree {
+    UtsTree { shape: TreeShape::Geometric { profile, depth }, branching, seed }
 }
 
-const fn binomial(q: f64, children: u32, branching: f64, seed: u32) -> Tree {
-    Tree { shape: Shape::Binomial { q, children }, branching, seed }
+const fn binomial(q: f64, children: u32, branching: f64, seed: u32) -> UtsTree {
+    UtsTree { shape: TreeShape::Binomial { q, children }, branching, seed }
 }
 
-const HYBRID: Shape =
-    Shape::Hybrid { profile: Profile::Linear, depth: 16, q: 0.234_375, children: 4 };
+const HYBRID: TreeShape =
+    TreeShape::Hybrid { profile: Profile::Linear, depth: 16, q: 0.234_375, children: 4 };
 
 /// The published sample trees, of about 4, 100 and 1,600 million nodes (`sample_trees.sh` of UTS).
 pub const SAMPLES: &[Sample] = &[
     sample("T1", geometric(Profile::Fixed, 10, 4.0, 19), 4_130_071, 3_305_118, 10),
     sample("T2", geometric(Profile::Cyclic, 16, 6.0, 502), 4_117_769, 2_342_762, 81),
     sample("T3", binomial(0.124_875, 8, 2000.0, 42), 4_112_897, 3_599_034, 1572),
-    sample("T4", Tree { shape: HYBRID, branching: 6.0, seed: 1 }, 4_132_453, 3_108_986, 134),
+    sample("T4", UtsTree { shape: HYBRID, branching: 6.0, seed: 1 }, 4_132_453, 3_108_986, 134),
     sample("T5", geometric(Profile::Linear, 20, 4.0, 34), 4_147_582, 2_181_318, 20),
     sample("T1L", geometric(Profile::Fixed, 13, 4.0, 29), 102_181_082, 81_746_377, 13),
     sample("T2L", geometric(Profile::Cyclic, 23, 7.0, 220), 96_793_510, 53_791_152, 67),
@@ -204,8 +204,8 @@ mod tests {
 
     #[test]
     fn small_trees_consist_of_what_another_program_found() {
-        let census = |tree: Tree| {
-            let Census { nodes, leaves, depth } = tree.census();
+        let census = |tree: UtsTree| {
+            let TreeCounts { nodes, leaves, depth } = tree.census();
             (nodes, leaves, depth)
         };
         assert_eq!(census(geometric(Profile::Fixed, 4, 4.0, 19)), (944, 744, 4));

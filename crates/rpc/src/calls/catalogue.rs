@@ -3,7 +3,7 @@
 use super::error::RpcError;
 use super::function::{Body, Function, Work, guarded};
 use super::signature::Signature;
-use crate::block::{Block, CALL_SEGMENT_BYTES};
+use crate::block::{CALL_SEGMENT_BYTES, EncodedBlock};
 use crate::group::parts::Parts;
 use gridspan_runtime::Numbers;
 use serde::de::DeserializeOwned;
@@ -16,7 +16,7 @@ pub trait Catalogue: Send + Sync + 'static {
     fn functions() -> Functions;
 }
 
-type Run = Box<dyn Fn(&[u8], &mut Work) -> Result<Block, String> + Send>;
+type Run = Box<dyn Fn(&[u8], &mut Work) -> Result<EncodedBlock, String> + Send>;
 
 /// Results one by one, and how long they computed by the function's formula, in seconds.
 type Made = (Vec<Vec<u8>>, Option<f64>);
@@ -34,7 +34,7 @@ struct Entry {
 
 /// How the arguments and results of a call are written.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Form {
+pub enum CallForm {
     /// As programs write them.
     #[default]
     Encoded,
@@ -113,18 +113,18 @@ impl Functions {
     pub(super) fn run(
         &self,
         name: &str,
-        form: Form,
+        form: CallForm,
         bytes: &[u8],
         work: &mut Work,
-    ) -> Result<Block, String> {
-        if let Form::Parts(results) = form {
+    ) -> Result<EncodedBlock, String> {
+        if let CallForm::Parts(results) = form {
             let (parts, _) = self.run_parts(name, bytes, results as usize, work)?;
-            return Ok(Block::of(parts.into_iter().map(Numbers::from).collect()));
+            return Ok(EncodedBlock::of(parts.into_iter().map(Numbers::from).collect()));
         }
         let entry = self.entries.get(name);
         let entry =
             entry.ok_or_else(|| format!("the server's program has no function `{name}`"))?;
-        let run = if form == Form::Text { &entry.text } else { &entry.encoded };
+        let run = if form == CallForm::Text { &entry.text } else { &entry.encoded };
         guarded(CODING, || run(bytes, work))?
     }
 
@@ -151,22 +151,22 @@ fn run<I: DeserializeOwned, O: Serialize>(
     body: Body<I, O>,
     bytes: &[u8],
     work: &mut Work,
-) -> Result<Block, String> {
+) -> Result<EncodedBlock, String> {
     let results = execute(body, decode(bytes)?, work)?;
-    Block::encode("the tuple of the results", &results, CALL_SEGMENT_BYTES)
+    EncodedBlock::encode("the tuple of the results", &results, CALL_SEGMENT_BYTES)
 }
 
 fn run_text<I: DeserializeOwned, O: Serialize>(
     body: Body<I, O>,
     text: &[u8],
     work: &mut Work,
-) -> Result<Block, String> {
+) -> Result<EncodedBlock, String> {
     let arguments = serde_json::from_slice(text);
     let arguments: I = arguments
         .map_err(|error| format!("the arguments are not those of the function: {error}"))?;
     let results = serde_json::to_vec(&execute(body, arguments, work)?);
     let results = results.map_err(|error| format!("the results cannot be written: {error}"))?;
-    Block::cut("the text of the results", results, CALL_SEGMENT_BYTES)
+    EncodedBlock::cut("the text of the results", results, CALL_SEGMENT_BYTES)
 }
 
 fn decode<I: DeserializeOwned>(bytes: &[u8]) -> Result<I, String> {

@@ -1,16 +1,16 @@
 //! The client: the verbs of the standard, as futures.
 
-use super::catalogue::{Catalogue, Form};
+use super::catalogue::{CallForm, Catalogue};
 use super::config::{Config, FOREVER};
-use super::desk::Desk;
 use super::error::RpcError;
 use super::function::Function;
 use super::registry::RegistryMessage;
-use super::request::{Caller, DeskMessage, Wanted};
+use super::request::{CallTarget, Caller, SessionMessage};
 use super::services::{Services, from_grid};
+use super::session_manager::SessionManager;
 use super::sessions::{SessionId, Until};
 use super::signature::Signature;
-use crate::block::{Block, CALL_SEGMENT_BYTES};
+use crate::block::{CALL_SEGMENT_BYTES, EncodedBlock};
 use gridspan_runtime::{Member, Numbers, Reply};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -62,21 +62,21 @@ impl<I, O> Handle<I, O> {
 
 /// A call that does not block, and the type of its results.
 #[derive(Debug)]
-pub struct Session<O> {
+pub struct CallSession<O> {
     owner: u32,
     id: SessionId,
     results: PhantomData<fn() -> O>,
 }
 
-impl<O> Clone for Session<O> {
+impl<O> Clone for CallSession<O> {
     fn clone(&self) -> Self {
         *self
     }
 }
 
-impl<O> Copy for Session<O> {}
+impl<O> Copy for CallSession<O> {}
 
-impl<O> Session<O> {
+impl<O> CallSession<O> {
     /// Of the client with this number.
     pub fn new(owner: u32, id: SessionId) -> Self {
         Self { owner, id, results: PhantomData }
@@ -95,7 +95,7 @@ impl<O> Session<O> {
 
 struct Open<C: Catalogue> {
     owner: u32,
-    desk: Member<Desk<C>>,
+    session_manager: Member<SessionManager<C>>,
 }
 
 /// A client of servers. Dropping it is [finalising](Self::finalize) it. What a session gave is kept
@@ -117,15 +117,15 @@ impl<C: Catalogue> GridRpc<C> {
             return Err(RpcError::AlreadyInitialized);
         }
         config.check()?;
-        let (owner, desk) = self.services.desk(config);
-        self.open = Some(Open { owner, desk });
+        let (owner, session_manager) = self.services.session_manager(config);
+        self.open = Some(Open { owner, session_manager });
         Ok(())
     }
 
     /// Ends, and cancels what runs (`grpc_finalize`). Handles and sessions are invalid from then
     /// on.
     pub async fn finalize(&mut self) -> Result<(), RpcError> {
-        self.ask(|reply| DeskMessage::Close(Some(reply))).await?;
+        self.ask(|reply| SessionMessage::Close(Some(reply))).await?;
         self.open = None;
         Ok(())
     }
@@ -136,9 +136,9 @@ impl<C: Catalogue> GridRpc<C> {
 
     async fn ask<T: DeserializeOwned + Send + 'static>(
         &self,
-        question: impl FnOnce(Reply<T>) -> DeskMessage + Send + 'static,
+        question: impl FnOnce(Reply<T>) -> SessionMessage + Send + 'static,
     ) -> Result<T, RpcError> {
-        self.open()?.desk.ask(FOREVER, question).await.map_err(|error| from_grid(&error))
+        self.open()?.session_manager.ask(FOREVER, question).await.map_err(|error| from_grid(&error))
     }
 
     /// A handle of a function that any server may execute (`grpc_function_handle_default`).
@@ -171,7 +171,7 @@ impl<C: Catalogue> GridRpc<C> {
         Ok(Handle::new(owner, function, Some(number)))
     }
 
-    fn wanted<I, O>(&self, handle: &Handle<I, O>, arguments: &I) -> Result<Wanted, RpcError>
+    fn wanted<I, O>(&self, handle: &Handle<I, O>, arguments: &I) -> Result<CallTarget, RpcError>
     where
         I: Serialize + DeserializeOwned + 'static,
         O: DeserializeOwned + 'static,
@@ -182,12 +182,13 @@ impl<C: Catalogue> GridRpc<C> {
         let other = |reason: String| RpcError::Other { reason };
         let work_s = handle.function.work_s(arguments);
         let work_s = work_s.map_err(|error| other(error.to_string()))?;
-        let arguments = Block::encode("the tuple of its arguments", arguments, CALL_SEGMENT_BYTES)
-            .map_err(|reason| RpcError::RpcRefused { reason })?;
+        let arguments =
+            EncodedBlock::encode("the tuple of its arguments", arguments, CALL_SEGMENT_BYTES)
+                .map_err(|reason| RpcError::RpcRefused { reason })?;
         let function = handle.name().to_owned();
-        let (form, bound) = (Form::Encoded, handle.bound);
+        let (form, bound) = (CallForm::Encoded, handle.bound);
         let signature = Some(handle.function.signature());
-        Ok(Wanted { function, arguments, form, signature, work_s, bound })
+        Ok(CallTarget { function, arguments, form, signature, work_s, bound })
     }
 
     /// Calls, and waits for the results (`grpc_call`).
@@ -198,7 +199,7 @@ impl<C: Catalogue> GridRpc<C> {
     {
         let wanted = self.wanted(handle, arguments)?;
         let results =
-            self.ask(|reply| DeskMessage::Begin(wanted, Caller::Results(reply))).await??;
+            self.ask(|reply| SessionMessage::Begin(wanted, Caller::Results(reply))).await??;
         decode(&results)
     }
 
@@ -206,7 +207,7 @@ impl<C: Catalogue> GridRpc<C> {
     pub async fn call_text(&self, function: &str, arguments: &str) -> Result<String, RpcError> {
         let wanted = wanted_text(function, arguments)?;
         let results =
-            self.ask(|reply| DeskMessage::Begin(wanted, Caller::Results(reply))).await??;
+            self.ask(|reply| SessionMessage::Begin(wanted, Caller::Results(reply))).await??;
         text(&results)
     }
 
@@ -233,11 +234,12 @@ impl<C: Catalogue> GridRpc<C> {
         results: u32,
         given_up: impl Future<Output = ()>,
     ) -> Result<Vec<Numbers<u8>>, RpcError> {
-        let arguments = Block::cut("the tuple of its arguments", arguments, CALL_SEGMENT_BYTES)
-            .map_err(|reason| RpcError::RpcRefused { reason })?;
-        let (function, form) = (function.to_owned(), Form::Parts(results));
+        let arguments =
+            EncodedBlock::cut("the tuple of its arguments", arguments, CALL_SEGMENT_BYTES)
+                .map_err(|reason| RpcError::RpcRefused { reason })?;
+        let (function, form) = (function.to_owned(), CallForm::Parts(results));
         let signature = Some(signature.clone());
-        let wanted = Wanted { function, arguments, form, signature, work_s: None, bound: None };
+        let wanted = CallTarget { function, arguments, form, signature, work_s: None, bound: None };
         let made = self.call_until(wanted, given_up).await?.into_segments();
         match made.len() == results as usize {
             true => Ok(made),
@@ -247,10 +249,10 @@ impl<C: Catalogue> GridRpc<C> {
 
     async fn call_until(
         &self,
-        wanted: Wanted,
+        wanted: CallTarget,
         given_up: impl Future<Output = ()>,
-    ) -> Result<Block, RpcError> {
-        let id = self.ask(|reply| DeskMessage::Begin(wanted, Caller::Session(reply))).await??;
+    ) -> Result<EncodedBlock, RpcError> {
+        let id = self.ask(|reply| SessionMessage::Begin(wanted, Caller::Session(reply))).await??;
         let (ids, mut given_up) = ([id], pin!(given_up));
         let mut waiting = pin!(self.wait_and(&ids));
         let is_given_up = poll_fn(|cx| match waiting.as_mut().poll(cx) {
@@ -259,10 +261,10 @@ impl<C: Catalogue> GridRpc<C> {
             Poll::Pending => given_up.as_mut().poll(cx).map(|()| true),
         });
         if is_given_up.await {
-            self.ask(move |reply| DeskMessage::GiveUp(id, reply)).await?;
+            self.ask(move |reply| SessionMessage::GiveUp(id, reply)).await?;
             return Err(RpcError::SessionFailed { reason: "it was given up".to_owned() });
         }
-        self.ask(move |reply| DeskMessage::Take(id, reply)).await?
+        self.ask(move |reply| SessionMessage::Take(id, reply)).await?
     }
 
     /// Calls, and gives the session once the call is on its way (`grpc_call_async`).
@@ -270,18 +272,18 @@ impl<C: Catalogue> GridRpc<C> {
         &self,
         handle: &Handle<I, O>,
         arguments: &I,
-    ) -> Result<Session<O>, RpcError>
+    ) -> Result<CallSession<O>, RpcError>
     where
         I: Serialize + DeserializeOwned + 'static,
         O: DeserializeOwned + 'static,
     {
         let wanted = self.wanted(handle, arguments)?;
-        let id = self.ask(|reply| DeskMessage::Begin(wanted, Caller::Session(reply))).await??;
-        Ok(Session::new(handle.owner, id))
+        let id = self.ask(|reply| SessionMessage::Begin(wanted, Caller::Session(reply))).await??;
+        Ok(CallSession::new(handle.owner, id))
     }
 
     /// The identifier of a session of this client.
-    fn own<O>(&self, session: &Session<O>) -> Result<SessionId, RpcError> {
+    fn own<O>(&self, session: &CallSession<O>) -> Result<SessionId, RpcError> {
         match session.owner == self.open()?.owner {
             true => Ok(session.id),
             false => Err(RpcError::InvalidSessionId { session: session.id.0 }),
@@ -290,19 +292,19 @@ impl<C: Catalogue> GridRpc<C> {
 
     /// Whether a session has ended (`grpc_probe`): [`RpcError::NotCompleted`] if not.
     pub async fn probe(&self, session: SessionId) -> Result<(), RpcError> {
-        self.ask(move |reply| DeskMessage::Probe(session, reply)).await?
+        self.ask(move |reply| SessionMessage::Probe(session, reply)).await?
     }
 
     /// One of the sessions that has ended (`grpc_probe_or`): [`RpcError::NoneCompleted`] if none
     /// has.
     pub async fn probe_or(&self, sessions: &[SessionId]) -> Result<SessionId, RpcError> {
         let sessions = sessions.to_vec();
-        self.ask(move |reply| DeskMessage::ProbeOr(sessions, reply)).await?
+        self.ask(move |reply| SessionMessage::ProbeOr(sessions, reply)).await?
     }
 
     /// Waits for a session and takes its results (`grpc_wait`). The session is invalid from then
     /// on.
-    pub async fn wait<O: DeserializeOwned>(&self, session: &Session<O>) -> Result<O, RpcError> {
+    pub async fn wait<O: DeserializeOwned>(&self, session: &CallSession<O>) -> Result<O, RpcError> {
         let id = self.own(session)?;
         let waited = self.wait_and(&[id]).await;
         if let Err(RpcError::InvalidSessionId { .. } | RpcError::Other { .. }) = waited {
@@ -312,9 +314,12 @@ impl<C: Catalogue> GridRpc<C> {
     }
 
     /// The results of a session that has ended. The session is invalid from then on.
-    pub async fn results<O: DeserializeOwned>(&self, session: &Session<O>) -> Result<O, RpcError> {
+    pub async fn results<O: DeserializeOwned>(
+        &self,
+        session: &CallSession<O>,
+    ) -> Result<O, RpcError> {
         let id = self.own(session)?;
-        let results = self.ask(move |reply| DeskMessage::Take(id, reply)).await??;
+        let results = self.ask(move |reply| SessionMessage::Take(id, reply)).await??;
         decode(&results)
     }
 
@@ -322,81 +327,82 @@ impl<C: Catalogue> GridRpc<C> {
     /// that failed, if one did.
     pub async fn wait_and(&self, sessions: &[SessionId]) -> Result<(), RpcError> {
         let sessions = sessions.to_vec();
-        self.ask(move |reply| DeskMessage::Wait(sessions, Until::All, reply)).await?.map(|_| ())
+        self.ask(move |reply| SessionMessage::Wait(sessions, Until::All, reply)).await?.map(|_| ())
     }
 
     /// Waits until one of the sessions has ended, and gives it (`grpc_wait_or`), whether it failed
     /// or not.
     pub async fn wait_or(&self, sessions: &[SessionId]) -> Result<SessionId, RpcError> {
         let sessions = sessions.to_vec();
-        let waited = self.ask(move |reply| DeskMessage::Wait(sessions, Until::One, reply)).await?;
+        let waited =
+            self.ask(move |reply| SessionMessage::Wait(sessions, Until::One, reply)).await?;
         waited?.ok_or(RpcError::NoneCompleted)
     }
 
     /// Waits until all sessions have ended (`grpc_wait_all`); with the error of the first that
     /// failed, if one did.
     pub async fn wait_all(&self) -> Result<(), RpcError> {
-        self.ask(|reply| DeskMessage::WaitOpen(Until::All, reply)).await?.map(|_| ())
+        self.ask(|reply| SessionMessage::WaitOpen(Until::All, reply)).await?.map(|_| ())
     }
 
     /// Waits until any session has ended, and gives it (`grpc_wait_any`). A session that a wait has
     /// named before does not count; without any other it is [`RpcError::NoneCompleted`].
     pub async fn wait_any(&self) -> Result<SessionId, RpcError> {
-        let waited = self.ask(|reply| DeskMessage::WaitOpen(Until::One, reply)).await?;
+        let waited = self.ask(|reply| SessionMessage::WaitOpen(Until::One, reply)).await?;
         waited?.ok_or(RpcError::NoneCompleted)
     }
 
     /// Gives a session up (`grpc_cancel`). A function that is being executed is, to its end, for
     /// nothing. A session that has ended stays as it is.
     pub async fn cancel(&self, session: SessionId) -> Result<(), RpcError> {
-        self.ask(move |reply| DeskMessage::Cancel(session, reply)).await?
+        self.ask(move |reply| SessionMessage::Cancel(session, reply)).await?
     }
 
     /// Gives all sessions up (`grpc_cancel_all`).
     pub async fn cancel_all(&self) -> Result<(), RpcError> {
-        self.ask(DeskMessage::CancelAll).await
+        self.ask(SessionMessage::CancelAll).await
     }
 
     /// The function that a session calls (`grpc_get_handle`).
     pub async fn function_of(&self, session: SessionId) -> Result<String, RpcError> {
-        self.ask(move |reply| DeskMessage::Function(session, reply)).await?
+        self.ask(move |reply| SessionMessage::Function(session, reply)).await?
     }
 
     /// Why a session failed (`grpc_get_error`); nothing if it did not.
     pub async fn error(&self, session: SessionId) -> Result<Option<RpcError>, RpcError> {
-        self.ask(move |reply| DeskMessage::Error(session, reply)).await?
+        self.ask(move |reply| SessionMessage::Error(session, reply)).await?
     }
 
     /// A session that failed, each once, the first first (`grpc_get_failed_sessionid`).
     pub async fn failed_session(&self) -> Result<Option<SessionId>, RpcError> {
-        self.ask(DeskMessage::Failed).await
+        self.ask(SessionMessage::Failed).await
     }
 }
 
 impl<C: Catalogue> Drop for GridRpc<C> {
     fn drop(&mut self) {
         if let Some(open) = self.open.take() {
-            open.desk.send(DeskMessage::Close(None));
+            open.session_manager.send(SessionMessage::Close(None));
         }
     }
 }
 
-fn wanted_text(function: &str, arguments: &str) -> Result<Wanted, RpcError> {
+fn wanted_text(function: &str, arguments: &str) -> Result<CallTarget, RpcError> {
     let arguments = arguments.as_bytes().to_vec();
-    let arguments = Block::cut("the text of its arguments", arguments, CALL_SEGMENT_BYTES)
+    let arguments = EncodedBlock::cut("the text of its arguments", arguments, CALL_SEGMENT_BYTES)
         .map_err(|reason| RpcError::RpcRefused { reason })?;
     let function = function.to_owned();
     // JSON is checked as it is read.
-    let (form, signature) = (Form::Text, None);
-    Ok(Wanted { function, arguments, form, signature, work_s: None, bound: None })
+    let (form, signature) = (CallForm::Text, None);
+    Ok(CallTarget { function, arguments, form, signature, work_s: None, bound: None })
 }
 
-fn text(results: &Block) -> Result<String, RpcError> {
+fn text(results: &EncodedBlock) -> Result<String, RpcError> {
     String::from_utf8(results.contiguous().into_owned())
         .map_err(|error| RpcError::Other { reason: error.to_string() })
 }
 
-fn decode<O: DeserializeOwned>(results: &Block) -> Result<O, RpcError> {
+fn decode<O: DeserializeOwned>(results: &EncodedBlock) -> Result<O, RpcError> {
     postcard::from_bytes(&results.contiguous()).map_err(|error| {
         let reason = format!("the results are not those of the function: {error}");
         RpcError::SessionFailed { reason }

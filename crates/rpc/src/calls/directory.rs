@@ -3,7 +3,7 @@
 
 use super::error::RpcError;
 use super::signature::Signature;
-use crate::performance::History;
+use gridspan_workflow::performance::History;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -67,7 +67,7 @@ struct Listed {
 
 /// All servers by number, and how long functions take. It decides where single calls go.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
-pub struct Directory {
+pub struct ServerDirectory {
     servers: BTreeMap<u32, Listed>,
     histories: BTreeMap<String, History>,
 }
@@ -75,7 +75,7 @@ pub struct Directory {
 /// What a function is taken to need before its first call has ended, in seconds.
 const UNKNOWN_WORK_S: f64 = 1.0;
 
-impl Directory {
+impl ServerDirectory {
     /// A server is there.
     pub fn join(&mut self, card: ServerCard) {
         self.servers.insert(card.number, Listed { card, load_s: 0.0, late: 0 });
@@ -198,8 +198,8 @@ impl Directory {
 mod tests {
     use super::*;
 
-    fn directory() -> Directory {
-        let mut directory = Directory::default();
+    fn directory() -> ServerDirectory {
+        let mut directory = ServerDirectory::default();
         for (number, speed) in [(0, 1.0), (1, 2.0)] {
             let functions = [(String::from("f"), Signature::of::<(), ()>())].into();
             let name = format!("s{number}");
@@ -208,7 +208,7 @@ mod tests {
         directory
     }
 
-    fn first(directory: &Directory) -> u32 {
+    fn first(directory: &ServerDirectory) -> u32 {
         directory.find("f", 8, Some(2.0), None).unwrap()[0].number
     }
 

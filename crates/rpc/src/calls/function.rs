@@ -1,7 +1,7 @@
 //! Typed functions that servers execute.
 
 use super::signature::Signature;
-use crate::performance::{Formula, FormulaError};
+use gridspan_workflow::performance::{Formula, FormulaError};
 use serde::de::DeserializeOwned;
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};

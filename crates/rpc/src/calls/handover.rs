@@ -7,8 +7,8 @@
 
 use super::catalogue::Catalogue;
 use super::config::FOREVER;
+use super::group_server::give_up;
 use super::server::{Handover, Server, ServerMessage};
-use super::stage::give_up;
 use crate::group::order::GroupMessage;
 use gridspan_runtime::{ActorRef, Context, Ix1, Reply};
 
@@ -58,7 +58,7 @@ impl<C: Catalogue> Server<C> {
         };
         match &message {
             GroupMessage::Kept(_) => return Some(message),
-            GroupMessage::Share(parcel, _) if self.store.has(parcel.key) => return Some(message),
+            GroupMessage::Share(packet, _) if self.store.has(packet.key) => return Some(message),
             GroupMessage::Fetch(key, ..) if self.store.has(*key) => return Some(message),
             GroupMessage::Data(piece) if !self.store.is_wanted(piece.key) => return None,
             GroupMessage::Order(order) if self.store.is_over(order.group) => {

@@ -4,10 +4,10 @@
 //! | --- | --- |
 //! | `function`, `catalogue` | typed functions, and which there are |
 //! | `client` | what `main` calls: the verbs of the standard (GFD-R.P.052) as futures |
-//! | `desk` | the actor beside `main` that keeps its sessions; `request`: what it is asked; `answers`: and what it hears of servers; `sessions`: their states |
+//! | `session_manager` | the actor beside `main` that keeps its sessions; `request`: what it is asked; `replies`: and what it hears of servers; `sessions`: their states |
 //! | `registry` | the actor that knows servers and what they offer; `directory`: what it knows |
-//! | `server` | the actor that executes calls; `stage`: and what groups order; `handover`: and how it leaves |
-//! | `services` | starts and ends them; `roll`: and knows what has become of them |
+//! | `server` | the actor that executes calls; `group_server`: and what groups order; `handover`: and how it leaves |
+//! | `services` | starts and ends them; `membership`: and knows what has become of them |
 //! | `signature` | what functions take and give, which calls and registrations say |
 //! | `error` | the standard's errors |
 //!
@@ -32,29 +32,28 @@
 //! **End.** A client that is finalised or dropped takes back what it has called. A server that
 //! leaves gives back the calls that wait, and what it keeps for groups goes to another.
 
-mod answers;
 mod catalogue;
 mod client;
 mod config;
-mod desk;
 mod directory;
 mod error;
 mod function;
+mod group_server;
 mod handover;
+mod membership;
 mod registry;
+mod replies;
 mod request;
-mod roll;
 mod server;
 mod services;
+mod session_manager;
 mod sessions;
 mod signature;
-mod stage;
 
-pub use catalogue::{Catalogue, Form, Functions};
-pub use client::{GridRpc, Handle, Session};
+pub use catalogue::{CallForm, Catalogue, Functions};
+pub use client::{CallSession, GridRpc, Handle};
 pub use config::Config;
-pub use desk::Desk;
-pub use directory::{Directory, Offer, ServerCard, not_offered};
+pub use directory::{Offer, ServerCard, ServerDirectory, not_offered};
 pub use error::{RpcError, UNKNOWN_CODE_TEXT, error_string};
 pub(crate) use function::Volumes;
 pub use function::{CostError, Function, Work};
@@ -62,6 +61,7 @@ pub use registry::Registry;
 pub use server::Server;
 pub(crate) use server::ServerMessage;
 pub use services::{ServerPlan, Services};
+pub use session_manager::SessionManager;
 pub use sessions::{Over, SessionId, Sessions, Until, Waited};
 pub use signature::{SIGNATURE_BYTES_MAX, Signature};
 
@@ -69,6 +69,6 @@ use gridspan_runtime::{Job, PeId};
 
 /// Adds what calls need to a job: actor types, and a placement map.
 pub fn with_rpc<C: Catalogue>(job: Job) -> Job {
-    let job = job.actor::<Registry>().actor::<Server<C>>().actor::<Desk<C>>();
+    let job = job.actor::<Registry>().actor::<Server<C>>().actor::<SessionManager<C>>();
     job.placement(services::BESIDE_MAIN, |_, _| PeId(0))
 }

@@ -1,6 +1,6 @@
 //! The actor that knows the servers.
 
-use super::directory::{Directory, Offer, ServerCard};
+use super::directory::{Offer, ServerCard, ServerDirectory};
 use super::error::RpcError;
 use gridspan_runtime::{Actor, Context, Ix1, Reply, Timer};
 use serde::{Deserialize, Serialize};
@@ -19,7 +19,7 @@ const PATIENCE: Duration = Duration::from_secs(10);
 /// functions take is learned again, and calls that go on count as no load.
 #[derive(Serialize, Deserialize)]
 pub struct Registry {
-    directory: Directory,
+    directory: ServerDirectory,
     /// How often it began anew.
     epoch: u64,
     /// The servers that have not registered again, by number with their names, and for which what
@@ -109,7 +109,7 @@ impl Actor for Registry {
 
     fn create((): (), _cx: &mut Context<'_, Self>) -> Self {
         Self {
-            directory: Directory::default(),
+            directory: ServerDirectory::default(),
             epoch: 0,
             awaited: BTreeMap::new(),
             deadline: None,
@@ -183,7 +183,7 @@ fn overdue(name: &str) -> RpcError {
 impl Registry {
     /// Knows nothing any more, and waits for servers.
     fn begin_anew(&mut self, awaited: BTreeMap<u32, String>, cx: &mut Context<'_, Self>) {
-        (self.directory, self.awaited) = (Directory::default(), awaited);
+        (self.directory, self.awaited) = (ServerDirectory::default(), awaited);
         self.overdue.clear();
         self.epoch += 1;
         self.deadline.take().into_iter().for_each(|deadline| cx.cancel(deadline));

@@ -1,24 +1,24 @@
 //! What a client asks of its desk, and what the desk hears of others.
 
-use super::catalogue::Form;
+use super::catalogue::CallForm;
 use super::directory::Offer;
 use super::error::RpcError;
 use super::server::Answer;
 use super::sessions::{SessionId, Until, Waited};
 use super::signature::Signature;
-use crate::block::Block;
+use crate::block::EncodedBlock;
 use gridspan_runtime::{Numbers, Reply};
 use serde::{Deserialize, Serialize};
 
 /// What is to be called.
 #[derive(Clone, Serialize, Deserialize)]
-pub struct Wanted {
+pub struct CallTarget {
     /// The function.
     pub function: String,
     /// Its arguments.
-    pub arguments: Block,
+    pub arguments: EncodedBlock,
     /// How they are written.
-    pub form: Form,
+    pub form: CallForm,
     /// What the function takes and gives for the caller, if the arguments do not say themselves
     /// what they are.
     pub signature: Option<Signature>,
@@ -32,16 +32,16 @@ pub struct Wanted {
 #[derive(Clone, Copy, Serialize, Deserialize)]
 pub enum Caller {
     /// Somebody who waits for the results.
-    Results(Reply<Result<Block, RpcError>>),
+    Results(Reply<Result<EncodedBlock, RpcError>>),
     /// Somebody who wants to know the session once the call is on its way.
     Session(Reply<Result<SessionId, RpcError>>),
 }
 
 /// What a desk is told and asked.
 #[derive(Clone, Serialize, Deserialize)]
-pub enum DeskMessage {
+pub enum SessionMessage {
     /// Make a call.
-    Begin(Wanted, Caller),
+    Begin(CallTarget, Caller),
     /// The registry has answered; `None` if it did not.
     Found(SessionId, Option<Result<Vec<Offer>, RpcError>>),
     /// A server has answered an attempt; `None` if it did not.
@@ -61,7 +61,7 @@ pub enum DeskMessage {
     /// None is wanted any more.
     CancelAll(Reply<()>),
     /// What is the result?
-    Take(SessionId, Reply<Result<Block, RpcError>>),
+    Take(SessionId, Reply<Result<EncodedBlock, RpcError>>),
     /// What was called?
     Function(SessionId, Reply<Result<String, RpcError>>),
     /// Why did it fail?

@@ -1,11 +1,11 @@
 //! The actor that executes calls, one after the other.
 
-use super::catalogue::{Catalogue, Form, Functions};
+use super::catalogue::{CallForm, Catalogue, Functions};
 use super::directory::ServerCard;
 use super::function::Work;
 use super::registry::{Registry, RegistryMessage};
 use super::signature::Signature;
-use crate::block::Block;
+use crate::block::EncodedBlock;
 use crate::group::Room;
 use crate::group::order::{Done, GroupMessage, Piece};
 use crate::group::store::Store;
@@ -91,9 +91,9 @@ pub struct Call {
     /// The function.
     pub function: String,
     /// The last segment of its arguments; all of them once it waits.
-    pub arguments: Block,
+    pub arguments: EncodedBlock,
     /// How they are written, and the results.
-    pub form: Form,
+    pub form: CallForm,
     /// What the function takes and gives for the caller, if the arguments do not say themselves
     /// what they are.
     pub signature: Option<Signature>,
@@ -240,7 +240,7 @@ impl<C: Catalogue> Server<C> {
     fn accept(&mut self, mut call: Call, cx: &mut Context<'_, Self>) {
         if let Some(mut segments) = self.arriving.remove(&call.ticket) {
             segments.extend(call.arguments.into_segments());
-            call.arguments = Block::of(segments);
+            call.arguments = EncodedBlock::of(segments);
         }
         if !self.is_open() {
             cx.reply(call.reply, Answer::Gone);
@@ -282,8 +282,10 @@ impl<C: Catalogue> Server<C> {
             let outcome = self.functions().run(&call.function, call.form, &arguments, &mut work);
             match call.form {
                 // Whoever calls one function knows which; of a group there are many.
-                Form::Parts(_) => outcome.map_err(|reason| self.failure(&call.function, &reason)),
-                Form::Encoded | Form::Text => outcome,
+                CallForm::Parts(_) => {
+                    outcome.map_err(|reason| self.failure(&call.function, &reason))
+                }
+                CallForm::Encoded | CallForm::Text => outcome,
             }
         });
         cx.charge(work.emulated());
@@ -297,7 +299,7 @@ impl<C: Catalogue> Server<C> {
     }
 
     /// Keeps all but the first segment of results until the client takes them.
-    fn answer(&mut self, ticket: Ticket, results: Block) -> Answer {
+    fn answer(&mut self, ticket: Ticket, results: EncodedBlock) -> Answer {
         let count = results.segments().len() as u32;
         let mut segments = results.into_segments().into_iter();
         let first = segments.next().unwrap_or_default();

@@ -2,12 +2,12 @@
 
 use super::catalogue::Catalogue;
 use super::config::{Config, FOREVER};
-use super::desk::{Desk, DeskStart};
 use super::directory::ServerCard;
 use super::error::RpcError;
+use super::membership::Membership;
 use super::registry::{Registry, RegistryMessage};
-use super::roll::Roll;
 use super::server::{Opening, Server, ServerMessage};
+use super::session_manager::{SessionManager, SessionManagerInit};
 use crate::group::Room;
 use crate::group::order::GroupMessage;
 use gridspan_runtime::{
@@ -58,8 +58,8 @@ pub struct Services<C: Catalogue> {
     grid: Grid,
     registries: Collection<Registry>,
     servers: Collection<Server<C>>,
-    desks: Collection<Desk<C>>,
-    roll: Arc<Mutex<Roll>>,
+    session_managers: Collection<SessionManager<C>>,
+    membership: Arc<Mutex<Membership>>,
 }
 
 impl<C: Catalogue> Clone for Services<C> {
@@ -68,8 +68,8 @@ impl<C: Catalogue> Clone for Services<C> {
             grid: self.grid.clone(),
             registries: self.registries.clone(),
             servers: self.servers.clone(),
-            desks: self.desks.clone(),
-            roll: self.roll.clone(),
+            session_managers: self.session_managers.clone(),
+            membership: self.membership.clone(),
         }
     }
 }
@@ -94,10 +94,17 @@ impl<C: Catalogue> Services<C> {
         // paused.
         let beside_main = || Placement::Custom(BESIDE_MAIN.to_owned());
         let nobody = Vec::<Ix1>::new();
-        let start = |_| DeskStart::new(registry, servers.reference(), &Config::default());
-        let desks = grid.create_placed::<Desk<C>>(beside_main(), nobody, start).await;
-        let desks = desks.map_err(|error| from_grid(&error))?;
-        Ok(Self { grid: grid.clone(), registries, servers, desks, roll: Arc::default() })
+        let start = |_| SessionManagerInit::new(registry, servers.reference(), &Config::default());
+        let session_managers =
+            grid.create_placed::<SessionManager<C>>(beside_main(), nobody, start).await;
+        let session_managers = session_managers.map_err(|error| from_grid(&error))?;
+        Ok(Self {
+            grid: grid.clone(),
+            registries,
+            servers,
+            session_managers,
+            membership: Arc::default(),
+        })
     }
 
     /// Starts a registry, and a server on every PE but that of `main` (on that if it is the only
@@ -117,18 +124,18 @@ impl<C: Catalogue> Services<C> {
         self.registries.member(Ix1(0))
     }
 
-    fn roll(&self) -> MutexGuard<'_, Roll> {
-        self.roll.lock().unwrap_or_else(PoisonError::into_inner)
+    fn membership(&self) -> MutexGuard<'_, Membership> {
+        self.membership.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// A number that no other group has.
     pub(crate) fn next_group(&self) -> u32 {
-        self.roll().begin()
+        self.membership().begin()
     }
 
     /// Has servers forget a group that has ended, and drop what is still on its way.
     pub(crate) fn forget_group(&self, group: u32, servers: impl IntoIterator<Item = u32>) {
-        let floor = self.roll().end(group);
+        let floor = self.membership().end(group);
         for server in servers {
             let over = GroupMessage::End { group, floor };
             self.tell_server(server, ServerMessage::Group(over));
@@ -137,7 +144,7 @@ impl<C: Catalogue> Services<C> {
 
     /// Who has what a server kept: itself, or who took over from it; nobody if that is lost.
     pub(crate) fn heir_of(&self, number: u32) -> Option<u32> {
-        self.roll().standing(number)
+        self.membership().standing(number)
     }
 
     /// The sites, nodes and PEs of the job.
@@ -177,12 +184,12 @@ impl<C: Catalogue> Services<C> {
     }
 
     /// A desk for a client, and its number.
-    pub(super) fn desk(&self, config: &Config) -> (u32, Member<Desk<C>>) {
-        let number = self.roll().client();
+    pub(super) fn session_manager(&self, config: &Config) -> (u32, Member<SessionManager<C>>) {
+        let number = self.membership().client();
         let registry = self.registry().reference();
-        let start = DeskStart::new(registry, self.servers.reference(), config);
-        self.desks.insert_on(Ix1(number as i32), start, PeId(0));
-        (number, self.desks.member(Ix1(number as i32)))
+        let start = SessionManagerInit::new(registry, self.servers.reference(), config);
+        self.session_managers.insert_on(Ix1(number as i32), start, PeId(0));
+        (number, self.session_managers.member(Ix1(number as i32)))
     }
 
     /// Starts a server. It can be called when this resolves.
@@ -203,10 +210,10 @@ impl<C: Catalogue> Services<C> {
         let (number, registry) = (card.number, self.registry());
         // Before the registry lists it: should nobody wait for its answer, the server can still be
         // named.
-        self.roll().name(number, card.name.clone());
+        self.membership().name(number, card.name.clone());
         let joined = registry.ask(FOREVER, move |reply| RegistryMessage::Join(card, reply));
         joined.await.map_err(|error| {
-            self.roll().forget_name(number);
+            self.membership().forget_name(number);
             from_grid(&error)
         })
     }
@@ -214,7 +221,7 @@ impl<C: Catalogue> Services<C> {
     /// A server on a PE that has not been open yet: the one of the group, and then others at
     /// indices whose home is that PE as well, so that what is sent to them passes by no other PE.
     fn server_on(&self, pe: PeId) -> Member<Server<C>> {
-        let round = self.roll().start(pe);
+        let round = self.membership().start(pe);
         let index = Ix1((pe.0 + round * self.grid.layout().pe_count()) as i32);
         if round > 0 {
             self.servers.insert_on(index, (), pe);
@@ -240,7 +247,7 @@ impl<C: Catalogue> Services<C> {
     /// until that has ended; groups whose data it has wait for it. How long functions take, and how
     /// much servers have to do, is learned again.
     pub async fn restart_registry(&self) -> Result<(), RpcError> {
-        let standing = self.roll().standing_servers(self.grid.layout().pe_count());
+        let standing = self.membership().standing_servers(self.grid.layout().pe_count());
         let (awaited, registry) = (standing.clone(), self.registry());
         let restarted = registry.ask(FOREVER, |reply| RegistryMessage::Restart(awaited, reply));
         restarted.await.map_err(|error| from_grid(&error))?;
@@ -253,7 +260,7 @@ impl<C: Catalogue> Services<C> {
 
     /// How many bytes all servers keep for groups and of calls, those that have left among them.
     pub async fn kept_bytes(&self) -> Result<u64, RpcError> {
-        let servers = self.roll().ever_started(self.grid.layout().pe_count());
+        let servers = self.membership().ever_started(self.grid.layout().pe_count());
         let mut bytes = 0;
         for number in servers {
             let question = |reply| ServerMessage::Group(GroupMessage::Kept(reply));
@@ -282,10 +289,10 @@ impl<C: Catalogue> Services<C> {
 
     async fn end_server(&self, name: &str, hands_over: bool) -> Result<(), RpcError> {
         // Not by the registry's list, on which one that is stuck may not be.
-        let number = self.roll().named(name);
+        let number = self.membership().named(name);
         let number = number.ok_or_else(|| RpcError::ServerNotFound { server: name.to_owned() })?;
         let registry = self.registry();
-        self.roll().begin_leave();
+        self.membership().begin_leave();
         let mut leaving = Leaving { services: self, number, outcome: None };
         // First nobody new is sent there, nor named as heir to another.
         let question = move |reply| RegistryMessage::Leave { number, hands_over, reply };
@@ -295,7 +302,7 @@ impl<C: Catalogue> Services<C> {
         leaving.outcome = Some(heir);
         if heir.is_none() {
             // What it keeps is lost from now on.
-            self.roll().leave(number, None);
+            self.membership().leave(number, None);
             // Nor has anybody to wait for that: it may be stuck.
             drop(leaving);
         }
@@ -316,7 +323,7 @@ impl<C: Catalogue> Services<C> {
     }
 
     fn poll_settled(&self, cx: &std::task::Context<'_>) -> Poll<u64> {
-        self.roll().settled(cx.waker()).map_or(Poll::Pending, Poll::Ready)
+        self.membership().settled(cx.waker()).map_or(Poll::Pending, Poll::Ready)
     }
 }
 
@@ -330,6 +337,6 @@ struct Leaving<'a, C: Catalogue> {
 
 impl<C: Catalogue> Drop for Leaving<'_, C> {
     fn drop(&mut self) {
-        self.services.roll().end_leave(self.number, self.outcome);
+        self.services.membership().end_leave(self.number, self.outcome);
     }
 }

@@ -1,14 +1,14 @@
 //! Begins groups, and brings results to the client.
 
-use super::along::Along;
+use super::given_graph::GivenGraph;
+use super::keyed_mutex::KeyedMutex;
 use super::lazy::Lazy;
-use super::map::{Group, Mapper, Matter, failed, nowhere, other};
-use super::turns::Turns;
+use super::map::{CallGroup, LockKey, Mapper, failed, nowhere, other};
 use super::windows::Execute;
-use crate::block::Block;
+use crate::block::EncodedBlock;
 use crate::calls::RpcError;
-use crate::graph::TaskGraph;
-use crate::heuristics::Heuristic;
+use gridspan_workflow::TaskGraph;
+use gridspan_workflow::heuristics::Heuristic;
 use serde::de::DeserializeOwned;
 use std::cell::RefCell;
 
@@ -18,7 +18,7 @@ impl<S: Execute> Mapper<S> {
     pub async fn map<R>(
         &self,
         heuristic: &dyn Heuristic,
-        body: impl AsyncFnOnce(&Group<'_, S>) -> Result<R, RpcError>,
+        body: impl AsyncFnOnce(&CallGroup<'_, S>) -> Result<R, RpcError>,
     ) -> Result<R, RpcError> {
         self.map_as(heuristic, None, body).await
     }
@@ -31,23 +31,24 @@ impl<S: Execute> Mapper<S> {
         &self,
         heuristic: &dyn Heuristic,
         graph: &TaskGraph,
-        body: impl AsyncFnOnce(&Group<'_, S>) -> Result<R, RpcError>,
+        body: impl AsyncFnOnce(&CallGroup<'_, S>) -> Result<R, RpcError>,
     ) -> Result<R, RpcError> {
         let cards = self.services.cards().await?;
         let platform = self.platform(&cards).await?;
-        let along = Along::new(graph, heuristic, &platform, &cards);
+        let along = GivenGraph::new(graph, heuristic, &platform, &cards);
         self.map_as(heuristic, Some(along.map_err(|error| other(&error))?), body).await
     }
 
     async fn map_as<R>(
         &self,
         heuristic: &dyn Heuristic,
-        along: Option<Along>,
-        body: impl AsyncFnOnce(&Group<'_, S>) -> Result<R, RpcError>,
+        along: Option<GivenGraph>,
+        body: impl AsyncFnOnce(&CallGroup<'_, S>) -> Result<R, RpcError>,
     ) -> Result<R, RpcError> {
         let number = self.services.begin_group();
-        let (draft, turns, along) = (RefCell::default(), Turns::default(), RefCell::new(along));
-        let group = Group { mapper: self, heuristic, number, draft, turns, along };
+        let (draft, locks, along) =
+            (RefCell::default(), KeyedMutex::default(), RefCell::new(along));
+        let group = CallGroup { mapper: self, heuristic, number, draft, locks, along };
         let given = body(&group).await;
         if given.is_ok() {
             group.run().await?;
@@ -56,7 +57,7 @@ impl<S: Execute> Mapper<S> {
     }
 }
 
-impl<S: Execute> Group<'_, S> {
+impl<S: Execute> CallGroup<'_, S> {
     /// Executes what was gathered, and brings a result to the client. A call that fails fails what
     /// depends on it, and no other: this is an error if the result was not made, whatever became of
     /// other calls.
@@ -73,7 +74,7 @@ impl<S: Execute> Group<'_, S> {
                 None => return Err(error),
             }
         }
-        let _turn = self.turns.take(Matter::Data(data)).await;
+        let _turn = self.locks.take(LockKey::Data(data)).await;
         let held = self.draft.borrow().values.get(&data).cloned();
         let block = match held {
             Some(block) => block,
@@ -82,7 +83,7 @@ impl<S: Execute> Group<'_, S> {
         postcard::from_bytes(&block.contiguous()).map_err(|error| failed(error.to_string()))
     }
 
-    async fn fetch(&self, data: u32) -> Result<Block, RpcError> {
+    async fn fetch(&self, data: u32) -> Result<EncodedBlock, RpcError> {
         let known = self.draft.borrow().known.get(&data).cloned().unwrap_or_default();
         if let Some(failure) = known.failure {
             return Err(failure);

@@ -1,9 +1,9 @@
 //! From calls that were gathered to a task graph, with volumes and times as far as they are known.
 
 use crate::calls::{RpcError, Signature, Volumes};
-use crate::graph::{GraphBuilder, GraphError, TaskGraph};
-use crate::id::{DataId, Endpoint, ServerId};
-use crate::performance::History;
+use gridspan_workflow::performance::History;
+use gridspan_workflow::{DataId, Endpoint, ServerId};
+use gridspan_workflow::{GraphBuilder, TaskGraph, TaskGraphError};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// A call that was gathered.
@@ -57,7 +57,7 @@ pub(super) fn discover(
     learned: &BTreeMap<&'static str, Learned>,
     place_of: &dyn Fn(u32) -> Option<ServerId>,
     able: &dyn Fn(&Gathered) -> Vec<ServerId>,
-) -> Result<Discovered, GraphError> {
+) -> Result<Discovered, TaskGraphError> {
     let mut builder = GraphBuilder::default();
     let mut ids: BTreeMap<u32, (DataId, u64)> = BTreeMap::new();
     let mut names = Vec::new();

@@ -1,9 +1,9 @@
 //! Where a server keeps data beyond its memory: one file without a name, which ends with the
 //! process, however that ends.
 
-use super::extents::Extents;
+use super::free_list::FreeList;
 use super::order::DataKey;
-use crate::block::Block;
+use crate::block::EncodedBlock;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -35,7 +35,7 @@ pub(crate) struct Disk {
     /// Made when something is first written. Nothing names it, so the system frees it with the
     /// process.
     file: Option<File>,
-    extents: Extents,
+    extents: FreeList,
     /// From where, and how long.
     places: BTreeMap<DataKey, (u64, u64)>,
     used_bytes: u64,
@@ -43,7 +43,12 @@ pub(crate) struct Disk {
 
 impl Disk {
     /// Writes data, or leaves nothing of it.
-    pub(crate) fn write(&mut self, room: &Room, key: DataKey, block: &Block) -> Result<(), String> {
+    pub(crate) fn write(
+        &mut self,
+        room: &Room,
+        key: DataKey,
+        block: &EncodedBlock,
+    ) -> Result<(), String> {
         let bytes = block.len() as u64;
         let refused = |why: &dyn std::fmt::Display| {
             format!(
@@ -63,7 +68,7 @@ impl Disk {
         })
     }
 
-    fn try_write(&mut self, room: &Room, mut offset: u64, block: &Block) -> io::Result<()> {
+    fn try_write(&mut self, room: &Room, mut offset: u64, block: &EncodedBlock) -> io::Result<()> {
         let file = match &mut self.file {
             Some(file) => file,
             none => {

@@ -2,10 +2,10 @@
 
 use super::order::{Hop, Route};
 use super::trees::Trees;
-use crate::graph::TaskGraph;
-use crate::id::{DataId, Endpoint, ServerId};
-use crate::mapping::Mapping;
-use crate::platform::Platform;
+use gridspan_workflow::Mapping;
+use gridspan_workflow::Platform;
+use gridspan_workflow::TaskGraph;
+use gridspan_workflow::{DataId, Endpoint, ServerId};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// How data reaches the servers that need it.

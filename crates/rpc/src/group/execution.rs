@@ -5,15 +5,15 @@
 //! made again, and its results go to all who wait for them. Who has data already drops what comes a
 //! second time.
 
-use super::carried::Carried;
 use super::dispatch::{Ways, ways};
 use super::map::{failed, nowhere};
-use super::order::{Done, Fault, GroupMessage, Order, Parcel, Route};
+use super::order::{DataPacket, Done, Fault, GroupMessage, Route, TaskOrder};
 use super::progress::Progress;
-use super::windows::{Execute, Window};
+use super::window_run::WindowRun;
+use super::windows::{CallWindow, Execute};
 use crate::calls::{Catalogue, RpcError, ServerMessage, Services};
-use crate::id::{DataId, Endpoint, ServerId, TaskId};
 use futures_util::stream::{FuturesUnordered, StreamExt};
+use gridspan_workflow::{DataId, Endpoint, ServerId, TaskId};
 use std::collections::BTreeSet;
 use std::future::poll_fn;
 use std::pin::Pin;
@@ -26,12 +26,12 @@ const NAMED_MAX: usize = 8;
 type Going<'a> = Pin<Box<dyn Future<Output = ()> + 'a>>;
 
 impl<C: Catalogue> Execute for Services<C> {
-    async fn execute(window: &Window<'_, '_, Self>) -> Result<(), RpcError> {
-        Carried::new(window).carry_out().await
+    async fn execute(window: &CallWindow<'_, '_, Self>) -> Result<(), RpcError> {
+        WindowRun::new(window).carry_out().await
     }
 }
 
-impl<C: Catalogue> Carried<'_, '_, '_, C> {
+impl<C: Catalogue> WindowRun<'_, '_, '_, C> {
     /// All servers that something concerns.
     fn concern(&self, ways: &Ways, server: Option<ServerId>) {
         let routes = ways.direct.iter().chain(&ways.bridged);
@@ -273,18 +273,18 @@ impl<C: Catalogue> Carried<'_, '_, '_, C> {
         ways: &[Ways],
     ) -> Result<Done, RpcError> {
         let call = &self.calls[task.index()];
-        let parcel = |(&data, ways): (&DataId, &Ways)| Parcel {
+        let packet = |(&data, ways): (&DataId, &Ways)| DataPacket {
             key: self.key(data),
             routes: self.numbered(&ways.direct),
         };
-        let outputs = self.graph.task(task).outputs.iter().zip(ways).map(parcel).collect();
+        let outputs = self.graph.task(task).outputs.iter().zip(ways).map(packet).collect();
         let inputs = call.inputs.iter().map(|&input| self.group.key(input)).collect();
         let (group, place) = (self.group.number, self.mapping.places[task.index()]);
         let (function, attempt) = (call.function.to_owned(), number as u32 + 1);
         let signature = Some(call.signature.clone());
         let question = move |reply| {
             let order =
-                Order { group, attempt, place, function, signature, inputs, outputs, reply };
+                TaskOrder { group, attempt, place, function, signature, inputs, outputs, reply };
             ServerMessage::Group(GroupMessage::Order(order))
         };
         self.group.mapper.services.ask_server(self.number(server), question).await

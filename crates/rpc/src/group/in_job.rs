@@ -1,20 +1,20 @@
 //! Groups on the servers of a job.
 
 use super::all_of::AllOf;
-use super::crew::{Beliefs, Crew, Encoded, Freed};
 use super::map::failed;
 use super::order::{DataKey, GroupMessage, Piece};
-use super::view::{Declared, platform};
+use super::platforms::{Declared, platform};
+use super::server_pool::{Beliefs, Encoded, Freed, ServerPool};
 use crate::block::{Arriving, SEGMENTS_MAX};
 use crate::calls::{Catalogue, RpcError, ServerCard, ServerMessage, Services};
-use crate::platform::Platform;
+use gridspan_workflow::Platform;
 use std::collections::BTreeSet;
 use std::time::Duration;
 
 /// How often a group looks whether a server that has its data has registered.
 const PAUSE: Duration = Duration::from_millis(50);
 
-impl<C: Catalogue> Crew for Services<C> {
+impl<C: Catalogue> ServerPool for Services<C> {
     async fn cards(&self) -> Result<Vec<ServerCard>, RpcError> {
         self.settled_list().await
     }
@@ -27,14 +27,14 @@ impl<C: Catalogue> Crew for Services<C> {
         &self,
         cards: &[ServerCard],
         beliefs: &Beliefs,
-        pace: &dyn Fn(u32) -> f64,
+        observed_speed: &dyn Fn(u32) -> f64,
     ) -> Result<Platform, RpcError> {
         let links = match beliefs.measures {
             true => Some(self.links().await?),
             false => None,
         };
         let declared = Declared { lan: beliefs.lan, wan: beliefs.wan };
-        Ok(platform(self.layout(), cards, declared, links.as_ref(), pace))
+        Ok(platform(self.layout(), cards, declared, links.as_ref(), observed_speed))
     }
 
     fn standing(&self, server: u32) -> Option<u32> {

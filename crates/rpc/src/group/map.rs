@@ -1,19 +1,19 @@
 //! What `main` uses: a mapper, and groups of calls.
 
-use super::along::Along;
-use super::crew::{Beliefs, Crew, Encoded};
 use super::discovery::{Gathered, Known, Learned};
+use super::given_graph::GivenGraph;
+use super::keyed_mutex::KeyedMutex;
 use super::lazy::Lazy;
+use super::observed_speed::ObservedSpeed;
 use super::order::DataKey;
-use super::pace::Pace;
 use super::parts::{Arguments, Parts};
-use super::turns::Turns;
-use crate::block::{Block, DATA_SEGMENT_BYTES};
+use super::server_pool::{Beliefs, Encoded, ServerPool};
+use crate::block::{DATA_SEGMENT_BYTES, EncodedBlock};
 use crate::calls::{Catalogue, Function, RpcError, ServerCard, Services};
-use crate::heuristics::Heuristic;
-use crate::judge::Rescue;
-use crate::platform::Platform;
 use gridspan_topology::Link;
+use gridspan_workflow::Platform;
+use gridspan_workflow::heuristics::Heuristic;
+use gridspan_workflow::simulate::StragglerPolicy;
 use serde::Serialize;
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
@@ -24,9 +24,9 @@ pub struct Mapper<S> {
     pub(super) services: S,
     pub(super) learned: RefCell<BTreeMap<&'static str, Learned>>,
     /// How fast each server turned out to be.
-    pub(super) paces: RefCell<BTreeMap<u32, Pace>>,
+    pub(super) paces: RefCell<BTreeMap<u32, ObservedSpeed>>,
     beliefs: Beliefs,
-    pub(super) rescue: Rescue,
+    pub(super) rescue: StragglerPolicy,
 }
 
 impl<C: Catalogue> Mapper<Services<C>> {
@@ -40,12 +40,12 @@ impl<C: Catalogue> Mapper<Services<C>> {
 /// What a mapper believes where nobody says otherwise.
 const BELIEFS: Beliefs = Beliefs { lan: Link::lan(), wan: Link::wan(), measures: true };
 
-impl<S: Crew> Mapper<S> {
+impl<S: ServerPool> Mapper<S> {
     /// A mapper to any servers. Links are as measured; those that were not are taken to be
     /// [`Link::lan`] inside sites and [`Link::wan`] between them.
     pub fn to(services: S) -> Self {
         let (learned, paces) = (RefCell::default(), RefCell::default());
-        Self { services, learned, paces, beliefs: BELIEFS, rescue: Rescue::None }
+        Self { services, learned, paces, beliefs: BELIEFS, rescue: StragglerPolicy::None }
     }
 
     /// The same, with other links inside sites and from each site to the others.
@@ -65,18 +65,18 @@ impl<S: Crew> Mapper<S> {
     /// executed. A function may be executed more than once then. Without this it is executed again
     /// only if what it made is lost with its server, or if servers of other processes do not answer
     /// for it, or not with what can be: these may have executed it.
-    pub fn with_rescue(mut self, rescue: Rescue) -> Self {
+    pub fn with_rescue(mut self, rescue: StragglerPolicy) -> Self {
         self.rescue = rescue;
         self
     }
 
     pub(super) async fn platform(&self, cards: &[ServerCard]) -> Result<Platform, RpcError> {
         let paces = self.paces.borrow().clone();
-        let pace = |number: u32| match self.beliefs.measures {
-            true => paces.get(&number).map_or(1.0, |pace| pace.factor()),
+        let observed_speed = |number: u32| match self.beliefs.measures {
+            true => paces.get(&number).map_or(1.0, |observed_speed| observed_speed.factor()),
             false => 1.0,
         };
-        self.services.platform(cards, &self.beliefs, &pace).await
+        self.services.platform(cards, &self.beliefs, &observed_speed).await
     }
 }
 
@@ -86,7 +86,7 @@ pub(super) struct Draft {
     pub(super) calls: Vec<Gathered>,
     pub(super) known: BTreeMap<u32, Known>,
     /// Values of the client.
-    pub(super) values: BTreeMap<u32, Block>,
+    pub(super) values: BTreeMap<u32, EncodedBlock>,
     pub(super) tokens: BTreeMap<u32, Arc<(u32, u32)>>,
     count: u32,
     /// How many results were got since dropped handles were looked for.
@@ -97,7 +97,7 @@ pub(super) struct Draft {
 
 /// What futures of a group wait for each other for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Matter {
+pub(super) enum LockKey {
     /// The execution of a window.
     Window,
     /// Bringing data to the client.
@@ -105,16 +105,16 @@ pub(super) enum Matter {
 }
 
 /// A group of calls. Once it has ended or was dropped, servers keep nothing of it.
-pub struct Group<'a, S: Crew> {
+pub struct CallGroup<'a, S: ServerPool> {
     pub(super) mapper: &'a Mapper<S>,
     pub(super) heuristic: &'a dyn Heuristic,
     pub(super) number: u32,
     pub(super) draft: RefCell<Draft>,
-    pub(super) turns: Turns<Matter>,
-    pub(super) along: RefCell<Option<Along>>,
+    pub(super) locks: KeyedMutex<LockKey>,
+    pub(super) along: RefCell<Option<GivenGraph>>,
 }
 
-impl<S: Crew> Group<'_, S> {
+impl<S: ServerPool> CallGroup<'_, S> {
     fn token(&self) -> Arc<(u32, u32)> {
         let mut draft = self.draft.borrow_mut();
         let token = Arc::new((self.number, draft.count));
@@ -130,7 +130,7 @@ impl<S: Crew> Group<'_, S> {
     /// Makes a value of the client an argument of calls. It is sent to the servers that need it,
     /// once to each site.
     pub fn value<T: Serialize>(&self, value: &T) -> Result<Lazy<T>, RpcError> {
-        let block = Block::encode("the value", value, DATA_SEGMENT_BYTES);
+        let block = EncodedBlock::encode("the value", value, DATA_SEGMENT_BYTES);
         let block = block.map_err(|reason| RpcError::RpcRefused { reason })?;
         let token = self.token();
         let known = Known { bytes: block.len() as u64, at_client: true, ..Known::default() };
@@ -187,7 +187,11 @@ impl<S: Crew> Group<'_, S> {
     }
 
     /// Brings data to the client from a server that has it.
-    pub(super) async fn fetch_from(&self, server: u32, data: u32) -> Result<Block, RpcError> {
+    pub(super) async fn fetch_from(
+        &self,
+        server: u32,
+        data: u32,
+    ) -> Result<EncodedBlock, RpcError> {
         let Encoded(block) = self.mapper.services.fetch(self.number, data, server).await?;
         let mut draft = self.draft.borrow_mut();
         if let Some(known) = draft.known.get_mut(&data) {
@@ -198,7 +202,7 @@ impl<S: Crew> Group<'_, S> {
     }
 }
 
-impl<S: Crew> Drop for Group<'_, S> {
+impl<S: ServerPool> Drop for CallGroup<'_, S> {
     fn drop(&mut self) {
         let services = &self.mapper.services;
         let touched = std::mem::take(&mut self.draft.get_mut().touched);

@@ -2,24 +2,24 @@
 //!
 //! | part | is |
 //! | --- | --- |
-//! | `map`, `begin`, `windows` | what `main` uses: [`Group`] gathers calls and hands them on as windows |
-//! | `crew` | what groups need of servers, whoever runs them; `in_job`: those of a job |
+//! | `map`, `begin`, `windows` | what `main` uses: [`CallGroup`] gathers calls and hands them on as windows |
+//! | `server_pool` | what groups need of servers, whoever runs them; `in_job`: those of a job |
 //! | `lazy`, `parts` | results that are not there yet, and functions of several arguments |
-//! | `sieve` | calls that cannot be executed at all fail before the others are mapped |
+//! | `executable` | calls that cannot be executed at all fail before the others are mapped |
 //! | `discovery` | from gathered calls to a task graph, with volumes and times as learned |
-//! | `along` | mapped as a graph says that was given |
+//! | `given_graph` | mapped as a graph says that was given |
 //! | `dispatch`, `trees` | from a mapping to orders: who executes what, and who sends what to whom |
-//! | `view`, `pace` | what the mapping sees of servers and links |
-//! | `carried`, `execution`, `progress` | carries them out, and again where a server is lost; how far that is |
-//! | `supply` | brings data to who needs it |
-//! | `guard` | has tasks of slow servers tried elsewhere |
-//! | `turns` | one window at a time, whoever asks |
-//! | `order`, `store` | orders, and what a server keeps for them; `stock`, `disk`, `extents`: where it keeps data |
-//! | `spans` | sets of data by number |
+//! | `platforms`, `observed_speed` | what the mapping sees of servers and links |
+//! | `window_run`, `execution`, `progress` | carries them out, and again where a server is lost; how far that is |
+//! | `staging` | brings data to who needs it |
+//! | `straggler_watch` | has tasks of slow servers tried elsewhere |
+//! | `keyed_mutex` | one window at a time, whoever asks |
+//! | `order`, `store` | orders, and what a server keeps for them; `object_store`, `disk`, `free_list`: where it keeps data |
+//! | `ranges` | sets of data by number |
 //!
 //! **Discovery** takes one pass. A call inside a group returns at once, with results that are names
 //! of data; giving them to further calls makes dependencies. Code between calls runs once, as it
-//! stands; a result that decides how to go on is awaited with [`Group::get`], which ends a window
+//! stands; a result that decides how to go on is awaited with [`CallGroup::get`], which ends a window
 //! of calls: it is mapped and executed, and the next begins.
 //!
 //! **Execution.** Every server gets its orders at once. It begins one when its data is there, the
@@ -42,7 +42,7 @@
 //! ```
 //! use gridspan_rpc::calls::{Catalogue, Function, Functions, Services, with_rpc};
 //! use gridspan_rpc::group::Mapper;
-//! use gridspan_rpc::heuristics::HeftC;
+//! use gridspan_workflow::heuristics::HeftC;
 //! use gridspan_runtime::{Grid, Job, JobError, driver};
 //!
 //! const FILL: Function<(u64,), (Vec<u64>,)> = Function::new("fill", |(n,), _| Ok(((0..n).collect(),)));
@@ -74,37 +74,37 @@
 //! ```
 
 mod all_of;
-mod along;
 mod begin;
-mod carried;
-mod crew;
 mod discovery;
 pub(crate) mod disk;
 mod dispatch;
+mod executable;
 mod execution;
-mod extents;
-mod guard;
+mod free_list;
+mod given_graph;
 mod in_job;
+mod keyed_mutex;
 mod lazy;
 mod map;
+mod object_store;
+mod observed_speed;
 pub(crate) mod order;
-mod pace;
 pub(crate) mod parts;
+mod platforms;
 mod progress;
-mod sieve;
-pub(crate) mod spans;
-mod stock;
+pub(crate) mod ranges;
+mod server_pool;
+mod staging;
 pub(crate) mod store;
-mod supply;
+mod straggler_watch;
 mod trees;
-mod turns;
-mod view;
+mod window_run;
 mod windows;
 
-pub use crew::{Beliefs, Crew, Encoded, Freed, Segment};
 pub use disk::Room;
 pub use lazy::Lazy;
-pub use map::{Group, Mapper};
+pub use map::{CallGroup, Mapper};
 pub use order::{Done, Fault};
 pub use parts::{Arguments, Parts};
-pub use windows::{Execute, Window};
+pub use server_pool::{Beliefs, DataSegment, Encoded, Freed, ServerPool};
+pub use windows::{CallWindow, Execute};

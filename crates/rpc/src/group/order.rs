@@ -1,7 +1,7 @@
 //! What servers are told to execute, to keep and to pass on.
 
-use super::spans::Spans;
-use crate::block::Block;
+use super::ranges::Ranges;
+use crate::block::EncodedBlock;
 use crate::calls::Signature;
 use gridspan_runtime::{Numbers, Reply};
 use serde::{Deserialize, Serialize};
@@ -16,7 +16,7 @@ pub struct DataKey {
 }
 
 /// Data, encoded; or why it will never be.
-pub(crate) type Held = Result<Block, String>;
+pub(crate) type Held = Result<EncodedBlock, String>;
 
 /// A segment of data on its way.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -110,7 +110,7 @@ impl Route {
 
 /// Data that goes ways.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Parcel {
+pub struct DataPacket {
     /// Which data.
     pub key: DataKey,
     /// Its ways.
@@ -119,7 +119,7 @@ pub struct Parcel {
 
 /// A task for a server.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct Order {
+pub struct TaskOrder {
     /// The group.
     pub group: u32,
     /// Which attempt at it.
@@ -133,7 +133,7 @@ pub struct Order {
     /// Its arguments.
     pub inputs: Vec<DataKey>,
     /// Its results, and where they go.
-    pub outputs: Vec<Parcel>,
+    pub outputs: Vec<DataPacket>,
     /// Who hears of its end.
     pub reply: Reply<Done>,
 }
@@ -165,11 +165,11 @@ pub enum Fault {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub enum GroupMessage {
     /// Execute this when its arguments are there.
-    Order(Order),
+    Order(TaskOrder),
     /// Keep this, and pass it on.
     Data(Piece),
     /// Send what is kept to others; answered by whether it is kept.
-    Share(Parcel, Reply<bool>),
+    Share(DataPacket, Reply<bool>),
     /// What is this segment of it, from 0?
     Fetch(DataKey, u32, Reply<Piece>),
     /// The order whose first result this is need not be executed, if it has not begun.
@@ -179,7 +179,7 @@ pub enum GroupMessage {
         /// The group.
         group: u32,
         /// The versions.
-        data: Spans,
+        data: Ranges,
     },
     /// Answered when all is there that another server has handed on before.
     Handed(Reply<()>),

@@ -1,9 +1,9 @@
 //! How far the execution of a window is: attempts at tasks, and what became of them.
 
 use crate::calls::RpcError;
-use crate::graph::TaskGraph;
-use crate::id::{ServerId, TaskId};
-use crate::rescue::{Ongoing, Standing};
+use gridspan_workflow::TaskGraph;
+use gridspan_workflow::stragglers::{AttemptState, OngoingAttempt};
+use gridspan_workflow::{ServerId, TaskId};
 use std::collections::BTreeSet;
 use std::task::Waker;
 
@@ -200,7 +200,7 @@ impl Progress {
         places: &[u32],
         now_s: f64,
         inputs_s: &dyn Fn(TaskId, ServerId) -> f64,
-    ) -> (Vec<Ongoing>, Vec<u32>) {
+    ) -> (Vec<OngoingAttempt>, Vec<u32>) {
         let states = &self.states;
         let is_possible =
             |task| graph.parents(task).all(|(parent, _)| states[parent.index()] == State::Done);
@@ -210,14 +210,14 @@ impl Progress {
             }
         }
         let open = self.attempts.iter().enumerate().filter(|(_, attempt)| !attempt.is_over);
-        let mut ongoing: Vec<Ongoing> = Vec::new();
+        let mut ongoing: Vec<OngoingAttempt> = Vec::new();
         let mut front: Vec<Option<(u32, usize, f64)>> = vec![None; self.last_end_s.len()];
         for (number, &Attempt { task, server, possible_s, .. }) in open {
-            let standing = possible_s.map(|since_s| match since_s > now_s {
-                true => Standing::Coming,
-                false => Standing::Ready,
+            let state = possible_s.map(|since_s| match since_s > now_s {
+                true => AttemptState::Waiting,
+                false => AttemptState::Ready,
             });
-            if let (Some(Standing::Ready), Some(possible_s)) = (standing, possible_s) {
+            if let (Some(AttemptState::Ready), Some(possible_s)) = (state, possible_s) {
                 let since_s = possible_s.max(self.last_end_s[server.index()]);
                 let candidate = (places[task.index()], ongoing.len(), since_s);
                 let front = &mut front[server.index()];
@@ -226,11 +226,11 @@ impl Progress {
                 }
             }
             let is_alone = self.servers_of(task).count() == 1;
-            ongoing.push(Ongoing { number, task, server, standing, is_alone });
+            ongoing.push(OngoingAttempt { number, task, server, state, is_alone });
         }
         let free = front.iter().map(|front| u32::from(front.is_none())).collect();
         for (_, at, since_s) in front.into_iter().flatten() {
-            ongoing[at].standing = Some(Standing::Running { since_s });
+            ongoing[at].state = Some(AttemptState::Running { since_s });
         }
         (ongoing, free)
     }
@@ -239,7 +239,7 @@ impl Progress {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::graph::GraphBuilder;
+    use gridspan_workflow::GraphBuilder;
 
     /// Two tasks on one server, and one that reads what the first writes, on another.
     fn fork() -> TaskGraph {
@@ -250,9 +250,9 @@ mod tests {
         graph.build().unwrap()
     }
 
-    fn standings(progress: &mut Progress, now_s: f64) -> (Vec<Option<Standing>>, Vec<u32>) {
+    fn standings(progress: &mut Progress, now_s: f64) -> (Vec<Option<AttemptState>>, Vec<u32>) {
         let (ongoing, free) = progress.ongoing(&fork(), &[1, 0, 2], now_s, &|_, _| 0.0);
-        (ongoing.iter().map(|attempt| attempt.standing).collect(), free)
+        (ongoing.iter().map(|attempt| attempt.state).collect(), free)
     }
 
     #[test]
@@ -261,9 +261,9 @@ mod tests {
         for (task, server) in [(0, 0), (1, 0), (2, 1)] {
             progress.begin(TaskId(task), ServerId(server));
         }
-        let running = |since_s| Some(Standing::Running { since_s });
+        let running = |since_s| Some(AttemptState::Running { since_s });
         let at_first = standings(&mut progress, 0.0);
-        assert_eq!(at_first, (vec![Some(Standing::Ready), running(0.0), None], vec![0, 1]));
+        assert_eq!(at_first, (vec![Some(AttemptState::Ready), running(0.0), None], vec![0, 1]));
 
         progress.done(TaskId(1));
         progress.end(1, 3.0);

@@ -1,24 +1,24 @@
 //! What a server keeps for groups: data, and orders that wait for some.
 
 use super::disk::Room;
-use super::order::{DataKey, Held, Order, Piece};
-use super::spans::Spans;
-use super::stock::Stock;
-use crate::block::Block;
+use super::object_store::ObjectStore;
+use super::order::{DataKey, Held, Piece, TaskOrder};
+use super::ranges::Ranges;
+use crate::block::EncodedBlock;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// An order and how much of it is missing.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 struct Waiting {
-    order: Order,
+    order: TaskOrder,
     missing: usize,
 }
 
 /// Data by key, and orders in the order in which they came.
 #[derive(Debug, Default, Serialize, Deserialize)]
 pub(crate) struct Store {
-    stock: Stock,
+    objects: ObjectStore,
     orders: BTreeMap<u64, Waiting>,
     count: u64,
     /// The orders that need data which is not there.
@@ -29,21 +29,21 @@ pub(crate) struct Store {
     floor: u32,
     ended: BTreeSet<u32>,
     /// What nobody needs any more of groups that go on.
-    freed: BTreeMap<u32, Spans>,
+    freed: BTreeMap<u32, Ranges>,
 }
 
 impl Store {
     /// How much may be kept from now on.
     pub(crate) fn furnish(&mut self, room: Room) {
-        self.stock.furnish(room);
+        self.objects.furnish(room);
     }
 
     /// An order comes.
-    pub(crate) fn add(&mut self, order: Order) {
+    pub(crate) fn add(&mut self, order: TaskOrder) {
         let number = self.count;
         self.count += 1;
         let missing: BTreeSet<DataKey> =
-            order.inputs.iter().copied().filter(|&key| !self.stock.has(key)).collect();
+            order.inputs.iter().copied().filter(|&key| !self.objects.has(key)).collect();
         for &key in &missing {
             self.needed_by.entry(key).or_default().push(number);
         }
@@ -66,13 +66,13 @@ impl Store {
     }
 
     /// A group ends, and all below `floor` have; gives its orders.
-    pub(crate) fn end(&mut self, group: u32, floor: u32) -> Vec<Order> {
+    pub(crate) fn end(&mut self, group: u32, floor: u32) -> Vec<TaskOrder> {
         self.ended.insert(group);
         self.floor = self.floor.max(floor);
         self.ended.retain(|&group| group >= floor);
         let (floor, ended) = (self.floor, &self.ended);
         let is_over = |group: u32| group < floor || ended.contains(&group);
-        self.stock.retain(|key| !is_over(key.group));
+        self.objects.retain(|key| !is_over(key.group));
         self.freed.retain(|&group, _| !is_over(group));
         self.needed_by.retain(|key, _| !is_over(key.group));
         let all = std::mem::take(&mut self.orders).into_iter();
@@ -86,7 +86,7 @@ impl Store {
     /// A piece of data comes.
     pub(crate) fn arrive(&mut self, piece: Piece) {
         let key = piece.key;
-        if self.is_wanted(key) && self.stock.arrive(piece) {
+        if self.is_wanted(key) && self.objects.arrive(piece) {
             self.is_there(key);
         }
     }
@@ -94,7 +94,7 @@ impl Store {
     /// Data comes. What is there stays as it is.
     pub(crate) fn put(&mut self, key: DataKey, held: Held) {
         if self.is_wanted(key) {
-            self.stock.put(key, held);
+            self.objects.put(key, held);
             self.is_there(key);
         }
     }
@@ -117,23 +117,24 @@ impl Store {
 
     /// The order that begins, and its arguments one after the other; or why one of them will never
     /// be.
-    pub(crate) fn next(&mut self) -> Option<(Order, Held)> {
+    pub(crate) fn next(&mut self) -> Option<(TaskOrder, Held)> {
         let (_, number) = self.ready.pop_first()?;
         let order = self.orders.remove(&number)?.order;
         let mut segments = Vec::new();
         for &key in &order.inputs {
-            match self.stock.get(key) {
+            match self.objects.get(key) {
                 Ok(block) => segments.extend(block.into_segments()),
                 Err(reason) => return Some((order, Err(reason))),
             }
         }
         segments.retain(|segment| !segment.is_empty());
-        Some((order, Ok(Block::of(segments))))
+        Some((order, Ok(EncodedBlock::of(segments))))
     }
 
     /// Takes the order whose first result this is, if it has not begun.
-    pub(crate) fn withdraw(&mut self, first: DataKey) -> Option<Order> {
-        let is_it = |order: &Order| order.outputs.first().is_some_and(|parcel| parcel.key == first);
+    pub(crate) fn withdraw(&mut self, first: DataKey) -> Option<TaskOrder> {
+        let is_it =
+            |order: &TaskOrder| order.outputs.first().is_some_and(|packet| packet.key == first);
         let found = self.orders.iter().find(|(_, waiting)| is_it(&waiting.order));
         let number = found.map(|(number, _)| *number)?;
         self.ready.retain(|(_, ready)| *ready != number);
@@ -148,33 +149,33 @@ impl Store {
     }
 
     pub(crate) fn has(&self, key: DataKey) -> bool {
-        self.stock.has(key)
+        self.objects.has(key)
     }
 
     pub(crate) fn get(&mut self, key: DataKey) -> Held {
-        self.stock.get(key)
+        self.objects.get(key)
     }
 
     /// A segment of data, and how many there are.
     pub(crate) fn piece(&mut self, key: DataKey, index: u32) -> Piece {
-        self.stock.piece(key, index)
+        self.objects.piece(key, index)
     }
 
     /// Data of a group is not needed any more.
-    pub(crate) fn free(&mut self, group: u32, data: &Spans) {
+    pub(crate) fn free(&mut self, group: u32, data: &Ranges) {
         if !self.is_over(group) {
             self.freed.entry(group).or_default().merge(data);
-            self.stock.retain_of(group, |version| !data.contains(version));
+            self.objects.retain_of(group, |version| !data.contains(version));
         }
     }
 
     /// Bytes that are kept.
     pub(crate) fn bytes(&self) -> u64 {
-        self.stock.bytes()
+        self.objects.bytes()
     }
 
     /// Gives all orders away.
-    pub(crate) fn take_orders(&mut self) -> Vec<Order> {
+    pub(crate) fn take_orders(&mut self) -> Vec<TaskOrder> {
         self.ready.clear();
         self.needed_by.clear();
         std::mem::take(&mut self.orders).into_values().map(|waiting| waiting.order).collect()
@@ -182,11 +183,11 @@ impl Store {
 
     /// Gives a piece of data away, until nothing is left.
     pub(crate) fn give(&mut self) -> Option<Piece> {
-        self.stock.give()
+        self.objects.give()
     }
 
     /// Forgets all data.
     pub(crate) fn clear(&mut self) {
-        self.stock.retain(|_| false);
+        self.objects.retain(|_| false);
     }
 }

@@ -8,9 +8,9 @@
 
 use super::order::{Hop, Route};
 use crate::block::DATA_SEGMENT_BYTES;
-use crate::id::{Endpoint, ServerId};
-use crate::platform::Platform;
 use gridspan_bcast::{Draft, Network, NodeLink, PlannerConfig, SearchBudget, plan_broadcast};
+use gridspan_workflow::Platform;
+use gridspan_workflow::{Endpoint, ServerId};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// The planner may look at so many trees: enough for some dozens of servers, in milliseconds.
@@ -155,15 +155,15 @@ fn network(platform: &Platform, ends: &[Endpoint]) -> Network {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::platform::{Client, Server, Site};
     use gridspan_topology::{Bandwidth, Latency, Link};
+    use gridspan_workflow::{ClientSpec, ServerSpec, Site};
 
     /// Two servers in each of two sites, and a client in a third.
     fn platform(client_mbit: u64) -> Platform {
         let link = |mbit: u64| {
             Link::new(Latency::from_millis(1), Bandwidth::from_bits_per_second(mbit * 1_000_000))
         };
-        let server = |number: usize| Server {
+        let server = |number: usize| ServerSpec {
             name: number.to_string(),
             site: 1 + number / 2,
             cores: 1,
@@ -173,7 +173,7 @@ mod tests {
         let site =
             |mbit: u64| Site { name: mbit.to_string(), lan: link(10_000), uplink: link(mbit) };
         let sites = vec![site(client_mbit), site(1_000), site(1_000)];
-        let client = Client { site: Some(0), link: link(10_000) };
+        let client = ClientSpec { site: Some(0), link: link(10_000) };
         Platform::new((0..4).map(server).collect(), sites, client)
     }
 

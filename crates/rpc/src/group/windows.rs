@@ -1,18 +1,18 @@
 //! Windows of a group: calls that are gathered become a graph, are mapped, and executed.
 
-use super::crew::{Crew, Encoded, Freed};
 use super::discovery::{Discovered, Gathered, discover};
-use super::map::{Group, Matter, nowhere, other};
+use super::executable::executable;
+use super::map::{CallGroup, LockKey, nowhere, other};
 use super::order::Done;
-use super::sieve::sieve;
-use super::spans::Spans;
+use super::ranges::Ranges;
+use super::server_pool::{Encoded, Freed, ServerPool};
 use crate::calls::{RpcError, ServerCard, Signature, not_offered};
-use crate::graph::TaskGraph;
-use crate::id::{DataId, ServerId, TaskId};
-use crate::judge::Rescue;
-use crate::mapping::Mapping;
-use crate::performance::History;
-use crate::platform::Platform;
+use gridspan_workflow::Mapping;
+use gridspan_workflow::Platform;
+use gridspan_workflow::TaskGraph;
+use gridspan_workflow::performance::History;
+use gridspan_workflow::simulate::StragglerPolicy;
+use gridspan_workflow::{DataId, ServerId, TaskId};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
@@ -26,15 +26,15 @@ const UNSEEN: &str = "servers that have data of the group are not listed, and ha
 const LOOKED_AT: usize = 64;
 
 /// Servers that execute windows.
-pub trait Execute: Crew + Sized {
+pub trait Execute: ServerPool + Sized {
     /// Executes a window, to its end: all its tasks are done then, or have failed, and the first
     /// failure is given.
-    fn execute(window: &Window<'_, '_, Self>) -> impl Future<Output = Result<(), RpcError>>;
+    fn execute(window: &CallWindow<'_, '_, Self>) -> impl Future<Output = Result<(), RpcError>>;
 }
 
 /// Calls that are executed together: a graph of tasks, each mapped to a server.
-pub struct Window<'a, 'b, S: Crew> {
-    pub(super) group: &'a Group<'b, S>,
+pub struct CallWindow<'a, 'b, S: ServerPool> {
+    pub(super) group: &'a CallGroup<'b, S>,
     pub(super) cards: Vec<ServerCard>,
     pub(super) platform: Platform,
     pub(super) graph: TaskGraph,
@@ -51,11 +51,11 @@ struct Seen {
     names: Vec<u32>,
 }
 
-impl<S: Execute> Group<'_, S> {
+impl<S: Execute> CallGroup<'_, S> {
     /// Maps what was gathered as one window, and executes it. While another window is executed it
     /// waits for its end.
     pub async fn run(&self) -> Result<(), RpcError> {
-        let _turn = self.turns.take(Matter::Window).await;
+        let _turn = self.locks.take(LockKey::Window).await;
         let calls = std::mem::take(&mut self.draft.borrow_mut().calls);
         let is_window = !calls.is_empty();
         if is_window {
@@ -96,7 +96,7 @@ impl<S: Execute> Group<'_, S> {
                 None => map(),
             }
             .map_err(|error| other(&error))?;
-            let window = Window { group: self, cards, platform, graph, names, mapping, calls };
+            let window = CallWindow { group: self, cards, platform, graph, names, mapping, calls };
             S::execute(&window).await?;
         }
         failure.map_or(Ok(()), Err)
@@ -113,7 +113,7 @@ impl<S: Execute> Group<'_, S> {
     ) -> Result<Option<(Seen, Vec<Gathered>)>, RpcError> {
         for _ in 0..LOOKS_MAX {
             let cards = self.mapper.services.cards().await?;
-            let sieved = sieve(
+            let sieved = executable(
                 calls,
                 |call| not_offered(call.function, &call.signature, &cards),
                 |data| self.lost(data),
@@ -192,14 +192,14 @@ impl<S: Execute> Group<'_, S> {
         if dropped.is_empty() {
             return;
         }
-        let (group, data): (_, Spans) = (self.number, dropped.into_iter().collect());
+        let (group, data): (_, Ranges) = (self.number, dropped.into_iter().collect());
         // To all, since attempts that came to nothing may make some of it yet, and send it to
         // whoever waited for it.
         self.mapper.services.free(group, &Freed(data), &draft.touched);
     }
 }
 
-impl<S: Crew> Group<'_, S> {
+impl<S: ServerPool> CallGroup<'_, S> {
     /// Data that nobody has will never be.
     pub(super) fn fail(&self, data: &[u32], error: &RpcError) {
         let mut draft = self.draft.borrow_mut();
@@ -233,9 +233,9 @@ impl<S: Crew> Group<'_, S> {
     }
 }
 
-impl<S: Crew> Window<'_, '_, S> {
+impl<S: ServerPool> CallWindow<'_, '_, S> {
     /// The servers.
-    pub fn crew(&self) -> &S {
+    pub fn server_pool(&self) -> &S {
         &self.group.mapper.services
     }
 
@@ -275,7 +275,7 @@ impl<S: Crew> Window<'_, '_, S> {
     }
 
     /// What is done about servers that turn out to be slow.
-    pub fn rescue(&self) -> Rescue {
+    pub fn rescue(&self) -> StragglerPolicy {
         self.group.mapper.rescue
     }
 

@@ -5,11 +5,11 @@ use gridspan_rpc::calls::{
     Catalogue, Config, Function, Functions, GridRpc, RpcError, ServerPlan, Services, Work, with_rpc,
 };
 use gridspan_rpc::group::{Lazy, Mapper};
-use gridspan_rpc::heuristics::by_name;
-use gridspan_rpc::judge::Rescue;
 use gridspan_runtime::{Grid, Job, JobError, PeId};
 use gridspan_sim::{FaultPlan, PauseFaults, SessionFaults, SimOptions, SimReport, Simulation};
 use gridspan_topology::GridSpec;
+use gridspan_workflow::heuristics::by_name;
+use gridspan_workflow::simulate::StragglerPolicy;
 use rand_core::{Rng, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 use std::cell::Cell;
@@ -62,9 +62,10 @@ impl Dice {
 /// A random group beside its results as the client computes them itself.
 async fn group(services: &Services<Vectors>, dice: &mut Dice) -> Result<(), RpcError> {
     let heuristic = by_name(HEURISTICS[dice.below(5) as usize], dice.below(9)).unwrap();
-    let rescue = [Rescue::None, Rescue::Steal, Rescue::StealAndCopy][dice.below(3) as usize];
+    let rescue = [StragglerPolicy::None, StragglerPolicy::Steal, StragglerPolicy::StealAndCopy]
+        [dice.below(3) as usize];
     let mapper = Mapper::new(services).with_rescue(rescue);
-    let body = async |group: &gridspan_rpc::group::Group<'_, Services<Vectors>>| {
+    let body = async |group: &gridspan_rpc::group::CallGroup<'_, Services<Vectors>>| {
         let mut there: Vec<(Lazy<Vector>, Vector)> = Vec::new();
         for number in 0..3 {
             let vector = vec![number + 1; LENGTH];

@@ -1,6 +1,6 @@
 //! What a transport tells the layer above, and how it answers a send.
 
-use super::hello::Refusal;
+use super::hello::HelloRefusal;
 use crate::probe::ProbeReport;
 use crate::session::Backlog;
 use bytes::Bytes;
@@ -45,7 +45,7 @@ pub enum TransportEvent {
         /// The node, if this node dialled it.
         node: Option<NodeId>,
         /// Why.
-        reason: Refusal,
+        reason: HelloRefusal,
         /// How many connections were refused since the last report, this one included.
         count: u64,
     },
@@ -77,7 +77,7 @@ pub enum LossReason {
     Unreachable(Duration),
     /// The two do not belong together.
     #[error(transparent)]
-    Refused(#[from] Refusal),
+    Refused(#[from] HelloRefusal),
 }
 
 /// A frame was not taken. Nothing changed.

@@ -10,7 +10,7 @@
 //!
 //! # Failure
 //!
-//! A hello that is refused ends the connection with a [`Refusal`], whose code and text the other
+//! A hello that is refused ends the connection with a [`HelloRefusal`], whose code and text the other
 //! side sees. Nothing else changes on either side.
 
 use super::identity::PROTOCOL_VERSION;
@@ -54,7 +54,7 @@ pub(super) struct Hello {
 
 /// Why a node does not talk to another. Nothing changed on either side.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
-pub enum Refusal {
+pub enum HelloRefusal {
     /// The other side speaks another version.
     #[error("it speaks protocol version {theirs}, this node {PROTOCOL_VERSION}: use one build")]
     Version {
@@ -106,7 +106,7 @@ pub enum Refusal {
     Handshake(String),
 }
 
-impl Refusal {
+impl HelloRefusal {
     /// The QUIC error code of a connection that ends so.
     pub(super) fn code(&self) -> VarInt {
         VarInt::from_u32(match self {
@@ -142,26 +142,26 @@ impl Hello {
     }
 
     /// Reads a hello; none if `from` ends before it does.
-    pub(super) fn read(from: &[u8]) -> Result<Option<Self>, Refusal> {
+    pub(super) fn read(from: &[u8]) -> Result<Option<Self>, HelloRefusal> {
         if from.len() < PREFIX_BYTES {
             let start = &MAGIC[..from.len().min(MAGIC.len())];
-            return if from.starts_with(start) { Ok(None) } else { Err(Refusal::Malformed) };
+            return if from.starts_with(start) { Ok(None) } else { Err(HelloRefusal::Malformed) };
         }
         let theirs = u16::from_be_bytes([from[4], from[5]]);
         if from[..4] != MAGIC {
-            return Err(Refusal::Malformed);
+            return Err(HelloRefusal::Malformed);
         }
         if theirs != PROTOCOL_VERSION {
-            return Err(Refusal::Version { theirs });
+            return Err(HelloRefusal::Version { theirs });
         }
         let bytes = usize::from(u16::from_be_bytes([from[6], from[7]]));
         if bytes > HELLO_BYTES_MAX {
-            return Err(Refusal::Malformed);
+            return Err(HelloRefusal::Malformed);
         }
         match from.get(PREFIX_BYTES..PREFIX_BYTES + bytes) {
             Some(body) => match postcard::from_bytes::<Self>(body) {
                 Ok(hello) if hello.received.is_well_formed() => Ok(Some(hello)),
-                _ => Err(Refusal::Malformed),
+                _ => Err(HelloRefusal::Malformed),
             },
             None => Ok(None),
         }
@@ -198,7 +198,7 @@ mod tests {
     fn another_version_is_named_in_the_refusal() {
         let mut bytes = hello().write().unwrap().to_vec();
         bytes[5] = 9;
-        assert_eq!(Hello::read(&bytes), Err(Refusal::Version { theirs: 9 }));
+        assert_eq!(Hello::read(&bytes), Err(HelloRefusal::Version { theirs: 9 }));
     }
 
     proptest! {

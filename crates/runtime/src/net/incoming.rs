@@ -7,7 +7,7 @@
 //! its sender. The first always has room, so that some frame always ends.
 
 use super::wire::{Header, STREAM_BULK, STREAM_SMALL, WireError};
-use crate::session::{Class, Receiver, Verdict};
+use crate::session::{Class, FrameVerdict, Receiver};
 use bytes::{Buf, Bytes, BytesMut};
 use quinn_proto::{Connection, ReadError, StreamId};
 use std::collections::BTreeMap;
@@ -213,9 +213,9 @@ impl Inflow {
                 reading.assembly.release(self.reserved.take().unwrap_or(0));
             }
             match reading.receiver.accept(class, number, frame.len() as u64) {
-                Verdict::Deliver => (reading.deliver)(frame),
-                Verdict::Duplicate => {}
-                Verdict::OutOfOrder { expected } => {
+                FrameVerdict::Deliver => (reading.deliver)(frame),
+                FrameVerdict::Duplicate => {}
+                FrameVerdict::OutOfOrder { expected } => {
                     return Err(WireError::OutOfOrder { number, expected });
                 }
             }

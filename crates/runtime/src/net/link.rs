@@ -15,7 +15,7 @@
 //! Whatever ends the connection ends the link; it reports why, once, and is not used again.
 
 use super::config::DATAGRAM_BYTES;
-use super::hello::{Hello, Refusal};
+use super::hello::{Hello, HelloRefusal};
 use super::incoming::Incoming;
 use super::outgoing::Outgoing;
 use super::wire::{WireError, read_beat};
@@ -46,7 +46,7 @@ pub(super) enum LinkEvent {
     /// The handshake is complete and it is this side's turn to say hello.
     HelloDue,
     /// The other side said hello, or something else.
-    Hello(Result<Hello, Refusal>),
+    Hello(Result<Hello, HelloRefusal>),
     /// The other side lives, and has this.
     Beat(Received),
     /// The other side sent bytes that a correct node does not send.
@@ -206,7 +206,7 @@ impl Link {
                         Err(refusal) => break Some(Err(refusal)),
                     }
                 }
-                Ok(None) | Err(ReadError::Reset(_)) => break Some(Err(Refusal::Malformed)),
+                Ok(None) | Err(ReadError::Reset(_)) => break Some(Err(HelloRefusal::Malformed)),
                 Err(ReadError::Blocked) => break None,
             }
         };

@@ -40,7 +40,7 @@ pub use config::{Congestion, TransportConfig, TransportLimits};
 pub use driver::NetLoop;
 pub use emulator::{DueBatch, Emulator, EmulatorStats};
 pub use event::{FrameClass, LinkStats, LossReason, SendError, TransportEvent};
-pub use hello::Refusal;
+pub use hello::HelloRefusal;
 pub use identity::{Authority, Identity, IdentityError, check_job_name};
 pub use transport::Transport;
 pub use udp::{Outbound, PortError, UdpPort, Waker};

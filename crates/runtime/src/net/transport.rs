@@ -29,7 +29,7 @@ mod refusals;
 use self::refusals::Refusals;
 use super::config::{PathKind, TransportConfig, quic_config, server_config};
 use super::event::{FrameClass, LinkStats, LossReason, SendError, TransportEvent};
-use super::hello::{CODE_CLOSED, CODE_REPLACED, Refusal};
+use super::hello::{CODE_CLOSED, CODE_REPLACED, HelloRefusal};
 use super::identity::{self, IdentityError, check_job_name};
 use super::incoming::Assembly;
 use super::link::{LinkEvent, Stage};
@@ -260,7 +260,7 @@ impl Transport {
             let sender = &mut peers[node].session.sender;
             let written = link.outgoing.write(&mut link.connection, sender);
             if written.is_err() {
-                link.close(now, Refusal::Malformed.code(), "a stream was stopped");
+                link.close(now, HelloRefusal::Malformed.code(), "a stream was stopped");
                 broken = Some(node);
             }
             written.is_ok()

@@ -19,13 +19,16 @@
 //! message.
 
 use super::core::Core;
-use super::state::{Advice, Arrived, Flow, News, Places, PlanningJob, Purpose, Unconfirmed, edges};
+use super::state::{
+    Advice, Arrived, Flow, Locality, News, PlanningJob, Purpose, Unconfirmed, edges,
+};
 use crate::probe::{ProbeKind, Probed};
 use crate::relay::default_plan;
 use crate::wire::{Arrival, Control, OutgoingControl, Packet, REPORTED_BYTES_MIN, Spread};
 use crate::wire::{FlowId, PlanNews, SEGMENT_BYTES, Travel};
 use gridspan_bcast::{
-    Advisor, AdvisorConfig, Command, NetworkEstimate, PlanId, ProbeRequest, Sharing, SubPlan, Tree,
+    Advisor, AdvisorCommand, AdvisorConfig, NetworkEstimate, PlanId, ProbeRequest, Sharing,
+    SubPlan, Tree,
 };
 use gridspan_topology::{NodeId, PeId, Pipes};
 use std::collections::BTreeSet;
@@ -183,7 +186,7 @@ impl Core {
         }
     }
 
-    fn begin_advice(&mut self, places: &Places) {
+    fn begin_advice(&mut self, places: &Locality) {
         let members: Vec<NodeId> = self.common.layout.nodes().collect();
         let Some(root) = &mut self.root else { return };
         // Where nodes of a site were seen to share their way to different sites, all may.
@@ -251,31 +254,33 @@ impl Core {
         let me = self.common.layout.node_of(self.me);
         for command in planning_job.commands {
             match command {
-                Command::Publish { plan, bytes } if plan.id().root != me => {
+                AdvisorCommand::Publish { plan, bytes } if plan.id().root != me => {
                     let new = || PlanNews::New { plan: Box::new(plan.clone()), bytes };
                     self.tell_own_plan(plan.id().root, new);
                 }
-                Command::Take { plan, bytes } if plan.root != me => {
+                AdvisorCommand::Take { plan, bytes } if plan.root != me => {
                     self.tell_own_plan(plan.root, || PlanNews::Take { plan, bytes });
                 }
-                Command::Retire(plan) if plan.root != me => {
+                AdvisorCommand::Retire(plan) if plan.root != me => {
                     self.tell_own_plan(plan.root, || PlanNews::Retire(plan));
                 }
-                Command::Publish { plan, bytes } => {
+                AdvisorCommand::Publish { plan, bytes } => {
                     self.tell_neighbours(|| PlanNews::New { plan: Box::new(plan.clone()), bytes });
                     self.publish_plan(plan, bytes);
                 }
-                Command::Take { plan, bytes } => {
+                AdvisorCommand::Take { plan, bytes } => {
                     self.tell_neighbours(|| PlanNews::Take { plan, bytes });
                     self.take_plan(plan, bytes);
                 }
-                Command::Retire(plan) => {
+                AdvisorCommand::Retire(plan) => {
                     self.tell_neighbours(|| PlanNews::Retire(plan));
                     self.retire_plan(plan);
                 }
-                Command::Probe(ProbeRequest::Pair { from, to }) => self.probe_pair((from, to)),
+                AdvisorCommand::Probe(ProbeRequest::Pair { from, to }) => {
+                    self.probe_pair((from, to))
+                }
                 // Whether nodes share a way is the survey's question.
-                Command::Probe(ProbeRequest::Together { .. }) => {}
+                AdvisorCommand::Probe(ProbeRequest::Together { .. }) => {}
             }
         }
         let has_news = self.root.as_ref().is_some_and(|root| !root.advice.news.is_empty());
@@ -301,7 +306,7 @@ impl Core {
         }
     }
 
-    fn publish_plan(&mut self, plan: gridspan_bcast::Plan, bytes: u64) {
+    fn publish_plan(&mut self, plan: gridspan_bcast::BroadcastPlan, bytes: u64) {
         let me = self.common.layout.node_of(self.me);
         let missing: BTreeSet<NodeId> =
             self.common.layout.nodes().filter(|&node| node != me).collect();

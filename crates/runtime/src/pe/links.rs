@@ -1,6 +1,6 @@
 //! What the root knows of the links, and whom it tells unasked.
 
-use super::state::Places;
+use super::state::Locality;
 use crate::error::JobError;
 use gridspan_topology::{GroupId, LinkChange, LinkEstimate, Time, Uplink};
 use std::sync::Arc;
@@ -11,7 +11,7 @@ pub struct Links {
     /// When this is known.
     pub at: Time,
     /// Which nodes are near each other.
-    pub places: Arc<Places>,
+    pub places: Arc<Locality>,
     /// What is known of the way from one group to another; of that inside one if both are the same.
     pub estimates: Vec<((GroupId, GroupId), LinkEstimate)>,
     /// How groups reach the outside, where that could be told.

@@ -64,7 +64,7 @@ pub(crate) use links::{OnFailure, OnLinks};
 pub use outbox::Outbox;
 pub(crate) use queue::{TypedQueue, message_bytes};
 pub(crate) use state::{Accounted, Budget, Notice, Queue, Request, Until, Visiting, Wish};
-pub use state::{MainStatus, Places, PlanningJob, Spent, TRIAL};
+pub use state::{Locality, MainStatus, PlanningJob, Spent, TRIAL};
 pub use statistics::Statistics;
 pub(crate) use store::TypedStore;
 pub(crate) use watch::Watch;

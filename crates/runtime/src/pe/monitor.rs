@@ -11,14 +11,14 @@
 
 use super::core::Core;
 use super::links::Links;
-use super::state::{CHANGES_MAX, News, Places, Purpose, UplinkProbe};
+use super::state::{CHANGES_MAX, Locality, News, Purpose, UplinkProbe};
 use crate::error::GridError;
 use crate::probe::{ProbeKind, ProbeOrder, Probed};
 use crate::wire::Control;
 use gridspan_balance::Cause;
 use gridspan_topology::{
     Bandwidth, BandwidthRange, GroupId, Hierarchy, LinkChange, LinkEstimate, LinkSample, NodeId,
-    PeId, Pipes, Probe, Uplink, Wanted,
+    PeId, Pipes, Probe, Uplink, WantedProbe,
 };
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -57,7 +57,7 @@ impl Core {
         let estimates: Vec<_> =
             estimates.map(|(pair, estimate)| (groups(pair), estimate)).collect();
         let places = survey.places.as_ref()?;
-        let mut places = Places::clone(places);
+        let mut places = Locality::clone(places);
         set_bandwidths(&mut places.hierarchy, &estimates);
         let uplinks = survey.uplinks.iter().map(|(&group, &up)| (group, up)).collect();
         Some(Links { at, places: Arc::new(places), estimates, uplinks })
@@ -185,8 +185,8 @@ impl Core {
         for Probe { from, to, what } in probes {
             let leader = |group| hierarchy.group(GroupId(group)).leader();
             let (kind, purpose) = match what {
-                Wanted::RoundTrip => (ProbeKind::RoundTrip, Purpose::RoundTrip),
-                Wanted::Bandwidth => (ProbeKind::BURST, Purpose::Bandwidth(now)),
+                WantedProbe::RoundTrip => (ProbeKind::RoundTrip, Purpose::RoundTrip),
+                WantedProbe::Bandwidth => (ProbeKind::BURST, Purpose::Bandwidth(now)),
             };
             orders.push((leader(from), survey.order(purpose, kind, vec![leader(to)])));
         }
@@ -195,16 +195,16 @@ impl Core {
 
     /// Takes the round trips, or else the rates, of what was found. The round trip of a train waits
     /// behind the train itself, and the rate of one that was paced is its pace.
-    pub(super) fn note_links(&mut self, node: NodeId, found: &[Probed], what: Wanted) {
+    pub(super) fn note_links(&mut self, node: NodeId, found: &[Probed], what: WantedProbe) {
         let now = self.now;
         let Some(root) = &mut self.root else { return };
         let Some(places) = root.survey.places.clone() else { return };
         for probed in found {
             let sample = match what {
-                Wanted::RoundTrip => {
+                WantedProbe::RoundTrip => {
                     LinkSample { round_trip: probed.round_trip, ..LinkSample::default() }
                 }
-                Wanted::Bandwidth => {
+                WantedProbe::Bandwidth => {
                     LinkSample { rate: probed.rate, is_full: true, ..LinkSample::default() }
                 }
             };

@@ -5,7 +5,7 @@
 use super::core::Core;
 use crate::relay::default_plan;
 use crate::wire::{Control, PlanNews};
-use gridspan_bcast::{Plan, SubPlan};
+use gridspan_bcast::{BroadcastPlan, SubPlan};
 use gridspan_topology::{NodeId, PeId};
 use std::sync::Arc;
 
@@ -25,7 +25,7 @@ impl Core {
     }
 
     /// The plan that needs no advisor, from this node.
-    pub(super) fn default_from(&self, node: NodeId) -> Plan {
+    pub(super) fn default_from(&self, node: NodeId) -> BroadcastPlan {
         default_plan(&self.common.broadcasts.tree(&self.common.layout, node))
     }
 

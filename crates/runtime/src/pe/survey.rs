@@ -11,11 +11,11 @@
 //! that is lost ends the job.
 
 use super::core::Core;
-use super::state::{Clusters, Notice, Places, Purpose};
+use super::state::{Clusters, Locality, Notice, Purpose};
 use crate::probe::{ProbeKind, ProbeOrder, ProbeReport, Probed};
 use crate::wire::Control;
 use gridspan_topology::{
-    Distances, Hierarchy, Inference, Labelled, Layout, NodeId, PeId, SiteNames, Time, Wanted,
+    Distances, Hierarchy, Inference, Labelled, Layout, NodeId, PeId, SiteNames, Time, WantedProbe,
 };
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -34,7 +34,7 @@ impl Core {
     /// Calls `done` with the places once they are known. Runs on the root.
     pub(crate) fn await_places(
         &mut self,
-        done: impl FnOnce(&mut Self, Arc<Places>) + Send + 'static,
+        done: impl FnOnce(&mut Self, Arc<Locality>) + Send + 'static,
     ) {
         let Some(root) = &mut self.root else { return };
         if let Some(places) = root.survey.places.clone() {
@@ -59,7 +59,7 @@ impl Core {
             tracing::warn!(nodes, "too many nodes to measure their distances; sites are as given");
             let given = Hierarchy::from_layout(&self.common.layout);
             let (measured, contradictions) = (given.clone(), Vec::new());
-            let places = Places { hierarchy: given, measured, contradictions };
+            let places = Locality { hierarchy: given, measured, contradictions };
             return self.settle(places, Distances::default());
         }
         survey.inference = Some((Inference::new(nodes, seed), 0));
@@ -83,7 +83,7 @@ impl Core {
             let Labelled { hierarchy, contradictions } = inference.clone().finish_labelled(&names);
             let distances = Distances::new(&hierarchy, inference.measured());
             let measured = inference.finish();
-            return self.settle(Places { hierarchy, measured, contradictions }, distances);
+            return self.settle(Locality { hierarchy, measured, contradictions }, distances);
         }
         let mut orders = Vec::new();
         for (node, targets) in targets {
@@ -93,7 +93,7 @@ impl Core {
     }
 
     /// The places are known.
-    fn settle(&mut self, places: Places, distances: Distances) {
+    fn settle(&mut self, places: Locality, distances: Distances) {
         // Whoever is told of the links is told of these too.
         if self.common.on_links.is_empty() {
             places.contradictions.iter().for_each(|found| tracing::warn!("{found}"));
@@ -159,10 +159,10 @@ impl Core {
         }
         match root.survey.purposes.remove(&id) {
             Some(Purpose::Survey) => self.note_round_trips(node, &found),
-            Some(Purpose::RoundTrip) => self.note_links(node, &found, Wanted::RoundTrip),
+            Some(Purpose::RoundTrip) => self.note_links(node, &found, WantedProbe::RoundTrip),
             Some(Purpose::Bandwidth(since)) => {
                 let found = self.undisturbed(node, &found, since);
-                self.note_links(node, &found, Wanted::Bandwidth);
+                self.note_links(node, &found, WantedProbe::Bandwidth);
             }
             Some(Purpose::Uplink(group)) => self.note_uplink(group, &found),
             Some(Purpose::Broadcast(pair, since)) => {

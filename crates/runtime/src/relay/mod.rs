@@ -34,7 +34,7 @@ use agents::{Post, StealAgents};
 pub(crate) use assembly::Assembly;
 use bytes::Bytes;
 pub use command::RelayCommand;
-use gridspan_bcast::{Plan, PlanId, Tree};
+use gridspan_bcast::{BroadcastPlan, PlanId, Tree};
 use gridspan_topology::{Layout, NodeId, PeId, Time};
 use plans::Plans;
 use std::collections::BTreeMap;
@@ -47,7 +47,7 @@ pub struct Relay {
     layout: Arc<Layout>,
     plans: Plans,
     /// The plan that is known from the beginning.
-    default_plan: Arc<Plan>,
+    default_plan: Arc<BroadcastPlan>,
     /// Tree broadcasts of other nodes of which parts are missing, by root and number.
     flows: BTreeMap<(NodeId, u64), Assembly>,
     /// Multicasts of other nodes of which parts are missing, by root and number.
@@ -63,10 +63,10 @@ pub struct Relay {
 }
 
 /// The plan over this tree that all relays know from the beginning.
-pub(crate) fn default_plan(tree: &Tree) -> Plan {
+pub(crate) fn default_plan(tree: &Tree) -> BroadcastPlan {
     // Where nobody passes anything on, there is nothing to be gained by segments.
     let segment_bytes = if tree.depth() > 1 { SEGMENT_BYTES } else { u64::MAX };
-    Plan::known_to_all(tree.clone(), segment_bytes)
+    BroadcastPlan::known_to_all(tree.clone(), segment_bytes)
 }
 
 /// Tree broadcasts of so many bytes hold up no messages, however small their segments are.
@@ -264,7 +264,7 @@ impl Relay {
         }
     }
 
-    fn plan(&self, plan: PlanId) -> Option<&Arc<Plan>> {
+    fn plan(&self, plan: PlanId) -> Option<&Arc<BroadcastPlan>> {
         let is_default = plan == self.default_plan.id();
         if is_default { Some(&self.default_plan) } else { self.plans.get(plan) }
     }
@@ -328,7 +328,7 @@ impl Relay {
     fn publish(
         &mut self,
         origin: PeId,
-        plan: Plan,
+        plan: BroadcastPlan,
         retired: &[PlanId],
         out: &mut Vec<RelayCommand>,
     ) {

@@ -1,7 +1,7 @@
 //! The plans that a relay knows, and when it forgets one.
 
 use crate::codec::DecodeError;
-use gridspan_bcast::{Plan, PlanId};
+use gridspan_bcast::{BroadcastPlan, PlanId};
 use gridspan_topology::{Layout, NodeId};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -12,7 +12,7 @@ const PLANS_MAX: usize = 1024;
 /// Plans by name.
 #[derive(Default)]
 pub(super) struct Plans {
-    known: BTreeMap<PlanId, Arc<Plan>>,
+    known: BTreeMap<PlanId, Arc<BroadcastPlan>>,
     /// Those of them to forget once all tree broadcasts below a number are complete.
     retired: BTreeMap<PlanId, u64>,
     complete: BTreeMap<NodeId, Complete>,
@@ -52,7 +52,7 @@ impl Complete {
 }
 
 impl Plans {
-    pub(super) fn get(&self, plan: PlanId) -> Option<&Arc<Plan>> {
+    pub(super) fn get(&self, plan: PlanId) -> Option<&Arc<BroadcastPlan>> {
         self.known.get(&plan)
     }
 
@@ -60,7 +60,7 @@ impl Plans {
     pub(super) fn learn(
         &mut self,
         layout: &Layout,
-        plan: Plan,
+        plan: BroadcastPlan,
         retired: &[(PlanId, u64)],
     ) -> Result<(), DecodeError> {
         let refuse = |reason: String| Err(DecodeError::new("a plan for broadcasts", reason));
@@ -115,10 +115,11 @@ mod tests {
         Layout::new(vec![("a".to_owned(), vec![1, 1]), ("b".to_owned(), vec![1])])
     }
 
-    fn plan(version: u64, edges: &[(u32, u32)]) -> Plan {
+    fn plan(version: u64, edges: &[(u32, u32)]) -> BroadcastPlan {
         let id = PlanId { root: NodeId(0), version };
         let nodes: Vec<NodeId> = (0..9).map(NodeId).collect();
-        Plan::from_draft(id, &Draft::whole(edges.to_vec()), &nodes, Duration::ZERO).unwrap()
+        BroadcastPlan::from_draft(id, &Draft::whole(edges.to_vec()), &nodes, Duration::ZERO)
+            .unwrap()
     }
 
     #[test]
@@ -159,6 +160,6 @@ mod tests {
             assert!(plans.learn(&layout(), plan(1, edges), &[]).is_err());
         }
         let tree: Tree = hierarchical(&layout(), NodeId(0));
-        assert!(plans.learn(&layout(), Plan::known_to_all(tree, 1), &[]).is_ok());
+        assert!(plans.learn(&layout(), BroadcastPlan::known_to_all(tree, 1), &[]).is_ok());
     }
 }

@@ -75,13 +75,13 @@ fn a_tree_broadcast_of_any_size_reaches_every_pe_of_every_other_node_once() {
 }
 
 /// Two trees over three nodes, in segments of 1000 bytes.
-fn striped(version: u64) -> Plan {
+fn striped(version: u64) -> BroadcastPlan {
     let stripe = |edges: [(u32, u32); 2], share| DraftStripe { edges: edges.to_vec(), share };
     let stripes = vec![stripe([(0, 1), (1, 2)], 0.5), stripe([(0, 2), (2, 1)], 0.5)];
     let draft = Draft { stripes, segment_bytes: 1000, sending: Sending::Concurrent };
     let nodes: Vec<NodeId> = (0..3).map(NodeId).collect();
     let id = PlanId { root: NodeId(0), version };
-    Plan::from_draft(id, &draft, &nodes, Duration::ZERO).unwrap()
+    BroadcastPlan::from_draft(id, &draft, &nodes, Duration::ZERO).unwrap()
 }
 
 #[test]
@@ -195,7 +195,7 @@ fn a_multicast_is_given_to_the_pes_of_its_targets() {
 }
 
 /// A multicast of so many bytes to these PEs, over a plan's trees.
-fn segmented(plan: &Plan, pes: &[u32], bytes: usize) -> Packet {
+fn segmented(plan: &BroadcastPlan, pes: &[u32], bytes: usize) -> Packet {
     let target = |&pe: &u32| MulticastTarget { pe: PeId(pe), members: Vec::new() };
     let message: Bytes = (0..bytes).map(|at| (at % 251) as u8).collect::<Vec<u8>>().into();
     let targets = pes.iter().map(target).collect();

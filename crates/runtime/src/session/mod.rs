@@ -40,7 +40,7 @@ mod tests;
 pub use detector::{Detector, DetectorSettings, Health, LocalHealth, crowding_factor};
 pub use fault::PlantedFault;
 pub use received::{Class, Received};
-pub use receiver::{Receiver, Verdict};
+pub use receiver::{FrameVerdict, Receiver};
 pub use sender::{AcknowledgementError, Backlog, Sender};
 
 /// Both directions of the session with one other node.

@@ -5,7 +5,7 @@ use super::received::{Class, Received};
 
 /// What to do with a frame that arrived.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Verdict {
+pub enum FrameVerdict {
     /// Hand it up.
     Deliver,
     /// Drop it, it was handed up before.
@@ -38,43 +38,43 @@ impl Receiver {
         }
     }
 
-    /// A whole frame of `bytes` is here. On [`Verdict::Deliver`] it counts as received, so the
+    /// A whole frame of `bytes` is here. On [`FrameVerdict::Deliver`] it counts as received, so the
     /// caller must hand it up before it does anything else with this session.
-    pub fn accept(&mut self, class: Class, number: u64, bytes: u64) -> Verdict {
+    pub fn accept(&mut self, class: Class, number: u64, bytes: u64) -> FrameVerdict {
         let verdict = self.judge(class, number);
-        if verdict == Verdict::Deliver {
+        if verdict == FrameVerdict::Deliver {
             self.unacknowledged.0 += 1;
             self.unacknowledged.1 += bytes;
         }
         verdict
     }
 
-    fn judge(&mut self, class: Class, number: u64) -> Verdict {
+    fn judge(&mut self, class: Class, number: u64) -> FrameVerdict {
         match (class, self.fault) {
             (Class::Small, PlantedFault::ResendWithoutSequence) => {
                 self.received.small = self.received.small.max(number + 1);
-                Verdict::Deliver
+                FrameVerdict::Deliver
             }
             (Class::Bulk, PlantedFault::ResendWithoutSequence) => {
                 self.received.bulk = self.received.bulk.max(number + 1);
-                Verdict::Deliver
+                FrameVerdict::Deliver
             }
-            (Class::Bulk, PlantedFault::AcknowledgeBeforeApply) => Verdict::Deliver,
-            (Class::Small, _) if number < self.received.small => Verdict::Duplicate,
+            (Class::Bulk, PlantedFault::AcknowledgeBeforeApply) => FrameVerdict::Deliver,
+            (Class::Small, _) if number < self.received.small => FrameVerdict::Duplicate,
             (Class::Small, _) if number > self.received.small => {
-                Verdict::OutOfOrder { expected: self.received.small }
+                FrameVerdict::OutOfOrder { expected: self.received.small }
             }
             (Class::Small, _) => {
                 self.received.small += 1;
-                Verdict::Deliver
+                FrameVerdict::Deliver
             }
-            (Class::Bulk, _) if self.received.has_bulk(number) => Verdict::Duplicate,
+            (Class::Bulk, _) if self.received.has_bulk(number) => FrameVerdict::Duplicate,
             (Class::Bulk, _) if number - self.received.bulk >= Received::BULK_AHEAD_MAX => {
-                Verdict::OutOfOrder { expected: self.received.bulk }
+                FrameVerdict::OutOfOrder { expected: self.received.bulk }
             }
             (Class::Bulk, _) => {
                 self.received.add_bulk(number);
-                Verdict::Deliver
+                FrameVerdict::Deliver
             }
         }
     }

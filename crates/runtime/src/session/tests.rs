@@ -1,6 +1,6 @@
 //! Random runs of a session against a reference model, and planted bugs that they must find.
 
-use super::{Class, PlantedFault, Received, Session, Verdict};
+use super::{Class, FrameVerdict, PlantedFault, Received, Session};
 use crate::frame::Frame;
 use std::collections::BTreeSet;
 
@@ -149,7 +149,7 @@ impl Model {
 
     fn accept(&mut self, class: Class, number: u64, frame: &Frame) -> Result<(), String> {
         match self.to.receiver.accept(class, number, frame.len() as u64) {
-            Verdict::Deliver => {
+            FrameVerdict::Deliver => {
                 let content = u64::from_le_bytes(frame.body[..].try_into().unwrap());
                 match class {
                     Class::Small => self.small_delivered.push(content),
@@ -157,8 +157,8 @@ impl Model {
                 }
                 Ok(())
             }
-            Verdict::Duplicate => Ok(()),
-            Verdict::OutOfOrder { expected } => {
+            FrameVerdict::Duplicate => Ok(()),
+            FrameVerdict::OutOfOrder { expected } => {
                 Err(format!("{class:?} {number} came before {expected}"))
             }
         }

@@ -19,7 +19,7 @@ use crate::pe::{Budget, Visiting};
 use crate::steal_agent::{MembershipEvent, Nudge, StealAgent, StealCommand, StealEvent};
 use bytes::Bytes;
 use gridspan_balance::victim::{
-    Amount, Command, Gift, Places, StealMessage, Stealing, victim_by_name,
+    Amount, Command, Gift, StealMessage, Stealing, StealingLayout, victim_by_name,
 };
 use gridspan_topology::{Hierarchy, Layout, NodeId, Time};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -93,7 +93,7 @@ impl<W: Work> PoolAgent<W> {
     }
 
     /// The places are others; guests have come to the same ones.
-    fn move_to(&mut self, now: Time, places: &Places) {
+    fn move_to(&mut self, now: Time, places: &StealingLayout) {
         let guests = self.stealing.places().nodes().iter().copied();
         let guests: Vec<NodeId> = guests.filter(|&node| self.layout.is_guest(node)).collect();
         let mut places = places.clone();
@@ -388,10 +388,10 @@ impl<W: Work> StealAgent for PoolAgent<W> {
 }
 
 /// The places of the founders: as measured, or else as given.
-pub(super) fn places(cx: &Context<'_, impl Crew>) -> Arc<Places> {
+pub(super) fn places(cx: &Context<'_, impl Crew>) -> Arc<StealingLayout> {
     let given = || Arc::new(Hierarchy::from_layout(cx.layout()));
     let hierarchy = cx.core.hierarchy.clone().unwrap_or_else(given);
-    Arc::new(Places::new(&hierarchy))
+    Arc::new(StealingLayout::new(&hierarchy))
 }
 
 /// A founder in the site of a guest. There is one, or it would not have been admitted.

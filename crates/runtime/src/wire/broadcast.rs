@@ -3,7 +3,7 @@
 use super::earlier::Earlier;
 use crate::id::ActorId;
 use crate::payload::Payload;
-use gridspan_bcast::{Plan, PlanId};
+use gridspan_bcast::{BroadcastPlan, PlanId};
 use gridspan_topology::PeId;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -103,7 +103,7 @@ impl Wanted {
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) enum PlanNews {
     /// Messages of about so many bytes take a new plan.
-    New { plan: Box<Plan>, bytes: u64 },
+    New { plan: Box<BroadcastPlan>, bytes: u64 },
     /// They take one that the node knows.
     Take { plan: PlanId, bytes: u64 },
     /// A plan is not taken any more.

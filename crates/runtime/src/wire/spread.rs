@@ -7,7 +7,7 @@ use crate::id::{ActorId, CollectionId, KindId};
 use crate::payload::Payload;
 use crate::steal_agent::{MembershipEvent, StealEvent};
 use bytes::Bytes;
-use gridspan_bcast::{Plan, PlanId, SubPlan};
+use gridspan_bcast::{BroadcastPlan, PlanId, SubPlan};
 use gridspan_topology::PeId;
 use serde::{Deserialize, Serialize};
 use std::ops::Range;
@@ -43,7 +43,7 @@ pub(crate) enum Spread {
     },
     /// For the relays of all nodes, which keep it, and forget others once they have what travels
     /// by those.
-    Plan { plan: Box<Plan>, retired: Vec<PlanId> },
+    Plan { plan: Box<BroadcastPlan>, retired: Vec<PlanId> },
     /// For the agent of a pool on this node.
     StealEvent { pool: CollectionId, event: StealEvent },
     /// For all agents of this node.

@@ -9,7 +9,7 @@ use crate::frame::Frame;
 use crate::id::CollectionId;
 use crate::payload::Payload;
 use bytes::Bytes;
-use gridspan_bcast::{Plan, PlanId, Tree};
+use gridspan_bcast::{BroadcastPlan, PlanId, Tree};
 use gridspan_topology::{NodeId, PeId};
 use serde::{Deserialize, Serialize};
 
@@ -64,7 +64,7 @@ pub(crate) struct CarriedHead {
 /// complete.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct PlanHead {
-    pub(crate) plan: Plan,
+    pub(crate) plan: BroadcastPlan,
     pub(crate) retired: Vec<(PlanId, u64)>,
 }
 

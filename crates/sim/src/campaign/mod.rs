@@ -42,7 +42,7 @@ mod script;
 mod unordered;
 
 pub use doings::Doings;
-pub use runner::{Campaign, CampaignReport, Failure, run_scenario};
+pub use runner::{Campaign, CampaignFailure, CampaignReport, run_scenario};
 pub use scenario::Scenario;
 
 use gridspan_runtime::{pe, session};

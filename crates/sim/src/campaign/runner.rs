@@ -75,7 +75,7 @@ impl Campaign {
             doings,
             faults: report.faults,
             quic: report.quic,
-            failure: problem.map(|what| Failure {
+            failure: problem.map(|what| CampaignFailure {
                 seed,
                 virtual_seconds: self.virtual_seconds,
                 planted: self.planted,
@@ -134,7 +134,7 @@ fn leftovers(report: &SimReport, living: u64) -> Option<String> {
 
 /// The first seed that failed.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Failure {
+pub struct CampaignFailure {
     /// The seed.
     pub seed: u64,
     /// For how long it ran.
@@ -167,7 +167,7 @@ pub struct CampaignReport {
     /// What happened on QUIC connections.
     pub quic: QuicCounts,
     /// The failure with the lowest seed, if any.
-    pub failure: Option<Failure>,
+    pub failure: Option<CampaignFailure>,
 }
 
 impl CampaignReport {
@@ -181,7 +181,7 @@ impl CampaignReport {
         self.doings += other.doings;
         self.faults += other.faults;
         self.quic += other.quic;
-        let later = |this: &Failure, that: &Failure| this.seed > that.seed;
+        let later = |this: &CampaignFailure, that: &CampaignFailure| this.seed > that.seed;
         match (&self.failure, other.failure) {
             (Some(first), Some(found)) if later(first, &found) => self.failure = Some(found),
             (None, found) => self.failure = found,
@@ -205,7 +205,7 @@ impl fmt::Display for CampaignReport {
     }
 }
 
-impl fmt::Display for Failure {
+impl fmt::Display for CampaignFailure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { seed, virtual_seconds, planted, what } = self;
         writeln!(f, "seed {seed} FAILED: {what}")?;

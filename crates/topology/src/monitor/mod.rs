@@ -13,6 +13,6 @@ mod table;
 mod uplink;
 mod window;
 
-pub use probes::{Probe, ProbePlan, Wanted};
+pub use probes::{Probe, ProbePlan, WantedProbe};
 pub use table::{LinkChange, LinkEstimate, LinkMonitor, LinkSample};
 pub use uplink::{Pipes, Uplink};

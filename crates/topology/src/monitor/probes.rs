@@ -15,7 +15,7 @@ const PAUSE: Duration = Duration::from_secs(1);
 
 /// What is wanted of a pair.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Wanted {
+pub enum WantedProbe {
     /// Its round trip, which counts for both directions.
     RoundTrip,
     /// The bandwidth of this direction.
@@ -30,7 +30,7 @@ pub struct Probe {
     /// The group that answers.
     pub to: u32,
     /// What to find out.
-    pub what: Wanted,
+    pub what: WantedProbe,
 }
 
 /// Remembers which groups were probed when.
@@ -68,11 +68,11 @@ impl ProbePlan {
                 // have waited.
                 let is_open = monitor.is_young(from, to) || monitor.is_doubted(from, to);
                 let age = if is_open { PAUSE } else { SILENCE };
-                want(Wanted::RoundTrip, estimate.map(|estimate| estimate.observed), age);
+                want(WantedProbe::RoundTrip, estimate.map(|estimate| estimate.observed), age);
             }
             if !self.is_of_round_trips {
                 let measured = estimate.and_then(|estimate| estimate.bandwidth_observed);
-                want(Wanted::Bandwidth, measured, STALE);
+                want(WantedProbe::Bandwidth, measured, STALE);
             }
         }
         due.sort_unstable();
@@ -109,8 +109,8 @@ mod tests {
             probed.extend(probes);
         }
         let count = |what| probed.iter().filter(|probe| probe.what == what).count();
-        assert!((60..=78).contains(&count(Wanted::RoundTrip)), "six pairs every ten seconds");
-        assert_eq!(count(Wanted::Bandwidth), 24, "twelve directions every minute");
+        assert!((60..=78).contains(&count(WantedProbe::RoundTrip)), "six pairs every ten seconds");
+        assert_eq!(count(WantedProbe::Bandwidth), 24, "twelve directions every minute");
     }
 
     #[test]
@@ -123,7 +123,7 @@ mod tests {
         for half in 0..100 {
             let now = Time(half * SECOND / 2);
             for probe in plan.due(now, &[0, 1], &monitor) {
-                assert_eq!(probe, Probe { from: 0, to: 1, what: Wanted::RoundTrip });
+                assert_eq!(probe, Probe { from: 0, to: 1, what: WantedProbe::RoundTrip });
                 monitor.observe(now, (0, 1), FLOW, sample);
                 pinged.push(half / 2);
             }

@@ -146,11 +146,11 @@ fn cut(joins: &[Join], items: usize, limit_ms: f64) -> Vec<u32> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::study::{Noise, Shape, Synthetic, adjusted_rand_index};
+    use crate::study::{NetworkShape, Noise, Synthetic, adjusted_rand_index};
 
     #[test]
     fn each_baseline_finds_two_levels_without_noise() {
-        let network = Synthetic::new(Shape::TwoLevel, 48, 1).with_noise(Noise::NONE);
+        let network = Synthetic::new(NetworkShape::TwoLevel, 48, 1).with_noise(Noise::NONE);
         for baseline in Baseline::ALL {
             let partitions = baseline.partitions(&network.matrix());
             let finest = partitions.last().unwrap();
@@ -160,7 +160,7 @@ mod tests {
 
     #[test]
     fn one_threshold_cannot_see_three_levels() {
-        let network = Synthetic::new(Shape::ThreeLevel, 64, 1);
+        let network = Synthetic::new(NetworkShape::ThreeLevel, 64, 1);
         let partitions = Baseline::RowScan.partitions(&network.matrix());
         assert!(adjusted_rand_index(&partitions[0], network.clusters()) < 0.9);
     }

@@ -11,4 +11,4 @@ mod synthetic;
 
 pub use crate::rand_index::adjusted_rand_index;
 pub use baseline::Baseline;
-pub use synthetic::{Noise, Shape, Synthetic};
+pub use synthetic::{NetworkShape, Noise, Synthetic};

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 /// The shape of a network without noise. RTTs are round trips.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Shape {
+pub enum NetworkShape {
     /// Eight sites (four below 128 nodes): 0.1 ms inside, 30 ms between.
     TwoLevel,
     /// Four sites of four clusters: 0.1 ms, 1 ms, 30 ms.
@@ -24,7 +24,7 @@ pub enum Shape {
     EightByEight,
 }
 
-impl Shape {
+impl NetworkShape {
     /// All shapes.
     pub const ALL: [Self; 5] = [
         Self::TwoLevel,
@@ -45,7 +45,7 @@ impl Shape {
         }
     }
 
-    /// How many scales of latency the network was built with. [`Shape::TenByThree`] has continents
+    /// How many scales of latency the network was built with. [`NetworkShape::TenByThree`] has continents
     /// above them.
     pub const fn levels(self) -> usize {
         match self {
@@ -92,7 +92,7 @@ impl Noise {
 /// A network of known truth. Nodes are numbered in random order, so that numbers tell nothing.
 #[derive(Clone, Debug)]
 pub struct Synthetic {
-    shape: Shape,
+    shape: NetworkShape,
     noise: Noise,
     seed: u64,
     clusters: Vec<u32>,
@@ -101,7 +101,7 @@ pub struct Synthetic {
 
 impl Synthetic {
     /// A network of this shape with clusters as equal as they can be.
-    pub fn new(shape: Shape, nodes: u32, seed: u64) -> Self {
+    pub fn new(shape: NetworkShape, nodes: u32, seed: u64) -> Self {
         let (sites, clusters_per_site) = shape.sites_and_clusters(nodes);
         let mut clusters: Vec<u32> = (0..nodes).map(|n| n % (sites * clusters_per_site)).collect();
         for last in (1..clusters.len()).rev() {
@@ -194,17 +194,17 @@ impl Synthetic {
         let among_clusters = |spread: f64| (spread * self.normal([CLUSTERS, low, high])).exp();
         let among_sites = |spread: f64| (spread * self.normal([SITES, near, far])).exp();
         match (self.shape, c == d, s == t) {
-            (Shape::TenByThree, true, _) => 0.09,
+            (NetworkShape::TenByThree, true, _) => 0.09,
             (_, true, _) => 0.1,
-            (Shape::TwoLevel, ..) => 30.0 * among_sites(0.2),
-            (Shape::ThreeLevel, _, true) => among_clusters(0.1),
-            (Shape::ThreeLevel, ..) => 30.0 * among_sites(0.2),
-            (Shape::HardThreeLevel, _, true) => 0.22,
-            (Shape::HardThreeLevel, ..) => 0.484,
-            (Shape::TenByThree, _, true) => 0.6 + 2.3 * self.unit([CLUSTERS, low, high]),
-            (Shape::TenByThree, ..) => self.city_ms(near, far),
-            (Shape::EightByEight, _, true) => 0.6 * among_clusters(0.15),
-            (Shape::EightByEight, ..) => self.plane_ms(near, far),
+            (NetworkShape::TwoLevel, ..) => 30.0 * among_sites(0.2),
+            (NetworkShape::ThreeLevel, _, true) => among_clusters(0.1),
+            (NetworkShape::ThreeLevel, ..) => 30.0 * among_sites(0.2),
+            (NetworkShape::HardThreeLevel, _, true) => 0.22,
+            (NetworkShape::HardThreeLevel, ..) => 0.484,
+            (NetworkShape::TenByThree, _, true) => 0.6 + 2.3 * self.unit([CLUSTERS, low, high]),
+            (NetworkShape::TenByThree, ..) => self.city_ms(near, far),
+            (NetworkShape::EightByEight, _, true) => 0.6 * among_clusters(0.15),
+            (NetworkShape::EightByEight, ..) => self.plane_ms(near, far),
         }
     }
 
@@ -283,7 +283,7 @@ mod tests {
 
     #[test]
     fn without_noise_the_levels_are_as_far_apart_as_the_shape_says() {
-        let network = Synthetic::new(Shape::HardThreeLevel, 64, 1).with_noise(Noise::NONE);
+        let network = Synthetic::new(NetworkShape::HardThreeLevel, 64, 1).with_noise(Noise::NONE);
         let (clusters, sites) = (network.clusters().to_vec(), network.sites());
         for b in 1..64 {
             let expected = match (clusters[0] == clusters[b], sites[0] == sites[b]) {
@@ -299,7 +299,7 @@ mod tests {
     #[test]
     fn the_noise_has_the_parts_it_was_asked_for() {
         let noise = Noise { outliers: 0.05, ..Noise::NONE };
-        let network = Synthetic::new(Shape::TwoLevel, 256, 2).with_noise(noise);
+        let network = Synthetic::new(NetworkShape::TwoLevel, 256, 2).with_noise(noise);
         let quiet = network.clone().with_noise(Noise::NONE);
         let slow = (0..256_u32)
             .flat_map(|a| (0..a).map(move |b| (NodeId(a), NodeId(b))))

@@ -1,6 +1,6 @@
 //! The nodes and links of an experiment, event by event.
 
-use super::{Experiment, Tally};
+use super::{StealingExperiment, Tally};
 use crate::victim::{Command, Gift, StealMessage, Stealing, UnknownVictim, victim_by_name};
 use gridspan_topology::{NodeId, Time};
 use std::cmp::Reverse;
@@ -12,7 +12,7 @@ use std::time::Duration;
 const DETECTION: Duration = Duration::from_millis(2);
 
 /// Runs the experiment.
-pub(super) fn run(experiment: &Experiment, policy: &str) -> Result<Tally, UnknownVictim> {
+pub(super) fn run(experiment: &StealingExperiment, policy: &str) -> Result<Tally, UnknownVictim> {
     let mut engine = Engine::new(experiment, policy)?;
     for batch in 0..experiment.batches {
         engine.begin(batch);
@@ -69,7 +69,7 @@ struct Node {
 }
 
 struct Engine<'a> {
-    experiment: &'a Experiment,
+    experiment: &'a StealingExperiment,
     nodes: Vec<Node>,
     load: Vec<Vec<u64>>,
     now: Time,
@@ -87,7 +87,7 @@ struct Engine<'a> {
 }
 
 impl<'a> Engine<'a> {
-    fn new(experiment: &'a Experiment, policy: &str) -> Result<Self, UnknownVictim> {
+    fn new(experiment: &'a StealingExperiment, policy: &str) -> Result<Self, UnknownVictim> {
         let places = Arc::new(experiment.places());
         let node = |node: u32| {
             let policy = victim_by_name(policy)?;
@@ -197,7 +197,7 @@ impl<'a> Engine<'a> {
             _ if node.is_lost => {}
             What::Arrives(packet) => {
                 let begin = node.free.max(self.now);
-                node.free = begin + Experiment::HANDLER;
+                node.free = begin + StealingExperiment::HANDLER;
                 if begin == self.now {
                     self.handle(at, packet);
                 } else {
@@ -231,7 +231,7 @@ impl<'a> Engine<'a> {
                 node.machine.handle_received(self.now, from, tasks, node.queue, gift);
             }
         }
-        self.carry_out(at, self.now + Experiment::HANDLER);
+        self.carry_out(at, self.now + StealingExperiment::HANDLER);
     }
 
     fn finish(&mut self, at: NodeId) {
@@ -293,7 +293,7 @@ impl<'a> Engine<'a> {
         self.tally.messages += is_open;
         self.tally.wide_area_all += u64::from(is_far);
         self.tally.wide_area += u64::from(is_far) * is_open;
-        let way = if is_far { self.experiment.wide_area } else { Experiment::LOCAL };
+        let way = if is_far { self.experiment.wide_area } else { StealingExperiment::LOCAL };
         self.plan(time + way, to, What::Arrives(Packet { from, content }));
     }
 

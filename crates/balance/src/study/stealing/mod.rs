@@ -1,7 +1,7 @@
 //! What stealing is judged with: paper 3's experiment (section 5.1), with the machines that run in
 //! jobs.
 //!
-//! - [`Spread`]: where tasks appear. - [`Experiment`]: the nodes, the network and the tasks.
+//! - [`LoadSpread`]: where tasks appear. - [`StealingExperiment`]: the nodes, the network and the tasks.
 //! - [`Tally`]: what was counted. `engine.rs`: the nodes and links, event by event.
 
 mod engine;
@@ -9,16 +9,16 @@ mod spread;
 #[cfg(test)]
 mod tests;
 
-pub use spread::Spread;
+pub use spread::LoadSpread;
 
-use crate::victim::{Places, UnknownVictim};
+use crate::victim::{StealingLayout, UnknownVictim};
 use gridspan_topology::{GridSpec, Hierarchy, NodeId, Time};
 use std::time::Duration;
 
 /// Batches of tasks of equal length on nodes of one worker each; the next batch appears when all of
 /// the one before is done.
 #[derive(Clone, Debug)]
-pub struct Experiment {
+pub struct StealingExperiment {
     /// How many nodes, in sites of equal size.
     pub nodes: u32,
     /// How many sites (at least one); nodes are numbered site by site.
@@ -26,7 +26,7 @@ pub struct Experiment {
     /// One way between sites.
     pub wide_area: Duration,
     /// Where tasks appear.
-    pub spread: Spread,
+    pub spread: LoadSpread,
     /// How many tasks a batch has for each node.
     pub tasks_per_node: u64,
     /// How many batches.
@@ -41,14 +41,14 @@ pub struct Experiment {
     pub idling: Duration,
 }
 
-impl Experiment {
+impl StealingExperiment {
     /// One way inside a site.
     pub const LOCAL: Duration = Duration::from_micros(50);
     /// What it takes a node to handle a message; others wait in line.
     pub const HANDLER: Duration = Duration::from_micros(2);
 
     /// The paper's: 5 tasks per node 10 times, of 10 ms each, on one site.
-    pub fn new(nodes: u32, spread: Spread) -> Self {
+    pub fn new(nodes: u32, spread: LoadSpread) -> Self {
         Self {
             nodes,
             sites: 1,
@@ -70,14 +70,14 @@ impl Experiment {
     }
 
     /// The places that machines are given.
-    pub fn places(&self) -> Places {
+    pub fn places(&self) -> StealingLayout {
         let each = self.nodes / self.sites;
         let micros = self.wide_area.as_micros();
         let local = Self::LOCAL.as_micros();
         let grid =
             GridSpec::from_emulate(&format!("{}x{each},wan={micros}us,lan={local}us", self.sites));
         let grid = grid.expect("experiments are grids of some thousand nodes");
-        Places::new(&Hierarchy::from_grid(&grid))
+        StealingLayout::new(&Hierarchy::from_grid(&grid))
     }
 
     /// Runs it with the policy of this name.

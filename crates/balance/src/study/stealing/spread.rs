@@ -4,7 +4,7 @@ use crate::dice::Dice;
 
 /// How tasks are spread over the nodes of a job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Spread {
+pub enum LoadSpread {
     /// Uniformly over all nodes.
     All,
     /// Uniformly over the first half of the nodes.
@@ -18,7 +18,7 @@ pub enum Spread {
     BinomialEighth,
 }
 
-impl Spread {
+impl LoadSpread {
     /// All of them, in the order of the paper's figures 4 to 8.
     pub const ALL: [Self; 5] =
         [Self::All, Self::Half, Self::Eighth, Self::BinomialThird, Self::BinomialEighth];
@@ -82,7 +82,7 @@ mod tests {
 
     #[test]
     fn a_binomial_load_has_its_mean_and_deviation() {
-        let batches = Spread::BinomialEighth.batches(1024, 5120, 10, 1);
+        let batches = LoadSpread::BinomialEighth.batches(1024, 5120, 10, 1);
 
         let (mut sum, mut squares, mut count) = (0.0, 0.0, 0.0);
         for (node, &tasks) in batches.iter().flat_map(|batch| batch.iter().enumerate()) {
@@ -100,7 +100,7 @@ mod tests {
 
     #[test]
     fn an_eighth_of_the_nodes_get_all_the_tasks() {
-        let batches = Spread::Eighth.batches(64, 320, 2, 1);
+        let batches = LoadSpread::Eighth.batches(64, 320, 2, 1);
 
         for batch in batches {
             assert_eq!(batch[..8].iter().sum::<u64>(), 320);

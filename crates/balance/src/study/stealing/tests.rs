@@ -3,15 +3,15 @@
 use super::*;
 use crate::victim::VICTIMS;
 
-fn run(experiment: &Experiment, policy: &str) -> Tally {
+fn run(experiment: &StealingExperiment, policy: &str) -> Tally {
     experiment.run(policy).unwrap()
 }
 
 #[test]
 fn the_order_of_paper_three_is_reproduced() {
-    for spread in [Spread::Eighth, Spread::BinomialThird, Spread::BinomialEighth] {
+    for spread in [LoadSpread::Eighth, LoadSpread::BinomialThird, LoadSpread::BinomialEighth] {
         let attempts = ["random", "shis", "transitive", "directory"]
-            .map(|policy| run(&Experiment::new(256, spread), policy).attempts);
+            .map(|policy| run(&StealingExperiment::new(256, spread), policy).attempts);
 
         assert!(attempts.is_sorted_by(|more, less| more > less), "{}: {attempts:?}", spread.name());
     }
@@ -19,9 +19,10 @@ fn the_order_of_paper_three_is_reproduced() {
 
 #[test]
 fn every_policy_does_every_task_once_and_repeats_itself() {
-    let experiment = Experiment {
+    let experiment = StealingExperiment {
         batches: 2,
-        ..Experiment::new(32, Spread::BinomialThird).on_sites(4, Duration::from_millis(5))
+        ..StealingExperiment::new(32, LoadSpread::BinomialThird)
+            .on_sites(4, Duration::from_millis(5))
     };
     for &policy in VICTIMS {
         let tally = run(&experiment, policy);
@@ -33,11 +34,11 @@ fn every_policy_does_every_task_once_and_repeats_itself() {
 
 #[test]
 fn ours_sends_nothing_while_all_are_idle() {
-    let flat = Experiment::new(64, Spread::BinomialEighth);
+    let flat = StealingExperiment::new(64, LoadSpread::BinomialEighth);
     let far = flat.clone().on_sites(4, Duration::from_millis(20));
     for experiment in [flat, far] {
         let idling = Duration::from_secs(2);
-        let tally = run(&Experiment { idling, ..experiment }, "directory");
+        let tally = run(&StealingExperiment { idling, ..experiment }, "directory");
 
         assert_eq!(tally.messages_idling, 0);
     }
@@ -56,11 +57,11 @@ fn lost_nodes_leave_no_thief_waiting_for_ever() {
             })
             .collect();
         for sites in [1, 4] {
-            let experiment = Experiment {
+            let experiment = StealingExperiment {
                 batches: 3,
                 losses: losses.clone(),
                 seed: u64::from(seed),
-                ..Experiment::new(32, Spread::BinomialEighth)
+                ..StealingExperiment::new(32, LoadSpread::BinomialEighth)
                     .on_sites(sites, Duration::from_millis(5))
             };
             // Those that poll take long to simulate.
@@ -81,7 +82,10 @@ fn lost_nodes_leave_no_thief_waiting_for_ever() {
 
 #[test]
 fn parts_of_a_large_site_share_their_work() {
-    let experiment = Experiment { batches: 2, ..Experiment::new(4200, Spread::BinomialEighth) };
+    let experiment = StealingExperiment {
+        batches: 2,
+        ..StealingExperiment::new(4200, LoadSpread::BinomialEighth)
+    };
 
     let tally = run(&experiment, "directory");
 

@@ -14,7 +14,7 @@ use super::holders::quiet;
 use super::keeper::settling;
 use super::outlook::{Outlook, Part};
 use super::post::Post;
-use super::requests::{Pace, Requests};
+use super::requests::{HandlingTime, Requests};
 use super::shares::{Party, level, share};
 use super::ways::Ways;
 use gridspan_topology::{NodeId, Time};
@@ -188,7 +188,7 @@ impl Head {
     ///
     /// How long tasks that spawn others will last is a guess: sites that are too far for it are
     /// left out.
-    fn askers(&self, pace: Pace, post: &Post<'_>) -> Vec<(usize, Party)> {
+    fn askers(&self, pace: HandlingTime, post: &Post<'_>) -> Vec<(usize, Party)> {
         if pace.task_ns <= 0.0 {
             return Vec::new();
         }

@@ -4,7 +4,7 @@
 //! request is answered with tasks.
 //!
 //! - *Start*: all nodes compute the same directories and heads from the places
-//!   ([`Places`](super::Places)). A directory is empty until nodes speak to it.
+//!   ([`StealingLayout`](super::Places)). A directory is empty until nodes speak to it.
 //! - *Steady state*: a node that has tasks to spare says so to its directory (`keeper.rs`), again
 //!   when that has doubled, and when it has none left. An idle node asks once and sleeps. The
 //!   directory has the holder that has work for longest (`holders.rs`) send it half; the tasks go

@@ -3,7 +3,7 @@
 use super::super::message::Demand;
 use super::backlog::Backlog;
 use super::post::Post;
-use super::requests::Pace;
+use super::requests::HandlingTime;
 use super::task_time::blend;
 use gridspan_topology::Time;
 use std::collections::BTreeMap;
@@ -50,9 +50,9 @@ impl Outlook {
     }
 
     /// How long tasks take; 0 as long as nobody knows.
-    pub(super) fn pace(&self, post: &Post<'_>) -> Pace {
+    pub(super) fn pace(&self, post: &Post<'_>) -> HandlingTime {
         let nodes = post.places.nodes_in(post.own().0).len() as u64;
-        Pace {
+        HandlingTime {
             task_ns: self.backlog.task_ns(post.now, self.queued(), nodes, self.task_ns),
             is_replenished: self.task_ns > 0
                 && self.backlog.is_replenished(post.now, nodes, self.task_ns),

@@ -1,7 +1,7 @@
 //! What a directory or a head has to say, to other nodes or to the one it is on.
 
 use super::super::message::StealMessage;
-use super::super::places::Places;
+use super::super::places::StealingLayout;
 use gridspan_topology::{NodeId, Time};
 use std::collections::VecDeque;
 
@@ -10,7 +10,7 @@ use std::collections::VecDeque;
 pub(super) struct Post<'a> {
     pub(super) now: Time,
     pub(super) me: NodeId,
-    pub(super) places: &'a Places,
+    pub(super) places: &'a StealingLayout,
     pub(super) out: &'a mut VecDeque<(NodeId, StealMessage)>,
 }
 

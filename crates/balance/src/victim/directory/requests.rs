@@ -24,7 +24,7 @@ struct Sent {
 
 /// How long tasks take, as the head of a site believes.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Pace {
+pub(super) struct HandlingTime {
     /// Nanoseconds for each task.
     pub(super) task_ns: f64,
     /// Whether tasks spawn others: those of the same origin then last as long as those that stayed.
@@ -74,7 +74,7 @@ impl Requests {
     }
 
     /// So many tasks were sent to a site.
-    pub(super) fn note_sent(&mut self, site: usize, tasks: u64, pace: Pace, now: Time) {
+    pub(super) fn note_sent(&mut self, site: usize, tasks: u64, pace: HandlingTime, now: Time) {
         let before = self.sent.get(&site).filter(|_| pace.is_replenished);
         let tasks = before.map_or(tasks, |before| before.tasks.saturating_add(tasks));
         self.sent.insert(site, Sent { tasks, at: now });
@@ -86,7 +86,12 @@ impl Requests {
     }
 
     /// Who asks, and when they can begin with what they are sent now.
-    pub(super) fn parties(&self, pace: Pace, ways: &Ways, post: &Post<'_>) -> Vec<(usize, Party)> {
+    pub(super) fn parties(
+        &self,
+        pace: HandlingTime,
+        ways: &Ways,
+        post: &Post<'_>,
+    ) -> Vec<(usize, Party)> {
         let party = |(&site, (standing, _)): (&usize, &(StandingRequest, Time))| {
             let way = ways.latency(site, post)?;
             // The tasks take the way there, and their results the way back.
@@ -99,7 +104,7 @@ impl Requests {
     }
 
     /// How long a site that asks still has work.
-    fn backlog(&self, site: usize, pace: Pace, post: &Post<'_>) -> Duration {
+    fn backlog(&self, site: usize, pace: HandlingTime, post: &Post<'_>) -> Duration {
         let Some((standing, at)) = self.standing.get(&site) else { return Duration::ZERO };
         let left = |said: Duration| said.saturating_sub(post.now.since(*at));
         let Some(sent) = self.sent.get(&site) else { return left(standing.backlog) };

@@ -1,6 +1,6 @@
 //! What a directory and the head of a site do over some time.
 
-use super::super::{Command, Places, Stealing, victim_by_name};
+use super::super::{Command, Stealing, StealingLayout, victim_by_name};
 use super::*;
 use crate::victim::message::StandingRequest;
 use gridspan_topology::{GridSpec, Hierarchy};
@@ -12,7 +12,7 @@ const MS: u64 = 1_000_000;
 /// The first of two nodes of the first of two sites, 10 ms from each other.
 fn head() -> Stealing {
     let grid = GridSpec::from_emulate("2x2,wan=10ms,lan=50us").unwrap();
-    let places = Arc::new(Places::new(&Hierarchy::from_grid(&grid)));
+    let places = Arc::new(StealingLayout::new(&Hierarchy::from_grid(&grid)));
     Stealing::new(victim_by_name("directory").unwrap(), NodeId(0), 1, places, 1)
 }
 
@@ -102,7 +102,7 @@ fn a_site_asks_before_it_is_dry_while_its_tasks_have_not_lasted_for_a_round_trip
 /// The first of two nodes of the first of two sites, as long as no latency is measured.
 fn unmeasured_head() -> Stealing {
     let grid = GridSpec::from_emulate("2x2").unwrap();
-    let places = Arc::new(Places::new(&Hierarchy::from_layout(grid.layout())));
+    let places = Arc::new(StealingLayout::new(&Hierarchy::from_layout(grid.layout())));
     Stealing::new(victim_by_name("directory").unwrap(), NodeId(0), 1, places, 1)
 }
 
@@ -167,7 +167,7 @@ fn a_task_whose_result_would_be_late_stays() {
 /// How many tasks node 1 is to give to each of those that wait, after it has advertised this many.
 fn served(waiting: &[u32], tasks: u64) -> Vec<(u32, u64)> {
     let grid = GridSpec::from_emulate("1x8,lan=50us").unwrap();
-    let places = Arc::new(Places::new(&Hierarchy::from_grid(&grid)));
+    let places = Arc::new(StealingLayout::new(&Hierarchy::from_grid(&grid)));
     let mut keeper = Stealing::new(victim_by_name("directory").unwrap(), NodeId(0), 1, places, 1);
     for &node in waiting {
         keeper.handle_message(Time(0), NodeId(node), StealMessage::Ask { workers: 1 });
@@ -194,7 +194,7 @@ fn fewer_tasks_than_wait_for_them_are_served_at_once() {
 #[test]
 fn a_thief_gets_one_task_of_those_that_spawn_others() {
     let grid = GridSpec::from_emulate("1x4,lan=50us").unwrap();
-    let places = Arc::new(Places::new(&Hierarchy::from_grid(&grid)));
+    let places = Arc::new(StealingLayout::new(&Hierarchy::from_grid(&grid)));
     let asked = |age: Time| {
         let policy = victim_by_name("directory").unwrap();
         let mut keeper = Stealing::new(policy, NodeId(0), 1, places.clone(), 1);
@@ -234,7 +234,7 @@ fn the_ways_to_other_sites_are_measured_before_there_are_tasks() {
 /// have been sent so many.
 fn told(stock: u64, sent: u64) -> Vec<StealMessage> {
     let grid = GridSpec::from_emulate("1x4").unwrap();
-    let places = Arc::new(Places::new(&Hierarchy::from_grid(&grid)));
+    let places = Arc::new(StealingLayout::new(&Hierarchy::from_grid(&grid)));
     let mut node = Stealing::new(victim_by_name("directory").unwrap(), NodeId(1), 1, places, 1);
     node.handle_stock(Time(0), stock);
     let shares = [2, 3].map(|to| Share::near(NodeId(to), stock / 3)).to_vec();
@@ -273,7 +273,7 @@ fn a_holder_says_if_much_less_left_than_its_directory_believes() {
 /// second, and has said what it gave.
 fn holder_after(message: Option<StealMessage>) -> NodeId {
     let grid = GridSpec::from_emulate("1x4").unwrap();
-    let places = Arc::new(Places::new(&Hierarchy::from_grid(&grid)));
+    let places = Arc::new(StealingLayout::new(&Hierarchy::from_grid(&grid)));
     let mut keeper = Stealing::new(victim_by_name("directory").unwrap(), NodeId(0), 1, places, 1);
     let advert = |tasks| StealMessage::Advert { tasks, task_ns: MS, workers: 1 };
     keeper.handle_message(Time(0), NodeId(2), advert(180));

@@ -43,10 +43,10 @@ fn slow_down(edge: &mut EdgeTiming) {
     edge.later.1 *= 10.0;
 }
 
-fn published(commands: &[Command]) -> Vec<&Plan> {
+fn published(commands: &[AdvisorCommand]) -> Vec<&BroadcastPlan> {
     let mut plans = Vec::new();
     for command in commands {
-        if let Command::Publish { plan, .. } = command {
+        if let AdvisorCommand::Publish { plan, .. } = command {
             plans.push(plan);
         }
     }
@@ -80,8 +80,8 @@ fn plans_for_the_size_that_comes_next_are_made_before_it_comes() {
     let commands = advisor.tick(at(111), &SearchBudget::evaluations(10_000));
 
     // Sizes fall by 50 kB each: 400 kB are next.
-    let Some(Command::Publish { bytes, .. }) =
-        commands.iter().find(|command| matches!(command, Command::Publish { .. }))
+    let Some(AdvisorCommand::Publish { bytes, .. }) =
+        commands.iter().find(|command| matches!(command, AdvisorCommand::Publish { .. }))
     else {
         panic!("{commands:?}")
     };
@@ -121,7 +121,7 @@ fn a_link_that_turned_slow_is_noticed_probed_and_avoided() {
     let commands = advisor.tick(at(3), &SearchBudget::evaluations(100_000));
 
     assert!(advisor.estimate().bandwidth(0, 1) < 4.0 * MBIT);
-    assert!(commands.contains(&Command::Probe(ProbeRequest::Pair { from: 0, to: 1 })));
+    assert!(commands.contains(&AdvisorCommand::Probe(ProbeRequest::Pair { from: 0, to: 1 })));
     assert!(!published(&commands).is_empty());
     let plan = advisor.plan(at(4), ROOT, 1_000_000).unwrap();
     let hit: u32 = plan
@@ -165,8 +165,8 @@ fn what_is_believed_to_be_bad_is_probed_again_though_nothing_flows_there() {
     advisor.tick(at(1), &SearchBudget::unlimited());
     advisor.probed(at(2), 0, 1, 3.0 * MBIT);
 
-    let probe_requests = |commands: &[Command]| {
-        commands.contains(&Command::Probe(ProbeRequest::Pair { from: 0, to: 1 }))
+    let probe_requests = |commands: &[AdvisorCommand]| {
+        commands.contains(&AdvisorCommand::Probe(ProbeRequest::Pair { from: 0, to: 1 }))
     };
     // What differed is looked at from all sides at once, then left alone for a while.
     assert!(probe_requests(&advisor.tick(at(3), &SearchBudget::unlimited())));
@@ -215,9 +215,9 @@ fn a_plan_that_is_kept_no_more_is_taken_back() {
         }
         for command in advisor.tick(at(second + 9), &SearchBudget::evaluations(200_000)) {
             match command {
-                Command::Publish { plan, .. } => assert!(in_use.insert(plan.id())),
-                Command::Retire(plan) => retired += u32::from(in_use.remove(&plan)),
-                Command::Probe(_) | Command::Take { .. } => {}
+                AdvisorCommand::Publish { plan, .. } => assert!(in_use.insert(plan.id())),
+                AdvisorCommand::Retire(plan) => retired += u32::from(in_use.remove(&plan)),
+                AdvisorCommand::Probe(_) | AdvisorCommand::Take { .. } => {}
             }
         }
     }
@@ -252,10 +252,10 @@ fn a_multicast_takes_what_of_the_plan_leads_to_it_if_that_is_faster() {
 }
 
 /// The layout's tree of the three sites: to the first node of each, and from there to the others.
-fn default_plan() -> Plan {
+fn default_plan() -> BroadcastPlan {
     let edges = [(0, 3), (0, 6), (0, 1), (0, 2), (3, 4), (3, 5), (6, 7), (6, 8)];
     let edges = edges.map(|(from, to)| (NodeId(from + 10), NodeId(to + 10)));
-    Plan::known_to_all(Tree::from_edges(ROOT, &edges).unwrap(), 68 << 10)
+    BroadcastPlan::known_to_all(Tree::from_edges(ROOT, &edges).unwrap(), 68 << 10)
 }
 
 /// Broadcasts so many times over a network where each plan takes as long as `takes_s` says of it,
@@ -264,7 +264,7 @@ fn play(
     advisor: &mut Advisor,
     rounds: u64,
     bytes: u64,
-    takes_s: impl Fn(&Plan, &Draft) -> f64,
+    takes_s: impl Fn(&BroadcastPlan, &Draft) -> f64,
 ) -> Vec<PlanId> {
     let mut plans = Vec::new();
     for round in 0..rounds {
@@ -302,7 +302,7 @@ fn what_sites_share_is_learned_from_how_long_broadcasts_take() {
     advisor.introduce(default_plan());
     (0..3).for_each(|cluster| advisor.probed_together(cluster, 300.0 * MBIT, 300.0 * MBIT));
     let truth = advisor.estimate().with_sharing(Sharing::SiteUplinks).network();
-    let takes_s = |_: &Plan, draft: &Draft| draft.simulate(&truth, 1_000_000).completion_s;
+    let takes_s = |_: &BroadcastPlan, draft: &Draft| draft.simulate(&truth, 1_000_000).completion_s;
 
     let plans = play(&mut advisor, 12, 1_000_000, takes_s);
 
@@ -324,8 +324,8 @@ fn a_size_that_keeps_the_standing_plan_is_told_of_it_before_that_of_another_size
         at(0),
         &Broadcast { root: ROOT, bytes, began: at(0), took: None, plan, edges: &[] },
     );
-    let kept = |commands: &[Command]| {
-        let is_kept = |command: &&Command| matches!(command, Command::Take { plan: taken, bytes: 8 } if *taken == plan);
+    let kept = |commands: &[AdvisorCommand]| {
+        let is_kept = |command: &&AdvisorCommand| matches!(command, AdvisorCommand::Take { plan: taken, bytes: 8 } if *taken == plan);
         commands.iter().filter(is_kept).count()
     };
 

@@ -3,7 +3,7 @@
 
 use super::*;
 use crate::network::NodeLink;
-use crate::paper::{CostModel, Serialisation};
+use crate::paper::{Serialisation, TreeCostModel};
 use crate::study::grid_links;
 use proptest::prelude::*;
 
@@ -107,7 +107,7 @@ proptest! {
         // Trees over the first node of each cluster, so that no pipe is used by two senders.
         let entries = [0_u32, 3, 6, 9];
         let few = links.restricted_to(&entries);
-        let model = CostModel::new(&few, 200_000, Serialisation::Transfer);
+        let model = TreeCostModel::new(&few, 200_000, Serialisation::Transfer);
         let mut parents = [u32::MAX; 4];
         for node in 1..4 {
             parents[node] = (draws[node] % node) as u32;

@@ -2,8 +2,8 @@
 
 use super::map::{Frame, Map, NAME_SIZE, TITLE_SIZE};
 use super::shades::Shades;
+use crate::bcast::inputs::Inputs;
 use crate::bcast::prediction::TreeView;
-use crate::bcast::scene::Scene;
 use crate::svg::{Anchor, Text, put};
 
 pub(super) const WIDE_COLOUR: &str = "#c2412d";
@@ -19,7 +19,7 @@ const BEND_MAX: f64 = 60.0;
 
 /// A tree and where to draw it.
 pub(super) struct Drawing<'a> {
-    pub(super) scene: &'a Scene,
+    pub(super) inputs: &'a Inputs,
     pub(super) map: &'a Map,
     pub(super) tree: &'a TreeView,
     pub(super) shades: Shades,
@@ -45,7 +45,7 @@ impl Drawing<'_> {
         for cluster in &self.map.clusters {
             frame(cluster, "#fff", "#c9d1d8", TITLE_SIZE - 1.0, svg);
         }
-        let is_wide = |from, to| self.scene.is_wide_area(from, to);
+        let is_wide = |from, to| self.inputs.is_wide_area(from, to);
         // What is between sites lies above the rest.
         for wide in [false, true] {
             for edge in self.tree.edges.iter().filter(|edge| is_wide(edge.from, edge.to) == wide) {
@@ -113,7 +113,7 @@ impl Drawing<'_> {
         }
         let radius = self.map.radius();
         for (node, &[x, y]) in self.map.nodes.iter().enumerate() {
-            let is_root = node == self.scene.root.index();
+            let is_root = node == self.inputs.root.index();
             let fill = if is_root { "#fff".to_owned() } else { self.shades.of(complete_s[node]) };
             let (line, width) = if is_root { ("#111", 2.6) } else { ("#fff", 1.0) };
             put(
@@ -135,7 +135,7 @@ impl Drawing<'_> {
 
     /// The place of an edge among those of its sender.
     fn number(&self, from: u32, to: u32, number: usize, svg: &mut String) {
-        let is_wide = self.scene.is_wide_area(from, to);
+        let is_wide = self.inputs.is_wide_area(from, to);
         let [x, y] = self.curve(from, to).at(if is_wide { 0.4 } else { 0.45 });
         let colour = if is_wide { WIDE_COLOUR } else { NEAR_COLOUR };
         put(svg, format_args!("<circle cx=\"{x:.1}\" cy=\"{y:.1}\" r=\"5.5\" fill=\"#fff\"/>\n"));

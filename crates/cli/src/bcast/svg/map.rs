@@ -1,6 +1,6 @@
 //! Where sites, clusters and nodes are in the picture of a tree.
 
-use crate::bcast::scene::Scene;
+use crate::bcast::inputs::Inputs;
 use crate::svg::width_of;
 use std::f64::consts::{PI, TAU};
 
@@ -52,14 +52,14 @@ struct Block {
 }
 
 impl Map {
-    pub(super) fn new(scene: &Scene) -> Self {
-        let count = scene.nodes();
+    pub(super) fn new(inputs: &Inputs) -> Self {
+        let count = inputs.nodes();
         let step = STEPS.iter().find(|(most, _)| count <= *most).map_or(13.0, |(_, step)| *step);
-        let mut blocks: Vec<Block> = scene
+        let mut blocks: Vec<Block> = inputs
             .spec
             .layout()
             .sites()
-            .map(|site| block(scene, site.0, step))
+            .map(|site| block(inputs, site.0, step))
             .filter(|block| !block.nodes.is_empty())
             .collect();
         let [width, height] = arrange(&mut blocks);
@@ -73,10 +73,10 @@ impl Map {
             sites.push(frame);
         }
         let fits = |name: &str| width_of(name, NAME_SIZE) <= step;
-        let is_numbered = !(0..count as u32).all(|node| fits(scene.name(node)));
+        let is_numbered = !(0..count as u32).all(|node| fits(inputs.name(node)));
         let name = |node: u32| match is_numbered {
             true => node.to_string(),
-            false => scene.name(node).to_owned(),
+            false => inputs.name(node).to_owned(),
         };
         let names = (step >= NAMED_STEP).then(|| (0..count as u32).map(name).collect());
         Self { width, height, step, sites, clusters, nodes, names, is_numbered }
@@ -88,12 +88,12 @@ impl Map {
     }
 }
 
-fn block(scene: &Scene, site: u32, step: f64) -> Block {
+fn block(inputs: &Inputs, site: u32, step: f64) -> Block {
     let clusters: Vec<usize> =
-        (0..scene.sites.len()).filter(|&cluster| scene.sites[cluster] == site).collect();
+        (0..inputs.sites.len()).filter(|&cluster| inputs.sites[cluster] == site).collect();
     let is_single = clusters.len() == 1;
     let mut block = Block {
-        frame: Frame { name: scene.site_name(site).to_owned(), at: [0.0; 2], size: [0.0; 2] },
+        frame: Frame { name: inputs.site_name(site).to_owned(), at: [0.0; 2], size: [0.0; 2] },
         clusters: vec![],
         nodes: vec![],
     };
@@ -103,9 +103,9 @@ fn block(scene: &Scene, site: u32, step: f64) -> Block {
         let [mut x, mut low] = [PADDING, y];
         for &cluster in row {
             let title = if is_single { 0.0 } else { TITLE };
-            let members = scene.network.members(cluster);
+            let members = inputs.network.members(cluster);
             let (places, size) = rows(members.len(), step);
-            let name = scene.cluster_name(cluster);
+            let name = inputs.cluster_name(cluster);
             let own = name.split_once('.').map_or(name.as_str(), |(_, own)| own).to_owned();
             let width = (size[0] + 2.0 * PADDING).max(width_of(&own, TITLE_SIZE) + 2.0 * PADDING);
             let height = title + size[1] + PADDING;

@@ -13,8 +13,8 @@ mod legend;
 mod map;
 mod shades;
 
+use super::inputs::Inputs;
 use super::prediction::{Prediction, Predictions, TreeView};
-use super::scene::Scene;
 use super::text::{over_bound, seconds, segments, sharing};
 use crate::quantity::{bytes, count, digits};
 use crate::svg::{Heading, Text, end};
@@ -32,9 +32,9 @@ const GAP: f64 = 28.0;
 const CAPTION: f64 = 24.0;
 
 /// The picture.
-pub(super) fn render(scene: &Scene, size: &Predictions, prediction: &Prediction) -> String {
-    let heading = heading(scene, size, prediction);
-    let map = Map::new(scene);
+pub(super) fn render(inputs: &Inputs, size: &Predictions, prediction: &Prediction) -> String {
+    let heading = heading(inputs, size, prediction);
+    let map = Map::new(inputs);
     let trees = prediction.trees.len();
     let columns = match trees {
         0 | 1 => 1,
@@ -56,7 +56,7 @@ pub(super) fn render(scene: &Scene, size: &Predictions, prediction: &Prediction)
         let caption = caption(prediction, number, tree);
         Text::at(x, y + 12.0).size(12.0).bold().write(&caption, &mut svg);
         svg += &format!("<g transform=\"translate({x:.1} {:.1})\">\n", y + CAPTION);
-        Drawing { scene, map: &map, tree, shades }.draw(&mut svg);
+        Drawing { inputs, map: &map, tree, shades }.draw(&mut svg);
         svg += "</g>\n";
     }
     legend.draw([MARGIN, maps_end + 30.0], shades, &mut svg);
@@ -64,7 +64,7 @@ pub(super) fn render(scene: &Scene, size: &Predictions, prediction: &Prediction)
     svg
 }
 
-fn heading(scene: &Scene, size: &Predictions, prediction: &Prediction) -> Heading {
+fn heading(inputs: &Inputs, size: &Predictions, prediction: &Prediction) -> Heading {
     let ratio = over_bound(prediction, size.bound_s).map_or_else(
         || "there is no lower bound".to_owned(),
         |ratio| format!("{} times the lower bound of {}", digits(ratio), seconds(size.bound_s)),
@@ -79,8 +79,8 @@ fn heading(scene: &Scene, size: &Predictions, prediction: &Prediction) -> Headin
             "{}: {} from {} to {}",
             prediction.strategy,
             bytes(size.bytes),
-            scene.name(scene.root.0),
-            count(scene.nodes() - 1, "node")
+            inputs.name(inputs.root.0),
+            count(inputs.nodes() - 1, "node")
         ),
         subtitles: vec![
             format!("predicted {}, {ratio}", seconds(prediction.time_s)),
@@ -88,7 +88,7 @@ fn heading(scene: &Scene, size: &Predictions, prediction: &Prediction) -> Headin
                 "{}; {cut}; all of it crosses {crossings} times between sites",
                 count(prediction.trees.len(), "tree")
             ),
-            format!("as {} describes the grid; {}", scene.source, sharing(scene.sharing)),
+            format!("as {} describes the grid; {}", inputs.source, sharing(inputs.sharing)),
         ],
     }
 }

@@ -8,7 +8,7 @@
 use std::collections::BTreeMap;
 
 use super::scan::{Line, Names, atom_count, lines};
-use super::{ReadError, Snapshot};
+use super::{MdSnapshot, ReadError};
 
 /// The first words of the sections that LAMMPS knows; anything else at the start of a section is a
 /// mistake.
@@ -45,7 +45,7 @@ struct Header {
 ///
 /// # Errors
 /// If the text is no such file, with the line at fault.
-pub fn read(text: &str) -> Result<Snapshot, ReadError> {
+pub fn read(text: &str) -> Result<MdSnapshot, ReadError> {
     let mut header = Header::default();
     let mut section = None;
     let mut atoms: BTreeMap<u64, (u16, [f64; 3])> = BTreeMap::new();
@@ -118,7 +118,7 @@ impl Header {
         atoms: &BTreeMap<u64, (u16, [f64; 3])>,
         velocities: &BTreeMap<u64, [f64; 3]>,
         names: Names,
-    ) -> Result<Snapshot, ReadError> {
+    ) -> Result<MdSnapshot, ReadError> {
         let promised = self.atoms.ok_or(ReadError::NoAtoms)?;
         if atoms.len() < promised {
             return Err(ReadError::Ends { line: last, promised, found: atoms.len() });
@@ -126,9 +126,9 @@ impl Header {
         let [x, y, z] = self.bounds;
         let bounds = x.zip(y).zip(z).map(|((x, y), z)| [x, y, z]);
         let origin = bounds.map_or([0.0; 3], |bounds| bounds.map(|(low, _)| low));
-        let mut snapshot = Snapshot {
+        let mut snapshot = MdSnapshot {
             lengths: bounds.map(|bounds| bounds.map(|(low, high)| high - low)),
-            ..Snapshot::default()
+            ..MdSnapshot::default()
         };
         for &(species, position) in atoms.values() {
             snapshot.species.push(species);

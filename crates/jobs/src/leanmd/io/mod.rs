@@ -34,7 +34,7 @@ pub enum Format {
 
 /// What a file says. All lists have the same length.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Snapshot {
+pub struct MdSnapshot {
     /// In the unit of the file.
     pub positions: Vec<[f64; 3]>,
     /// In the unit of the file, if it has them.
@@ -47,7 +47,7 @@ pub struct Snapshot {
     pub lengths: Option<[f64; 3]>,
 }
 
-impl Snapshot {
+impl MdSnapshot {
     /// Turns what the file says into a system; `lengths` replaces the file's box, and must be given
     /// if it has none. Without velocities in the file the atoms are at rest.
     ///
@@ -74,7 +74,7 @@ impl Snapshot {
 ///
 /// # Errors
 /// If no format is recognised, or the file is not what it claims to be; with the line at fault.
-pub fn read(bytes: &[u8], name: Option<&str>) -> Result<Snapshot, ReadError> {
+pub fn read(bytes: &[u8], name: Option<&str>) -> Result<MdSnapshot, ReadError> {
     let text = std::str::from_utf8(bytes)
         .map_err(|error| ReadError::NotText { line: line_at(bytes, error.valid_up_to()) })?;
     match name.and_then(by_name).or_else(|| by_content(text)).ok_or(ReadError::UnknownFormat)? {

@@ -7,7 +7,7 @@
 use std::ops::Range;
 
 use super::scan::{Line, Names, lines, number};
-use super::{ReadError, Snapshot};
+use super::{MdSnapshot, ReadError};
 
 /// Columns of `CRYST1`: three lengths, three angles.
 const LENGTHS: [Range<usize>; 3] = [6..15, 15..24, 24..33];
@@ -22,8 +22,8 @@ const ELEMENT: Range<usize> = 76..78;
 ///
 /// # Errors
 /// If the text is no such file, with the line at fault.
-pub fn read(text: &str) -> Result<Snapshot, ReadError> {
-    let mut snapshot = Snapshot::default();
+pub fn read(text: &str) -> Result<MdSnapshot, ReadError> {
+    let mut snapshot = MdSnapshot::default();
     let mut names = Names::default();
     for line in lines(text) {
         match columns(line.text, 0..6) {

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use thiserror::Error;
 
-use super::Snapshot;
+use super::MdSnapshot;
 use crate::leanmd::system::ATOMS_MAX;
 
 /// Fewest bytes of a line that describes an atom: three coordinates of one digit and what separates
@@ -188,7 +188,7 @@ impl Names {
     }
 
     /// Hands the names over.
-    pub(super) fn finish(self, snapshot: &mut Snapshot) {
+    pub(super) fn finish(self, snapshot: &mut MdSnapshot) {
         snapshot.names = self.names;
     }
 }

@@ -7,7 +7,7 @@
 //! - *NIST*: the comment is `1 Lx Ly Lz`, an atom is `index x y z`
 
 use super::scan::{Line, Names, atom_count, lines, number};
-use super::{ReadError, Snapshot};
+use super::{MdSnapshot, ReadError};
 
 /// Most columns of a line that are looked at; a longer `Properties` is a mistake.
 const COLUMNS_MAX: usize = 1000;
@@ -27,7 +27,7 @@ const NIST: Columns = Columns { species: None, position: 1, velocity: None };
 ///
 /// # Errors
 /// If the text is no such file, with the line at fault.
-pub fn read(text: &str) -> Result<Snapshot, ReadError> {
+pub fn read(text: &str) -> Result<MdSnapshot, ReadError> {
     let mut lines = lines(text);
     let first = lines.next().ok_or(ReadError::NoAtoms)?;
     let promised = first.fields().whole("the number of atoms")?;
@@ -35,10 +35,10 @@ pub fn read(text: &str) -> Result<Snapshot, ReadError> {
     let comment = lines.next().ok_or(ReadError::Ends { line: 1, promised: count, found: 0 })?;
     let (columns, lengths) = understand(comment)?;
     let mut names = Names::default();
-    let mut snapshot = Snapshot {
+    let mut snapshot = MdSnapshot {
         lengths,
         velocities: columns.velocity.map(|_| Vec::with_capacity(count)),
-        ..Snapshot::default()
+        ..MdSnapshot::default()
     };
     snapshot.positions.reserve(count);
     snapshot.species.reserve(count);

@@ -53,13 +53,13 @@ fn energy_momentum_and_atoms_that_go_astray_are_not_verified() {
 #[test]
 fn times_are_those_between_completed_steps() {
     let (_, _, outcome) = serial();
-    let times = Outcome { begin_ns: 1e6, done_ns: vec![3e6, 4e6, 7e6, 9e6], ..outcome };
+    let times = MdOutcome { begin_ns: 1e6, done_ns: vec![3e6, 4e6, 7e6, 9e6], ..outcome };
     assert_eq!(times.median_step(), Duration::from_millis(2));
     assert_eq!(times.elapsed(), Duration::from_millis(8));
 }
 
 /// What the actors would report, from a serial run.
-fn serial() -> (System, Schedule, Outcome) {
+fn serial() -> (System, Schedule, MdOutcome) {
     let words =
         ["leanmd", "--system", "uniform", "--size", "5", "--steps", "10", "--report-every", "5"];
     let (system, schedule) = Options::parse_from(words).prepare().unwrap();
@@ -73,7 +73,7 @@ fn serial() -> (System, Schedule, Outcome) {
         }
     }
     let fingerprints = run.fingerprints().to_vec();
-    let outcome = Outcome {
+    let outcome = MdOutcome {
         observations,
         done_ns: vec![0.0; 11],
         begin_ns: 0.0,

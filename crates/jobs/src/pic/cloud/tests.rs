@@ -2,7 +2,7 @@
 
 use super::*;
 
-const SPEED: Speed = Speed { k: 1, m: 2 };
+const SPEED: Velocity = Velocity { k: 1, m: 2 };
 
 #[test]
 fn skipping_reaches_the_same_number_as_drawing() {
@@ -36,7 +36,9 @@ fn blocks_placed_apart_are_the_square_placed_together() {
     let field = Field::new(20).unwrap();
     for shape in shapes() {
         let shape = match shape {
-            Shape::Patch { .. } => Shape::Patch { left: 3, right: 15, bottom: 2, top: 11 },
+            CloudShape::Patch { .. } => {
+                CloudShape::Patch { left: 3, right: 15, bottom: 2, top: 11 }
+            }
             other => other,
         };
         let cloud = Cloud { particles: 3_000, shape, speed: SPEED };
@@ -109,21 +111,21 @@ fn clouds_that_cannot_be_are_refused() {
     for shape in shapes() {
         check(shape).unwrap();
     }
-    assert!(check(Shape::Geometric { rho: 1.0 }).is_err());
-    assert!(check(Shape::Linear { alpha: 2.0, beta: 1.0 }).is_err());
-    assert!(check(Shape::Patch { left: 0, right: 40, bottom: 0, top: 3 }).is_err());
+    assert!(check(CloudShape::Geometric { rho: 1.0 }).is_err());
+    assert!(check(CloudShape::Linear { alpha: 2.0, beta: 1.0 }).is_err());
+    assert!(check(CloudShape::Patch { left: 0, right: 40, bottom: 0, top: 3 }).is_err());
     assert!(Cloud { particles: 0, ..Cloud::REFERENCE }.check(&field).is_err());
     assert!(
-        Cloud { speed: Speed { k: 0, m: i32::MIN }, ..Cloud::REFERENCE }.check(&field).is_err()
+        Cloud { speed: Velocity { k: 0, m: i32::MIN }, ..Cloud::REFERENCE }.check(&field).is_err()
     );
 }
 
-fn shapes() -> [Shape; 4] {
+fn shapes() -> [CloudShape; 4] {
     [
-        Shape::Geometric { rho: 0.95 },
-        Shape::Sinusoidal,
-        Shape::Linear { alpha: 1.0, beta: 3.0 },
-        Shape::Patch { left: 5, right: 15, bottom: 2, top: 30 },
+        CloudShape::Geometric { rho: 0.95 },
+        CloudShape::Sinusoidal,
+        CloudShape::Linear { alpha: 1.0, beta: 3.0 },
+        CloudShape::Patch { left: 5, right: 15, bottom: 2, top: 30 },
     ]
 }
 

@@ -1,6 +1,6 @@
 //! What a transport does by the clock: signs of life, redials, the verdict on silent nodes.
 
-use super::super::hello::Refusal;
+use super::super::hello::HelloRefusal;
 use super::super::link::Link;
 use super::*;
 use crate::session::DetectorSettings;
@@ -141,7 +141,7 @@ impl Transport {
                 if self.node_at(address).is_some() {
                     self.replace(handle);
                 } else {
-                    self.refuse(handle, Refusal::Silent);
+                    self.refuse(handle, HelloRefusal::Silent);
                 }
             }
             Stage::Open => {
@@ -185,9 +185,9 @@ impl Transport {
                 if close.error_code == CODE_CLOSED && self.is_current(handle, node) {
                     return self.lose(node, LossReason::Closed(text));
                 }
-                let is_refusal = Refusal::is_code(close.error_code);
+                let is_refusal = HelloRefusal::is_code(close.error_code);
                 if is_refusal && self.is_current(handle, node) && self.is_of_session(handle, node) {
-                    let refusal = Refusal::ByPeer(text);
+                    let refusal = HelloRefusal::ByPeer(text);
                     self.report_refusal(address, dialled, refusal.clone());
                     return self.lose(node, LossReason::Refused(refusal));
                 }
@@ -203,13 +203,13 @@ impl Transport {
                     self.report_refusal(
                         address,
                         Some(node),
-                        Refusal::Handshake(reason.to_string()),
+                        HelloRefusal::Handshake(reason.to_string()),
                     );
                 }
                 self.give_up_or_redial(node, self.time());
             }
             (None, None) if !is_withdrawal(reason) => {
-                self.report_refusal(address, None, Refusal::Handshake(reason.to_string()));
+                self.report_refusal(address, None, HelloRefusal::Handshake(reason.to_string()));
             }
             _ => {}
         }
@@ -255,7 +255,7 @@ impl Transport {
         if let Phase::Open { handle } | Phase::Dialling { handle, .. } = phase {
             self.abandon(handle);
             if let Some(link) = self.links.get_mut(handle) {
-                let refusal = Refusal::Lost;
+                let refusal = HelloRefusal::Lost;
                 link.close(self.now, refusal.code(), &refusal.to_string());
                 self.links.wake(handle);
             }

@@ -1,6 +1,6 @@
 //! How a transport dials, takes newcomers in, and checks who they are.
 
-use super::super::hello::{Hello, Refusal};
+use super::super::hello::{Hello, HelloRefusal};
 use super::*;
 use crate::session::PlantedFault;
 use gridspan_topology::Latency;
@@ -32,7 +32,7 @@ impl Transport {
             server.transport_config(Arc::new(quic_config(&self.config, path, window)));
             let accepted = self.links.accept((now, self.time()), incoming, Arc::new(server));
             if let Err(problem) = accepted {
-                self.report_refusal(address, None, Refusal::Handshake(problem));
+                self.report_refusal(address, None, HelloRefusal::Handshake(problem));
             }
             self.chores_at(now + CHORES_EVERY);
         }
@@ -70,7 +70,11 @@ impl Transport {
                 self.chores_at(self.now + CHORES_EVERY);
             }
             Err(error) => {
-                self.report_refusal(address, Some(node), Refusal::Handshake(error.to_string()));
+                self.report_refusal(
+                    address,
+                    Some(node),
+                    HelloRefusal::Handshake(error.to_string()),
+                );
                 self.wait_and_redial(node);
             }
         }
@@ -104,7 +108,7 @@ impl Transport {
         let Some(link) = self.links.get_mut(handle) else { return };
         match hello.write() {
             Ok(bytes) => link.say_hello(&bytes),
-            Err(error) => link.close(self.now, Refusal::Malformed.code(), &error.to_string()),
+            Err(error) => link.close(self.now, HelloRefusal::Malformed.code(), &error.to_string()),
         }
         self.links.wake(handle);
     }
@@ -167,31 +171,31 @@ impl Transport {
         self.open(handle, hello, connections);
     }
 
-    fn check_hello(&self, handle: ConnectionHandle, hello: &Hello) -> Result<(), Refusal> {
+    fn check_hello(&self, handle: ConnectionHandle, hello: &Hello) -> Result<(), HelloRefusal> {
         let identity = &self.config.identity;
         let claimed = hello.node;
         if hello.job != identity.job {
-            return Err(Refusal::Job { theirs: hello.job.clone() });
+            return Err(HelloRefusal::Job { theirs: hello.job.clone() });
         }
-        let link = self.links.get(handle).ok_or(Refusal::Malformed)?;
+        let link = self.links.get(handle).ok_or(HelloRefusal::Malformed)?;
         let is_known = self.peers.get(claimed).is_some() || self.config.layout.is_guest(claimed);
         if !is_known
             || claimed == identity.node
             || hello.to != identity.node
             || link.dialled.is_some_and(|dialled| dialled != claimed)
         {
-            return Err(Refusal::Node { claimed });
+            return Err(HelloRefusal::Node { claimed });
         }
         let (presented, theirs) = (link.presented(), hello.incarnation);
         if !identity::certifies(&presented, &identity.job, claimed, theirs) {
-            return Err(Refusal::Certificate { claimed, incarnation: theirs });
+            return Err(HelloRefusal::Certificate { claimed, incarnation: theirs });
         }
         // A guest that comes for the first time: the authority vouches for it.
         let Some(peer) = self.peers.get(claimed) else { return Ok(()) };
         match peer.incarnation {
-            Some(known) if known > theirs => Err(Refusal::Incarnation { theirs, known }),
-            Some(known) if known == theirs && peer.phase == Phase::Lost => Err(Refusal::Lost),
-            None if peer.phase == Phase::Lost => Err(Refusal::Lost),
+            Some(known) if known > theirs => Err(HelloRefusal::Incarnation { theirs, known }),
+            Some(known) if known == theirs && peer.phase == Phase::Lost => Err(HelloRefusal::Lost),
+            None if peer.phase == Phase::Lost => Err(HelloRefusal::Lost),
             _ => Ok(()),
         }
     }
@@ -210,7 +214,7 @@ impl Transport {
             _ => sender.resume(&received),
         };
         if resumed.is_err() {
-            self.refuse(handle, Refusal::Malformed);
+            self.refuse(handle, HelloRefusal::Malformed);
             return;
         }
         let Some(link) = self.links.get_mut(handle) else { return };
@@ -242,7 +246,7 @@ impl Transport {
     }
 
     /// Turns the other side of a link away.
-    pub(super) fn refuse(&mut self, handle: ConnectionHandle, refusal: Refusal) {
+    pub(super) fn refuse(&mut self, handle: ConnectionHandle, refusal: HelloRefusal) {
         let Some(link) = self.links.get_mut(handle) else { return };
         let (address, dialled) = (link.address, link.dialled);
         link.close(self.now, refusal.code(), &refusal.to_string());
@@ -259,7 +263,7 @@ impl Transport {
         &mut self,
         address: SocketAddr,
         node: Option<NodeId>,
-        reason: Refusal,
+        reason: HelloRefusal,
     ) {
         if node.is_some() {
             // Redials wait for longer and longer.

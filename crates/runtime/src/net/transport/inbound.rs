@@ -1,6 +1,6 @@
 //! What a transport makes of what its links say and bring.
 
-use super::super::hello::Refusal;
+use super::super::hello::HelloRefusal;
 use super::super::incoming::FrameLimits;
 use super::super::link::LinkEvent;
 use super::*;
@@ -24,7 +24,7 @@ impl Transport {
             }
             LinkEvent::Misbehaved(error) => match peer {
                 Some(node) => self.misbehaved(handle, node, &error.to_string()),
-                None => self.refuse(handle, Refusal::Malformed),
+                None => self.refuse(handle, HelloRefusal::Malformed),
             },
             LinkEvent::Ended(reason) => self.link_ended(handle, &reason),
         }

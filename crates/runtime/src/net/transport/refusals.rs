@@ -1,6 +1,6 @@
 //! Counts refused connections, so that a flood of strangers makes one report a second.
 
-use super::super::hello::Refusal;
+use super::super::hello::HelloRefusal;
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
@@ -12,19 +12,24 @@ const REPORT_EVERY: Duration = Duration::from_secs(1);
 pub(super) struct Refusals {
     reported: Option<Instant>,
     count: u64,
-    last: Option<(SocketAddr, Refusal)>,
+    last: Option<(SocketAddr, HelloRefusal)>,
 }
 
 impl Refusals {
     /// Counts a refusal. Returns when it will be reported at the latest.
-    pub(super) fn add(&mut self, now: Instant, address: SocketAddr, reason: Refusal) -> Instant {
+    pub(super) fn add(
+        &mut self,
+        now: Instant,
+        address: SocketAddr,
+        reason: HelloRefusal,
+    ) -> Instant {
         self.count += 1;
         self.last = Some((address, reason));
         self.reported.map_or(now, |reported| now.max(reported + REPORT_EVERY))
     }
 
     /// The report that is due: how many were refused, and the last of them.
-    pub(super) fn poll(&mut self, now: Instant) -> Option<(u64, SocketAddr, Refusal)> {
+    pub(super) fn poll(&mut self, now: Instant) -> Option<(u64, SocketAddr, HelloRefusal)> {
         if self.reported.is_some_and(|reported| now < reported + REPORT_EVERY) {
             return None;
         }
@@ -46,7 +51,7 @@ mod tests {
         for millisecond in 0..2_500 {
             let now = begin + Duration::from_millis(millisecond);
             if millisecond < 1_500 {
-                refusals.add(now, address, Refusal::Silent);
+                refusals.add(now, address, HelloRefusal::Silent);
             }
             reports.extend(refusals.poll(now).map(|(count, ..)| (millisecond, count)));
         }

@@ -18,7 +18,9 @@ use crate::pe::core::Core;
 use crate::pe::measure::{id_of, key_of};
 use crate::pe::state::{Leading, Root, Session};
 use crate::wire::{Control, Edge, Loads};
-use gridspan_balance::leaders::{Grid, Leader, Member, Note, Said, SiteTalk, SiteView, Top};
+use gridspan_balance::leaders::{
+    GridView, Leader, LeaderActor, Note, Said, SiteTalk, SiteView, Top,
+};
 use gridspan_balance::{ActorLoad, Cause, Figures};
 use gridspan_topology::{PeId, SiteId};
 use std::collections::BTreeMap;
@@ -45,7 +47,7 @@ impl Core {
         let (now, seed) = (self.now, self.common.seed);
         let layout = &self.common.layout;
         let root = self.root.as_mut()?;
-        let grid = Grid {
+        let grid = GridView {
             layout: (**layout).clone(),
             hierarchy: root.survey.places.as_ref().map(|places| places.hierarchy.clone()),
             links: root.survey.site_links(now, layout),
@@ -278,7 +280,7 @@ impl Session {
             return;
         }
         // Whoever tells of an actor has it.
-        let member = |(load, epoch)| Member { load: ActorLoad { pe: from, ..load }, epoch };
+        let member = |(load, epoch)| LeaderActor { load: ActorLoad { pe: from, ..load }, epoch };
         self.members.extend(actors.into_iter().map(member));
         let away: BTreeMap<u32, SiteId> = away.into_iter().collect();
         let place = |(at, edge)| (edge, away.get(&(at as u32)).copied());

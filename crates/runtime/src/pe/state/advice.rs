@@ -2,7 +2,8 @@
 
 use crate::wire::{Arrival, FlowId};
 use gridspan_bcast::{
-    Advisor, Broadcast, Command, EdgeTiming, Plan, PlanId, SearchBudget, Sharing, SubPlan, Tree,
+    Advisor, AdvisorCommand, Broadcast, BroadcastPlan, EdgeTiming, PlanId, SearchBudget, Sharing,
+    SubPlan, Tree,
 };
 use gridspan_topology::{LinkEstimate, NodeId, Time};
 use std::collections::{BTreeMap, BTreeSet};
@@ -17,7 +18,7 @@ pub(crate) enum News {
     /// A tree broadcast, or a multicast, has arrived everywhere, or is too small to be watched.
     Arrived(Arrived),
     /// Another node sends to all, and goes about it like this without advice.
-    Sender(Box<Plan>),
+    Sender(Box<BroadcastPlan>),
     /// Nodes of a site were seen to share their way out.
     SharedUplinks,
     /// A link is not as it was.
@@ -45,7 +46,7 @@ pub struct PlanningJob {
     pub(crate) advisor: Box<Advisor>,
     pub(crate) news: Vec<News>,
     pub(crate) now: Time,
-    pub(crate) commands: Vec<Command>,
+    pub(crate) commands: Vec<AdvisorCommand>,
 }
 
 impl PlanningJob {

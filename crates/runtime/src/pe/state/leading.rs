@@ -2,7 +2,7 @@
 //! everywhere.
 
 use crate::wire::Edge;
-use gridspan_balance::leaders::{Leader, Member, Note};
+use gridspan_balance::leaders::{Leader, LeaderActor, Note};
 use gridspan_balance::{ActorKey, Move, PeLoad};
 use gridspan_topology::{PeId, SiteId};
 use std::collections::BTreeMap;
@@ -22,7 +22,7 @@ pub(crate) struct Leading {
 #[derive(Default)]
 pub(crate) struct Session {
     /// What has come in from the PEs of the site.
-    pub(crate) members: Vec<Member>,
+    pub(crate) members: Vec<LeaderActor>,
     /// With the site where the receiver is believed to live, if it is another.
     pub(crate) edges: Vec<(Edge, Option<SiteId>)>,
     pub(crate) pes: BTreeMap<PeId, PeLoad>,

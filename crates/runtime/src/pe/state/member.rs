@@ -6,7 +6,7 @@ use super::waiting::AccountedEnvelope;
 use crate::id::{ActorId, CollectionId, KindId, RebalanceId};
 use crate::rank::FAR;
 use bytes::Bytes;
-use gridspan_balance::Pace;
+use gridspan_balance::HandlingTime;
 use gridspan_topology::PeId;
 use std::time::Duration;
 
@@ -53,7 +53,7 @@ impl Paced {
 
     /// Ends the window, in which the member's load was `load_ns`, of which `share` counts. Returns
     /// what it took on `here` beside what it took in the window before.
-    pub(crate) fn take(&mut self, here: PeId, load_ns: u64, share: f64) -> Option<Pace> {
+    pub(crate) fn take(&mut self, here: PeId, load_ns: u64, share: f64) -> Option<HandlingTime> {
         let carried = std::mem::take(&mut self.carried_ns);
         let handled = std::mem::take(&mut self.handled);
         if handled == 0 {
@@ -63,7 +63,7 @@ impl Paced {
         let now = now as u64;
         let (pe_before, before) = self.last.replace((here, now))?;
         let [now, before] = [now, before].map(Duration::from_nanos);
-        Some(Pace { now, before, pe_before })
+        Some(HandlingTime { now, before, pe_before })
     }
 }
 

@@ -75,7 +75,7 @@ pub(crate) use sequencer::Rights;
 pub use stall::MainStatus;
 pub(crate) use stall::{Looks, Round};
 pub(crate) use streams::{Streams, is_stream, stream_of, streams_to};
-pub use survey::Places;
+pub use survey::Locality;
 pub(crate) use survey::{CHANGES_MAX, Purpose, UplinkProbe};
 pub(crate) use timers::{TimerId, Timers};
 pub use timesheet::{Spent, TRIAL};

@@ -2,7 +2,7 @@
 //! them for that node.
 
 use super::advice::nearest;
-use gridspan_bcast::{Plan, PlanId, SubPlan};
+use gridspan_bcast::{BroadcastPlan, PlanId, SubPlan};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -29,7 +29,7 @@ impl OwnPlans {
     }
 
     /// Messages of about so many bytes take this plan from now on.
-    pub(crate) fn learn(&mut self, plan: &Plan, bytes: u64) {
+    pub(crate) fn learn(&mut self, plan: &BroadcastPlan, bytes: u64) {
         if self.known.len() < PLANS_MAX {
             self.known.insert(plan.id(), Arc::new(SubPlan::whole(plan)));
             self.take(plan.id(), bytes);

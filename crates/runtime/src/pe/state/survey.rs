@@ -22,7 +22,7 @@ const SITES_MAX: u32 = 256;
 
 /// Which nodes are near each other.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Places {
+pub struct Locality {
     /// As measured, where the user has not said otherwise.
     pub hierarchy: Hierarchy,
     /// As measured.
@@ -111,8 +111,8 @@ pub(crate) struct Survey<C> {
     pub(crate) greeted: BTreeSet<NodeId>,
     /// What measuring is for while it goes on, and how many nodes still measure.
     pub(crate) inference: Option<(Inference, usize)>,
-    pub(crate) places: Option<Arc<Places>>,
-    pub(crate) waiting: Vec<CallbackWith<C, Arc<Places>>>,
+    pub(crate) places: Option<Arc<Locality>>,
+    pub(crate) waiting: Vec<CallbackWith<C, Arc<Locality>>>,
     pub(crate) orders: u64,
     pub(crate) purposes: BTreeMap<u64, Purpose>,
     pub(crate) monitor: LinkMonitor,

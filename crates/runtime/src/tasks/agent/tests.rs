@@ -52,7 +52,7 @@ fn agent<S: Search>(tasks: Vec<S>) -> (PoolAgent<Searching<S>>, Engine<Searching
         engine.submit([(task, root as u64)]);
     }
     engine.share();
-    let (me, places) = (NodeId(0), Places::new(&Hierarchy::from_layout(&layout)));
+    let (me, places) = (NodeId(0), StealingLayout::new(&Hierarchy::from_layout(&layout)));
     let policy = victim_by_name("random").unwrap();
     let stealing = Stealing::new(policy, me, 2, Arc::new(places), 0);
     let (budget, due) = (Budget::default(), None);

@@ -4,11 +4,11 @@ use super::{SEEDS, agreement};
 use crate::id::NodeId;
 use crate::infer::infer;
 use crate::matrix::RttMatrix;
-use crate::study::{Noise, Shape, Synthetic};
+use crate::study::{NetworkShape, Noise, Synthetic};
 use std::time::Duration;
 
 /// The mean agreement of the closest groups, and whether each has the right number of levels.
-fn over_seeds(shape: Shape, nodes: u32, noise: Noise) -> (f64, bool) {
+fn over_seeds(shape: NetworkShape, nodes: u32, noise: Noise) -> (f64, bool) {
     let mut sum = 0.0;
     let mut levels_right = true;
     for seed in SEEDS {
@@ -23,7 +23,9 @@ fn over_seeds(shape: Shape, nodes: u32, noise: Noise) -> (f64, bool) {
 #[test]
 fn a_full_matrix_shows_all_levels_and_the_closest_groups() {
     for nodes in [64, 256] {
-        for shape in [Shape::TwoLevel, Shape::ThreeLevel, Shape::HardThreeLevel] {
+        for shape in
+            [NetworkShape::TwoLevel, NetworkShape::ThreeLevel, NetworkShape::HardThreeLevel]
+        {
             let (agreement, levels_right) = over_seeds(shape, nodes, Noise::USUAL);
             assert!(agreement >= 0.95, "{} of {nodes}: {agreement}", shape.name());
             assert!(levels_right, "{} of {nodes}", shape.name());
@@ -39,7 +41,7 @@ fn missing_entries_and_more_slow_pairs_do_not_mislead() {
         Noise { busy: 0.25, ..Noise::USUAL },
     ];
     for noise in noises {
-        let (agreement, levels_right) = over_seeds(Shape::ThreeLevel, 128, noise);
+        let (agreement, levels_right) = over_seeds(NetworkShape::ThreeLevel, 128, noise);
         assert!(agreement >= 0.95 && levels_right, "{noise:?}: {agreement}");
     }
 }
@@ -47,7 +49,7 @@ fn missing_entries_and_more_slow_pairs_do_not_mislead() {
 #[test]
 fn clusters_of_very_different_sizes_are_found() {
     let agreements = SEEDS.map(|seed| {
-        let network = Synthetic::new(Shape::ThreeLevel, 128, seed).with_uneven_clusters();
+        let network = Synthetic::new(NetworkShape::ThreeLevel, 128, seed).with_uneven_clusters();
         let hierarchy = infer(&network.matrix());
         agreement(&hierarchy, hierarchy.depth() - 1, network.clusters())
     });
@@ -57,7 +59,7 @@ fn clusters_of_very_different_sizes_are_found() {
 
 #[test]
 fn sites_are_found_whatever_is_inside_them() {
-    for shape in [Shape::ThreeLevel, Shape::EightByEight, Shape::TenByThree] {
+    for shape in [NetworkShape::ThreeLevel, NetworkShape::EightByEight, NetworkShape::TenByThree] {
         for seed in SEEDS {
             let network = Synthetic::new(shape, 128, seed);
             let hierarchy = infer(&network.matrix());
@@ -71,7 +73,7 @@ fn sites_are_found_whatever_is_inside_them() {
 
 #[test]
 fn without_noise_the_ranges_are_the_latencies_of_the_network() {
-    let network = Synthetic::new(Shape::HardThreeLevel, 64, 1).with_noise(Noise::NONE);
+    let network = Synthetic::new(NetworkShape::HardThreeLevel, 64, 1).with_noise(Noise::NONE);
 
     let hierarchy = infer(&network.matrix());
 
@@ -109,6 +111,6 @@ fn a_remote_node_is_a_group_of_its_own_and_a_busy_one_is_not() {
 
 #[test]
 fn the_same_matrix_gives_the_same_hierarchy() {
-    let matrix = Synthetic::new(Shape::TenByThree, 64, 1).matrix();
+    let matrix = Synthetic::new(NetworkShape::TenByThree, 64, 1).matrix();
     assert_eq!(infer(&matrix), infer(&matrix));
 }

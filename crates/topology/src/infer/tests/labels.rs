@@ -4,7 +4,7 @@ use super::{agreement, run};
 use crate::id::NodeId;
 use crate::infer::{Contradiction, SiteNames, infer, infer_labelled};
 use crate::matrix::RttMatrix;
-use crate::study::{Shape, Synthetic};
+use crate::study::{NetworkShape, Synthetic};
 use std::time::Duration;
 
 /// Names for the nodes that `said` picks, by their true site.
@@ -16,7 +16,7 @@ fn names(network: &Synthetic, said: impl Fn(usize) -> bool) -> SiteNames {
 #[test]
 fn true_names_contradict_nothing_and_name_the_sites() {
     for seed in 1..=5 {
-        let network = Synthetic::new(Shape::ThreeLevel, 64, seed);
+        let network = Synthetic::new(NetworkShape::ThreeLevel, 64, seed);
 
         let labelled = infer_labelled(&network.matrix(), &names(&network, |_| true));
 
@@ -31,7 +31,7 @@ fn true_names_contradict_nothing_and_name_the_sites() {
 #[test]
 fn nodes_without_a_name_follow_those_they_are_nearest_to() {
     for seed in 1..=5 {
-        let network = Synthetic::new(Shape::ThreeLevel, 64, seed);
+        let network = Synthetic::new(NetworkShape::ThreeLevel, 64, seed);
         // Of one site nothing is said at all.
         let sites = network.sites();
         let names = names(&network, |n| n % 4 == 0 && sites[n] != 3);
@@ -48,7 +48,7 @@ fn nodes_without_a_name_follow_those_they_are_nearest_to() {
 
 #[test]
 fn a_node_that_is_far_from_its_site_stays_in_it_and_is_reported() {
-    let network = Synthetic::new(Shape::EightByEight, 600, 1);
+    let network = Synthetic::new(NetworkShape::EightByEight, 600, 1);
     let mut names = names(&network, |_| true);
     let sites = network.sites();
     let wrong = NodeId::from(sites.iter().position(|&site| site == 1).unwrap());
@@ -102,7 +102,7 @@ fn names_on_a_network_of_one_level_make_a_level() {
 
 #[test]
 fn without_names_nothing_changes() {
-    let matrix = Synthetic::new(Shape::ThreeLevel, 64, 1).matrix();
+    let matrix = Synthetic::new(NetworkShape::ThreeLevel, 64, 1).matrix();
     let names = SiteNames::from([(NodeId(900), "elsewhere".to_owned())]);
     assert_eq!(infer_labelled(&matrix, &names).hierarchy, infer(&matrix));
 }

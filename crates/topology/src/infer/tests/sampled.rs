@@ -3,10 +3,10 @@
 use super::{SEEDS, agreement, run};
 use crate::id::NodeId;
 use crate::infer::{Inference, infer};
-use crate::study::{Noise, Shape, Synthetic};
+use crate::study::{NetworkShape, Noise, Synthetic};
 
 /// The mean agreement of the closest groups and of the sites, within the bounds on probes.
-fn over_seeds(shape: Shape, nodes: u32, noise: Noise) -> [f64; 2] {
+fn over_seeds(shape: NetworkShape, nodes: u32, noise: Noise) -> [f64; 2] {
     let mut sums = [0.0; 2];
     for seed in SEEDS {
         let network = Synthetic::new(shape, nodes, seed).with_noise(noise);
@@ -24,7 +24,8 @@ fn over_seeds(shape: Shape, nodes: u32, noise: Noise) -> [f64; 2] {
 
 #[test]
 fn a_thousand_nodes_are_grouped_with_at_most_a_hundred_probes_each() {
-    for shape in [Shape::EightByEight, Shape::HardThreeLevel, Shape::TwoLevel] {
+    for shape in [NetworkShape::EightByEight, NetworkShape::HardThreeLevel, NetworkShape::TwoLevel]
+    {
         let [fine, coarse] = over_seeds(shape, 1024, Noise::USUAL);
         assert!(fine >= 0.93 && coarse >= 0.99, "{}: {fine} {coarse}", shape.name());
     }
@@ -33,14 +34,14 @@ fn a_thousand_nodes_are_grouped_with_at_most_a_hundred_probes_each() {
 #[test]
 fn lost_probes_cost_little() {
     let noise = Noise { missing: 0.1, ..Noise::USUAL };
-    let [fine, coarse] = over_seeds(Shape::EightByEight, 512, noise);
+    let [fine, coarse] = over_seeds(NetworkShape::EightByEight, 512, noise);
     assert!(fine >= 0.93 && coarse >= 0.99, "{fine} {coarse}");
 }
 
 /// The bench has five seeds and all shapes; this size takes seconds without optimisation.
 #[test]
 fn four_thousand_nodes_are_grouped_with_at_most_a_hundred_probes_each() {
-    let network = Synthetic::new(Shape::EightByEight, 4096, 1);
+    let network = Synthetic::new(NetworkShape::EightByEight, 4096, 1);
 
     let inference = run(&network, 1);
 
@@ -53,7 +54,7 @@ fn four_thousand_nodes_are_grouped_with_at_most_a_hundred_probes_each() {
 
 #[test]
 fn a_small_grid_is_asked_for_all_pairs_once() {
-    let network = Synthetic::new(Shape::ThreeLevel, 64, 1);
+    let network = Synthetic::new(NetworkShape::ThreeLevel, 64, 1);
 
     let inference = run(&network, 1);
 
@@ -66,7 +67,7 @@ fn a_small_grid_is_asked_for_all_pairs_once() {
 
 #[test]
 fn the_same_seed_and_answers_give_the_same_hierarchy() {
-    let network = Synthetic::new(Shape::TenByThree, 300, 1);
+    let network = Synthetic::new(NetworkShape::TenByThree, 300, 1);
     assert_eq!(run(&network, 5).finish(), run(&network, 5).finish());
 }
 
@@ -83,7 +84,7 @@ fn no_answers_at_all_end_in_one_group() {
 
 #[test]
 fn an_inference_that_is_cut_short_still_has_all_nodes() {
-    let network = Synthetic::new(Shape::EightByEight, 600, 1);
+    let network = Synthetic::new(NetworkShape::EightByEight, 600, 1);
     for rounds in 0..8 {
         let mut inference = Inference::new(600, 1);
         for _ in 0..rounds {

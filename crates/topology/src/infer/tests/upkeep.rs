@@ -4,7 +4,7 @@ use super::{SEEDS, agreement};
 use crate::id::NodeId;
 use crate::infer::{Upkeep, infer};
 use crate::matrix::RttMatrix;
-use crate::study::{Shape, Synthetic};
+use crate::study::{NetworkShape, Synthetic};
 use std::time::Duration;
 
 /// Lets a node find its place; how many probes that took.
@@ -31,7 +31,9 @@ fn part(network: &Synthetic, nodes: usize) -> Upkeep {
 
 #[test]
 fn nodes_that_come_find_their_groups_with_few_probes() {
-    for shape in [Shape::ThreeLevel, Shape::HardThreeLevel, Shape::EightByEight] {
+    for shape in
+        [NetworkShape::ThreeLevel, NetworkShape::HardThreeLevel, NetworkShape::EightByEight]
+    {
         for seed in SEEDS {
             let network = Synthetic::new(shape, 320, seed);
             let mut upkeep = part(&network, 256);
@@ -47,7 +49,7 @@ fn nodes_that_come_find_their_groups_with_few_probes() {
 
 #[test]
 fn nodes_of_a_new_site_are_alone_and_make_the_hierarchy_stale() {
-    let network = Synthetic::new(Shape::TwoLevel, 64, 1);
+    let network = Synthetic::new(NetworkShape::TwoLevel, 64, 1);
     let sites = network.sites();
     let least = |a, b| (0..3).filter_map(|attempt| network.measure(a, b, attempt)).min();
     let mut upkeep = Upkeep::new(infer(&RttMatrix::from_fn(64, least)));
@@ -68,7 +70,7 @@ fn nodes_of_a_new_site_are_alone_and_make_the_hierarchy_stale() {
 
 #[test]
 fn round_trips_that_are_not_as_expected_make_the_hierarchy_stale() {
-    let network = Synthetic::new(Shape::ThreeLevel, 128, 1);
+    let network = Synthetic::new(NetworkShape::ThreeLevel, 128, 1);
     let mut upkeep = part(&network, 128);
     let pairs: Vec<_> =
         (0..128).flat_map(|a| (0..a).map(move |b| (NodeId(a), NodeId(b)))).collect();
@@ -87,7 +89,7 @@ fn round_trips_that_are_not_as_expected_make_the_hierarchy_stale() {
 
 #[test]
 fn a_node_that_is_there_or_whose_neighbours_left_is_not_placed() {
-    let network = Synthetic::new(Shape::TwoLevel, 64, 1);
+    let network = Synthetic::new(NetworkShape::TwoLevel, 64, 1);
     let mut upkeep = part(&network, 63);
     let again = upkeep.join(NodeId(5));
     assert!(!upkeep.place(&again));

@@ -1,0 +1,80 @@
+//! What is mapped to what: a workflow, and the servers of a grid.
+
+use crate::args::RpcRunArgs;
+use crate::error::CliError;
+use crate::grid::described;
+use crate::output::warn;
+use gridspan_workflow::simulate::Perturbations;
+use gridspan_workflow::wfcommons::{Workflow, load};
+use gridspan_workflow::{Platform, TaskGraph};
+use std::fs;
+
+/// More servers than this would take minutes for each heuristic.
+const SERVERS_MAX: usize = 1024;
+
+/// A workflow and a platform.
+pub(super) struct Inputs {
+    /// The workflow's name, or that of its file.
+    pub(super) name: String,
+    /// How long it took where it was recorded, in seconds.
+    pub(super) recorded_s: Option<f64>,
+    /// Its tasks.
+    pub(super) graph: TaskGraph,
+    /// The servers.
+    pub(super) platform: Platform,
+    /// Where the grid is described.
+    pub(super) source: String,
+    /// What the heuristics do not know.
+    pub(super) perturbations: Perturbations,
+    /// Whether it is executed by those servers, and not in simulated time.
+    pub(super) is_real: bool,
+}
+
+impl Inputs {
+    /// The workflow and the servers that the flags name.
+    pub(super) fn new(args: &RpcRunArgs) -> Result<Self, CliError> {
+        let Workflow { name, graph, recorded_s, .. } = workflow(args)?;
+        let (file, short) = (args.grid.as_deref(), args.emulate.as_deref());
+        let described = described(file, short)?.ok_or(CliError::NoServers)?;
+        let servers = described.spec.layout().node_count() as usize;
+        if servers > SERVERS_MAX {
+            return Err(CliError::TooManyServers { servers, limit: SERVERS_MAX });
+        }
+        let mut platform = gridspan_workflow::described(&described.spec, args.client);
+        if args.star {
+            platform = platform.star();
+        }
+        let perturbations = perturbations(args, &platform)?;
+        let source = described.variable.1.to_string_lossy().into_owned();
+        Ok(Self { name, recorded_s, graph, platform, source, perturbations, is_real: false })
+    }
+}
+
+/// The workflow that the flags name, called after its file if it has no name.
+pub(super) fn workflow(args: &RpcRunArgs) -> Result<Workflow, CliError> {
+    let path = args.file.clone();
+    let wrong = |reason: String| CliError::Workflow { path: path.clone(), reason };
+    let text = fs::read_to_string(&path);
+    let text = text.map_err(|error| wrong(format!("cannot be read: {error}")))?;
+    let mut workflow = load(&text).map_err(|error| wrong(error.to_string()))?;
+    for guess in &workflow.guesses {
+        warn(&format!("{}: {guess}", path.display()));
+    }
+    if workflow.name.is_empty() {
+        workflow.name = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
+    }
+    if let Some(times) = args.faster {
+        workflow.graph = workflow.graph.faster(times);
+    }
+    Ok(workflow)
+}
+
+fn perturbations(args: &RpcRunArgs, platform: &Platform) -> Result<Perturbations, CliError> {
+    let mut servers = vec![1.0; platform.servers().len()];
+    for slow in &args.slow {
+        let place = platform.servers().iter().position(|server| server.name == slow.host);
+        let place = place.ok_or_else(|| CliError::NoHost { name: slow.host.clone() })?;
+        servers[place] = slow.times;
+    }
+    Ok(Perturbations { tasks: vec![], servers })
+}

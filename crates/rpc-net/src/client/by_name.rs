@@ -1,0 +1,217 @@
+//! Whoever has a token, and calls.
+
+use crate::wire::messages::{
+    ATTEMPTS, KnownVersions, ListedServer, Request, Response, ServerUpdate, TextCall,
+    request_response,
+};
+use crate::wire::token::{RemoteError, Token};
+use gridspan_rpc::calls::RpcError;
+use quinn::{Connection, ConnectionError, Endpoint, TransportErrorCode};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+use tokio::sync::Mutex;
+
+/// How long whoever calls looks for a registry that he has lost, and how often.
+const PATIENCE: Duration = Duration::from_secs(30);
+const PAUSE: Duration = Duration::from_millis(200);
+/// How many handshakes that the other side gave up are begun again: under a flood, another takes
+/// the place of one.
+const HANDSHAKES_AGAIN_MAX: u32 = 8;
+/// So many times a call is sent again at most.
+const AGAIN_MAX: u32 = 3;
+
+/// A client of a registry. Clones are the same.
+#[derive(Clone, Debug)]
+pub struct Client {
+    token: Token,
+    endpoint: Endpoint,
+    /// Locked while the registry is looked for, so that many who call come in once: each of them waits
+    /// for a limited time.
+    registry: Arc<Mutex<Option<Connection>>>,
+}
+
+impl Client {
+    /// Somebody with this token. Needs a runtime of tokio.
+    pub fn new(token: Token) -> Result<Self, RemoteError> {
+        let any: IpAddr = match token.address.is_ipv4() {
+            true => Ipv4Addr::UNSPECIFIED.into(),
+            false => Ipv6Addr::UNSPECIFIED.into(),
+        };
+        let mut endpoint = Endpoint::client((any, 0).into()).map_err(RemoteError::Listen)?;
+        endpoint.set_default_client_config(token.client()?);
+        Ok(Self { token, endpoint, registry: Arc::default() })
+    }
+
+    pub(crate) fn endpoint(&self) -> &Endpoint {
+        &self.endpoint
+    }
+
+    /// Where the registry is.
+    pub fn address(&self) -> SocketAddr {
+        self.token.address
+    }
+
+    /// Comes in.
+    pub(crate) async fn connect(&self) -> Result<Connection, RemoteError> {
+        self.connect_to(None).await
+    }
+
+    /// Comes to a server that has joined, or to the registry itself.
+    pub async fn connect_to(&self, server: Option<SocketAddr>) -> Result<Connection, RemoteError> {
+        let address = server.unwrap_or(self.token.address);
+        let name = &self.token.names()[usize::from(server.is_some())];
+        let mut again = 0;
+        loop {
+            let connecting = self
+                .endpoint
+                .connect(address, name)
+                .map_err(|error| RemoteError::Away { address, reason: error.to_string() })?;
+            match connecting.await {
+                Err(error) if again < HANDSHAKES_AGAIN_MAX && is_given_up(&error) => again += 1,
+                Err(error) => return Err(RemoteError::away(address, &error)),
+                Ok(connection) => return Ok(connection),
+            }
+        }
+    }
+
+    /// What somebody at a registry says within a time.
+    pub(crate) async fn within<T>(
+        &self,
+        limit: Duration,
+        asked: impl Future<Output = Result<T, RemoteError>>,
+    ) -> Result<T, RemoteError> {
+        let (address, reason) = (self.token.address, format!("no answer in {limit:?}"));
+        let late = |_| RemoteError::Away { address, reason };
+        tokio::time::timeout(limit, asked).await.map_err(late)?
+    }
+
+    /// A connection to the registry, which requests share as long as it lasts.
+    async fn registry(&self) -> Result<Connection, RemoteError> {
+        let mut registry = self.registry.lock().await;
+        if let Some(known) = registry.as_ref().filter(|known| known.close_reason().is_none()) {
+            return Ok(known.clone());
+        }
+        Ok(registry.insert(self.connect().await?).clone())
+    }
+
+    /// The servers of the registry.
+    pub async fn list(&self) -> Result<Vec<ListedServer>, RemoteError> {
+        let asked = async { request_response(&self.registry().await?, &Request::List).await };
+        match self.within(PATIENCE, asked).await? {
+            Response::Servers(servers) => Ok(servers),
+            _ => Err(RemoteError::Malformed("another answer than a list".to_owned())),
+        }
+    }
+
+    /// What is new of the servers for whoever knows this.
+    pub(crate) async fn news(&self, known: KnownVersions) -> Result<ServerUpdate, RemoteError> {
+        let asked = async {
+            request_response(&self.registry().await?, &Request::ServerUpdate(known)).await
+        };
+        match self.within(PATIENCE, asked).await? {
+            Response::ServerUpdate(news) => Ok(news),
+            _ => Err(RemoteError::Malformed("another answer than news".to_owned())),
+        }
+    }
+
+    /// Calls a function with arguments in JSON; its results in JSON, or the error of the standard.
+    /// Each server has `timeout` to answer. Whoever was at the registry and finds it gone waits for it
+    /// to come back, and calls again, a few times: then the function may be executed more than
+    /// once. All of that ends when the registry would have tried all servers that it tries for a call,
+    /// and some time to find it has passed.
+    pub async fn call(
+        &self,
+        function: &str,
+        arguments: &str,
+        timeout: Duration,
+    ) -> Result<Result<String, RpcError>, RemoteError> {
+        let (function, arguments) = (function.to_owned(), arguments.to_owned());
+        let call = Request::Call(TextCall { number: 0, function, arguments, timeout });
+        let limit = timeout.saturating_mul(ATTEMPTS).saturating_add(PATIENCE);
+        match self.within(limit, self.insist(&call)).await? {
+            Response::Called(outcome) => Ok(outcome),
+            _ => Err(RemoteError::Malformed("another answer than results".to_owned())),
+        }
+    }
+
+    /// Asks, and asks again where the registry is lost.
+    async fn insist(&self, request: &Request) -> Result<Response, RemoteError> {
+        let (mut registry, mut again) = (self.registry().await?, 0);
+        loop {
+            match request_response(&registry, request).await {
+                Err(error @ RemoteError::Away { .. }) if again < AGAIN_MAX => {
+                    again += 1;
+                    registry = self.again(error).await?;
+                }
+                answered => return answered,
+            }
+        }
+    }
+
+    /// The registry that was lost, once it is back.
+    async fn again(&self, lost: RemoteError) -> Result<Connection, RemoteError> {
+        tracing::info!(error = %lost, "looks for the registry again");
+        let since = Instant::now();
+        while since.elapsed() < PATIENCE {
+            match self.registry().await {
+                Err(RemoteError::Away { .. }) => tokio::time::sleep(PAUSE).await,
+                found => return found,
+            }
+        }
+        Err(lost)
+    }
+
+    /// Says good-bye.
+    pub async fn leave(&self) {
+        self.endpoint.close(0_u32.into(), b"");
+        self.endpoint.wait_idle().await;
+    }
+}
+
+/// Whether the other side has given up a handshake for no reason that lies in it.
+fn is_given_up(error: &ConnectionError) -> bool {
+    matches!(error, ConnectionError::ConnectionClosed(close)
+        if close.error_code == TransportErrorCode::APPLICATION_ERROR)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::atomic::{AtomicU32, Ordering};
+
+    #[tokio::test]
+    async fn a_call_that_ends_its_registry_is_sent_again_a_few_times_only() {
+        let listen: SocketAddr = "127.0.0.1:0".parse().unwrap();
+        let (token, key) = Token::new(listen).unwrap();
+        let registry = Endpoint::server(key.server().unwrap(), listen).unwrap();
+        let token = token.at(registry.local_addr().unwrap());
+        let asked = Arc::new(AtomicU32::new(0));
+        let of_registry = asked.clone();
+        tokio::spawn(async move {
+            while let Some(incoming) = registry.accept().await {
+                let caller = incoming.await.unwrap();
+                drop(caller.accept_bi().await);
+                of_registry.fetch_add(1, Ordering::SeqCst);
+                caller.close(0_u32.into(), b"it has failed");
+            }
+        });
+        let client = Client::new(token).unwrap();
+
+        let called = client.call("f", "[]", Duration::from_secs(60)).await;
+
+        assert!(matches!(called, Err(RemoteError::Away { .. })), "{called:?}");
+        assert_eq!(asked.load(Ordering::SeqCst), 4);
+    }
+
+    #[tokio::test]
+    async fn who_says_nothing_is_not_waited_for_without_end() {
+        let (token, _key) = Token::new("127.0.0.1:1".parse().unwrap()).unwrap();
+        let client = Client::new(token).unwrap();
+        let never = std::future::pending::<Result<(), RemoteError>>();
+
+        let said = client.within(Duration::from_millis(1), never).await;
+
+        assert!(matches!(said, Err(RemoteError::Away { .. })), "{said:?}");
+    }
+}

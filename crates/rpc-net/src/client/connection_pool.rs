@@ -1,0 +1,285 @@
+//! The servers that a client has reached or tries to, each by itself: one that is slow to come
+//! delays no other, and what waits for it does so for a while only. Pure: time is an argument.
+
+use crate::execution::events::Contact;
+use crate::wire::messages::ListedServer;
+use gridspan_topology::LinkSample;
+use quinn::Connection;
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::time::{Duration, Instant};
+
+/// How long servers that are listed for the first time are waited for after another has come: as
+/// long as for news of servers.
+const PATIENCE: Duration = Duration::from_secs(2);
+/// A server that was not reached is tried again after this time, and nobody waits for it then.
+const AGAIN: Duration = Duration::from_secs(10);
+/// So long a server is remembered that is gone and not listed: windows that were mapped with it go
+/// by it, and few heuristics take as long.
+const MEMORY: Duration = Duration::from_secs(600);
+/// The number of servers that the registry does not list at the moment.
+const UNLISTED: u32 = u32::MAX;
+
+/// How far a server is reached.
+#[derive(Clone)]
+enum Reach {
+    /// It is being reached, for the first time since then, or once again.
+    Coming(Option<Instant>),
+    /// It was not, when this was tried last.
+    Away(Instant),
+    There(Contact, LinkSample),
+}
+
+/// A server, as it was listed last.
+struct Member {
+    listed: ListedServer,
+    reach: Reach,
+    /// Since when it is gone and not listed.
+    gone: Option<Instant>,
+}
+
+/// Servers by their numbers here, which are not used again: those at the registry begin anew when a
+/// registry is restarted.
+#[derive(Default)]
+pub(crate) struct ConnectionPool {
+    members: BTreeMap<u32, Member>,
+    next: u32,
+    /// By which number each was listed last, by where it is and its name.
+    numbers: BTreeMap<(Option<SocketAddr>, String), u32>,
+    /// When one was reached last.
+    last: Option<Instant>,
+}
+
+impl Member {
+    /// How it is reached, if it is there.
+    fn contact(&self) -> Option<&Contact> {
+        match &self.reach {
+            Reach::There(contact, _) => {
+                Some(contact).filter(|contact| contact.connection.close_reason().is_none())
+            }
+            _ => None,
+        }
+    }
+
+    /// Whether it was there, and is gone.
+    fn is_lost(&self) -> bool {
+        matches!(self.reach, Reach::There(..)) && self.contact().is_none()
+    }
+
+    /// Whether nobody has a use for it but those who know its number.
+    fn is_gone(&self) -> bool {
+        let is_away = matches!(self.reach, Reach::Away(_));
+        self.listed.card.number == UNLISTED && (is_away || self.is_lost())
+    }
+}
+
+impl ConnectionPool {
+    /// These are listed now; who of them is to be reached, by number.
+    pub(crate) fn list(
+        &mut self,
+        now: Instant,
+        listed: Vec<ListedServer>,
+    ) -> Vec<(u32, ListedServer)> {
+        for member in self.members.values_mut() {
+            // What is known of it goes by numbers that may be those of others now.
+            member.listed.links.clear();
+            member.listed.card.number = UNLISTED;
+        }
+        let mut due = Vec::new();
+        // A registry that was away for a moment may list a server as it was, too: the last is it.
+        for listed in listed {
+            let identity = listed.identity();
+            let number = self.numbers.get(&identity).copied();
+            let known = number.and_then(|number| Some((number, self.members.get_mut(&number)?)));
+            match known.filter(|(_, member)| !member.is_lost()) {
+                Some((number, member)) => {
+                    (member.listed, member.gone) = (listed, None);
+                    match member.reach {
+                        Reach::Away(since) if now.duration_since(since) >= AGAIN => {
+                            member.reach = Reach::Coming(None);
+                            due.push(number);
+                        }
+                        _ => {}
+                    }
+                }
+                None => {
+                    let member = Member { listed, reach: Reach::Coming(Some(now)), gone: None };
+                    self.members.insert(self.next, member);
+                    self.numbers.insert(identity, self.next);
+                    due.push(self.next);
+                    self.next += 1;
+                }
+            }
+        }
+        self.forget(now);
+        let listed = |number| Some((number, self.members.get(&number)?.listed.clone()));
+        due.into_iter().filter_map(listed).collect()
+    }
+
+    /// Forgets those that have been gone for long.
+    fn forget(&mut self, now: Instant) {
+        self.members.retain(|number, member| {
+            let since = member.is_gone().then(|| *member.gone.get_or_insert(now));
+            let is_over = since.is_some_and(|since| now.duration_since(since) >= MEMORY);
+            let identity = is_over.then(|| member.listed.identity());
+            // Maybe another has its place now.
+            if let Some(identity) = identity
+                && self.numbers.get(&identity) == Some(number)
+            {
+                self.numbers.remove(&identity);
+            }
+            !is_over
+        });
+    }
+
+    /// A server was reached, or not.
+    pub(crate) fn reached(
+        &mut self,
+        now: Instant,
+        number: u32,
+        reached: Option<(Contact, LinkSample)>,
+    ) {
+        self.last = if reached.is_some() { Some(now) } else { self.last };
+        if let Some(member) = self.members.get_mut(&number) {
+            member.reach = match reached {
+                Some((contact, sample)) => Reach::There(contact, sample),
+                None => Reach::Away(now),
+            };
+        }
+    }
+
+    /// How long to wait for servers that are coming: not at all if none is, or if none has come for
+    /// a while.
+    pub(crate) fn patience(&self, now: Instant) -> Option<Duration> {
+        let coming = self.members.values().filter_map(|member| match member.reach {
+            Reach::Coming(since) => Some(since),
+            _ => None,
+        });
+        let is_somebody_there = self.is_somebody_there();
+        let rest = coming.map(|since| match (is_somebody_there, since) {
+            // Whoever tries says in the end what came of it.
+            (false, _) => PATIENCE,
+            (true, Some(since)) => {
+                let last = self.last.map_or(since, |last| last.max(since));
+                PATIENCE.saturating_sub(now.duration_since(last))
+            }
+            (true, None) => Duration::ZERO,
+        });
+        rest.max().filter(|rest| !rest.is_zero())
+    }
+
+    pub(crate) fn is_somebody_there(&self) -> bool {
+        self.members.values().any(|member| member.contact().is_some())
+    }
+
+    #[cfg(test)]
+    pub(crate) fn is_anybody_coming(&self) -> bool {
+        self.members.values().any(|member| matches!(member.reach, Reach::Coming(_)))
+    }
+
+    /// The connection to a server, if that is there.
+    pub(crate) fn connection(&self, number: u32) -> Option<Connection> {
+        let member = self.members.get(&number)?;
+        member.contact().map(|contact| contact.connection.clone())
+    }
+
+    /// How a server was listed last and what its way was like, if it was ever reached.
+    pub(crate) fn known(&self, number: u32) -> Option<(ListedServer, LinkSample)> {
+        let member = self.members.get(&number)?;
+        match &member.reach {
+            Reach::There(_, sample) => Some((member.listed.clone(), *sample)),
+            _ => None,
+        }
+    }
+
+    /// How a server is or was reached, if it ever was.
+    pub(crate) fn contact(&self, number: u32) -> Option<&Contact> {
+        match &self.members.get(&number)?.reach {
+            Reach::There(contact, _) => Some(contact),
+            _ => None,
+        }
+    }
+
+    /// All that are there, by number.
+    pub(crate) fn there(&self) -> impl Iterator<Item = (u32, &ListedServer)> {
+        let there = self.members.iter().filter(|(_, member)| member.contact().is_some());
+        there.map(|(number, member)| (*number, &member.listed))
+    }
+
+    /// Ends all connections.
+    pub(crate) fn close(&self) {
+        for member in self.members.values() {
+            if let Reach::There(contact, _) = &member.reach {
+                contact.connection.close(0_u32.into(), b"");
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use gridspan_rpc::calls::ServerCard;
+
+    fn server(number: u32) -> ListedServer {
+        let (name, functions) = (format!("s{number}"), Default::default());
+        let card = ServerCard { number, name, site: 0, speed: 1.0, is_direct: true, functions };
+        ListedServer { card, calls: 0, load_s: 0.0, cores: 1, address: None, links: Vec::new() }
+    }
+
+    fn numbers(due: Vec<(u32, ListedServer)>) -> Vec<u32> {
+        due.into_iter().map(|(number, _)| number).collect()
+    }
+
+    #[test]
+    fn who_cannot_be_reached_is_tried_now_and_then_under_the_same_number() {
+        let (mut membership, begin) = (ConnectionPool::default(), Instant::now());
+        let at = |seconds: u64| begin + Duration::from_secs(seconds);
+        let both = || vec![server(1), server(2)];
+        assert_eq!(numbers(membership.list(at(0), both())), [0, 1]);
+        assert_eq!(numbers(membership.list(at(1), both())).len(), 0, "they are coming");
+        // Nobody is there, so whoever asks waits.
+        assert_eq!(membership.patience(at(9)), Some(PATIENCE));
+
+        membership.reached(at(10), 0, None);
+
+        assert_eq!(membership.list(at(11), both()).len(), 0);
+        assert_eq!(numbers(membership.list(at(20), both())), [0]);
+        membership.reached(at(26), 0, None);
+        membership.reached(at(26), 1, None);
+        assert_eq!(membership.patience(at(26)), None);
+        assert!(!membership.is_somebody_there() && membership.connection(0).is_none());
+    }
+
+    #[test]
+    fn who_is_gone_and_not_listed_is_forgotten_after_a_while_and_its_number_is_not_used_again() {
+        let (mut membership, begin) = (ConnectionPool::default(), Instant::now());
+        let at = |seconds: u64| begin + Duration::from_secs(seconds);
+        let mut list = |seconds, servers: &[u32]| {
+            let due = membership.list(at(seconds), servers.iter().copied().map(server).collect());
+            let due = numbers(due);
+            due.iter().for_each(|&number| membership.reached(at(seconds), number, None));
+            (due, membership.members.len(), membership.numbers.len())
+        };
+        assert_eq!(list(0, &[1, 2]), (vec![0, 1], 2, 2));
+        assert_eq!(list(1, &[2]), (vec![], 2, 2));
+        assert_eq!(list(500, &[1, 2]), (vec![0, 1], 2, 2), "it is listed again");
+        assert_eq!(list(501, &[2]).1, 2);
+        assert_eq!(list(1100, &[2]).1, 2);
+
+        assert_eq!(list(1101, &[2]), (vec![], 1, 1));
+
+        assert_eq!(list(1102, &[1, 2]), (vec![2], 2, 2));
+    }
+
+    #[test]
+    fn a_server_that_is_listed_twice_is_reached_once() {
+        let (mut membership, now) = (ConnectionPool::default(), Instant::now());
+        let again = ListedServer { card: ServerCard { number: 9, ..server(1).card }, ..server(1) };
+
+        let due = membership.list(now, vec![server(1), again]);
+
+        assert_eq!(numbers(due), [0]);
+        assert_eq!(membership.members[&0].listed.card.number, 9, "the last is it");
+    }
+}

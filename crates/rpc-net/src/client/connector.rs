@@ -1,0 +1,103 @@
+//! A client reaches the servers of a registry, and measures the links to them.
+
+use crate::client::by_name::Client;
+use crate::client::task_client::{Supply, supply};
+use crate::execution::events::Contact;
+use crate::server::link_probes::measured;
+use crate::wire::messages::{ListedServer, Request, Source, request_response};
+use crate::wire::token::RemoteError;
+use gridspan_topology::LinkSample;
+use quinn::Connection;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::runtime::Handle;
+use tokio::sync::Semaphore;
+use tokio::task::JoinSet;
+
+/// So many are connected to at once: one that does not answer keeps no other from that.
+const CONNECTING_AT_ONCE: usize = 64;
+/// So many are measured at once: what is measured at the same time shares the client's own way.
+const MEASURED_AT_ONCE: usize = 4;
+/// A server that is not reached, or not measured, within this time is left out.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// A server that was reached.
+pub(crate) type Connected = (ListedServer, Contact, LinkSample);
+
+/// Reaches servers for a client, each of which may fetch what is supplied. Clones share their
+/// turns.
+#[derive(Clone)]
+pub(crate) struct Connector {
+    client: Client,
+    supplied: Supply,
+    connecting: Arc<Semaphore>,
+    measuring: Arc<Semaphore>,
+}
+
+impl Connector {
+    pub(crate) fn new(client: Client, supplied: Supply) -> Self {
+        let [connecting, measuring] =
+            [CONNECTING_AT_ONCE, MEASURED_AT_ONCE].map(|count| Arc::new(Semaphore::new(count)));
+        Self { client, supplied, connecting, measuring }
+    }
+
+    /// Reaches a server, and measures the link to it.
+    pub(crate) async fn with(&self, listed: &ListedServer) -> Option<(Contact, LinkSample)> {
+        match self.reach(listed).await {
+            Ok((connection, sample)) => {
+                tokio::spawn(supply(connection.clone(), self.supplied.clone()));
+                let (is_registry, address) = (listed.address.is_none(), listed.address);
+                let address = address.unwrap_or(self.client.address());
+                let source = Source::Server { address, is_registry };
+                Some((Contact { connection, source }, sample))
+            }
+            Err(error) => {
+                tracing::warn!(server = listed.card.name, %error, "left out");
+                None
+            }
+        }
+    }
+
+    async fn reach(&self, listed: &ListedServer) -> Result<(Connection, LinkSample), RemoteError> {
+        let connection = {
+            // They are never closed.
+            let _place = self.connecting.acquire().await;
+            let connecting = self.client.connect_to(listed.address);
+            self.client.within(PATIENCE, connecting).await?
+        };
+        let _place = self.measuring.acquire().await;
+        let measure = async { Ok(measured(&connection, true).await.unwrap_or_default()) };
+        let sample = self.client.within(PATIENCE, measure).await?;
+        Ok((connection, sample))
+    }
+
+    /// Reaches servers, in the order in which they are listed; those that cannot be reached are
+    /// left out.
+    pub(crate) async fn with_all(&self, servers: Vec<ListedServer>) -> Vec<Connected> {
+        let mut connector = JoinSet::new();
+        for (position, listed) in servers.into_iter().enumerate() {
+            let own = self.clone();
+            connector.spawn(async move { (position, own.with(&listed).await, listed) });
+        }
+        let mut all = Vec::new();
+        while let Some(met) = connector.join_next().await {
+            match met {
+                Ok((position, Some((contact, sample)), listed)) => {
+                    all.push((position, (listed, contact, sample)));
+                }
+                Ok((_, None, _)) => {}
+                Err(error) => tracing::warn!(%error, "left out"),
+            }
+        }
+        all.sort_by_key(|(position, _)| *position);
+        all.into_iter().map(|(_, met)| met).collect()
+    }
+}
+
+/// Tells a server something, which may be lost; nothing if all ends already.
+pub(crate) fn tell(connection: &Connection, request: Request) {
+    let connection = connection.clone();
+    if let Ok(runtime) = Handle::try_current() {
+        runtime.spawn(async move { drop(request_response(&connection, &request).await) });
+    }
+}

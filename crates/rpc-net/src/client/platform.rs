@@ -1,0 +1,224 @@
+//! What a mapping sees of the servers of a registry: sites as round trips show them, and links as
+//! they were measured. Pure.
+
+use crate::wire::messages::ListedServer;
+use gridspan_rpc::group::Beliefs;
+use gridspan_topology::{
+    Bandwidth, Hierarchy, Latency, Link, LinkSample, NodeId, RttMatrix, infer,
+};
+use gridspan_workflow::{ClientSpec, Platform, ServerSpec, Site};
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+/// Of more servers than this the sites are not told apart: the matrix of their round trips would be
+/// too large.
+const SERVERS_MAX: usize = 1024;
+/// No link is longer, whatever a server says.
+const LATENCY_MAX: Duration = Duration::from_secs(3600);
+
+/// The platform of these servers, by their positions, and of a client that has measured its own
+/// links to them. `observed_speed` says how fast each turned out to be, by its position.
+pub(crate) fn platform(
+    servers: &[ListedServer],
+    of_client: &[LinkSample],
+    beliefs: &Beliefs,
+    observed_speed: &dyn Fn(usize) -> f64,
+) -> Platform {
+    let links = LinkBeliefs::new(servers, of_client);
+    let sites = links.sites();
+    let count = sites.iter().max().map_or(1, |last| last + 1);
+    let between = links.between(&sites);
+    let link = |from, to, believed| link(&between, (from, to), believed);
+    let site = |site| Site {
+        name: format!("site {}", site + 1),
+        lan: link(site, site, beliefs.lan),
+        uplink: Link::perfect().with_latency(Latency::ZERO),
+    };
+    let server = |(position, listed): (usize, &ListedServer)| ServerSpec {
+        name: listed.card.name.clone(),
+        site: sites[position],
+        cores: listed.cores,
+        speed: listed.card.speed / f64::from(listed.cores.max(1)) * observed_speed(position),
+        is_direct: true,
+    };
+    let own = sites[servers.len()];
+    let client = ClientSpec { site: Some(own), link: links.of_client(beliefs.lan) };
+    let all = servers.iter().enumerate().map(server).collect();
+    let mut platform = Platform::new(all, (0..count).map(site).collect(), client);
+    for from in 0..count {
+        for to in (0..count).filter(|&to| to != from) {
+            platform = platform.with_link(from, to, link(from, to, beliefs.wan));
+        }
+    }
+    platform
+}
+
+/// What was measured of all links from one site to another.
+#[derive(Default)]
+struct Between {
+    latencies: Vec<Duration>,
+    widest: Option<Bandwidth>,
+}
+
+/// The link between two sites, or inside one: as far as its middle pair, and as wide as the widest,
+/// for one transfer cannot show more than there is.
+fn link(
+    between: &BTreeMap<(usize, usize), Between>,
+    (from, to): (usize, usize),
+    believed: Link,
+) -> Link {
+    let [there, back] = [(from, to), (to, from)].map(|link| between.get(&link));
+    let latencies = there.map_or(&[][..], |there| &there.latencies);
+    let latency = latencies.get(latencies.len() / 2).copied().map(Latency);
+    let widest = |between: Option<&Between>| between.and_then(|between| between.widest);
+    // What was measured in the other direction only is taken for both.
+    let bandwidth = widest(there).or_else(|| widest(back));
+    Link::new(latency.unwrap_or(believed.latency), bandwidth.unwrap_or(believed.bandwidth))
+}
+
+/// What was measured, by the positions of servers; the client is behind the last.
+struct LinkBeliefs {
+    count: usize,
+    latencies: BTreeMap<(usize, usize), Duration>,
+    bandwidths: BTreeMap<(usize, usize), Bandwidth>,
+}
+
+impl LinkBeliefs {
+    fn new(servers: &[ListedServer], of_client: &[LinkSample]) -> Self {
+        let places: BTreeMap<u32, usize> =
+            servers.iter().enumerate().map(|(at, listed)| (listed.card.number, at)).collect();
+        let client = servers.len();
+        let (mut latencies, mut bandwidths) = (BTreeMap::new(), BTreeMap::new());
+        for (to, listed) in servers.iter().enumerate() {
+            for (from, estimate) in &listed.links {
+                let Some(&from) = places.get(from) else { continue };
+                latencies.insert((from, to), estimate.latency.duration().min(LATENCY_MAX));
+                bandwidths.extend(estimate.bandwidth.map(|bandwidth| ((from, to), bandwidth)));
+            }
+        }
+        for (server, sample) in of_client.iter().enumerate() {
+            let half = sample.round_trip.map(|round_trip| round_trip / 2);
+            for link in [(server, client), (client, server)] {
+                latencies.extend(half.map(|half| (link, half)));
+                bandwidths.extend(sample.rate.map(|rate| (link, rate)));
+            }
+        }
+        Self { count: servers.len() + 1, latencies, bandwidths }
+    }
+
+    /// The site of each server, and of the client: the smallest groups that round trips show.
+    fn sites(&self) -> Vec<usize> {
+        if self.count > SERVERS_MAX || self.latencies.is_empty() {
+            return vec![0; self.count];
+        }
+        let rtt = |from: NodeId, to: NodeId| {
+            let link = (from.index(), to.index());
+            self.latencies.get(&link).map(|latency| latency.saturating_mul(2))
+        };
+        let hierarchy: Hierarchy = infer(&RttMatrix::from_fn(self.count, rtt));
+        let level = hierarchy.depth().saturating_sub(1);
+        let mut sites = BTreeMap::new();
+        let nodes = (0..self.count).map(NodeId::from);
+        let site = |node| {
+            let next = sites.len();
+            *sites.entry(hierarchy.group_of(node, level)).or_insert(next)
+        };
+        nodes.map(site).collect()
+    }
+
+    /// What was measured between each two sites, and inside each.
+    fn between(&self, sites: &[usize]) -> BTreeMap<(usize, usize), Between> {
+        let mut between: BTreeMap<(usize, usize), Between> = BTreeMap::new();
+        for (&(from, to), &latency) in &self.latencies {
+            between.entry((sites[from], sites[to])).or_default().latencies.push(latency);
+        }
+        for (&(from, to), &bandwidth) in &self.bandwidths {
+            let between = between.entry((sites[from], sites[to])).or_default();
+            between.widest = between.widest.max(Some(bandwidth));
+        }
+        between.values_mut().for_each(|between| between.latencies.sort());
+        between
+    }
+
+    /// How the client is attached: as its widest link shows.
+    fn of_client(&self, believed: Link) -> Link {
+        let client = self.count - 1;
+        let own = self.bandwidths.iter().filter(|((from, _), _)| *from == client);
+        let bandwidth = own.map(|(_, bandwidth)| *bandwidth).max();
+        let nearest = self.latencies.iter().filter(|((from, _), _)| *from == client);
+        let nearest = nearest.map(|(_, latency)| Latency(*latency)).min();
+        Link::new(nearest.unwrap_or(believed.latency), bandwidth.unwrap_or(believed.bandwidth))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use gridspan_rpc::calls::ServerCard;
+    use gridspan_topology::{LinkEstimate, Time};
+    use gridspan_workflow::{Endpoint, ServerId};
+
+    const BELIEFS: Beliefs = Beliefs { lan: Link::lan(), wan: Link::wan(), measures: true };
+
+    fn estimate(latency: Duration, mbit: u64) -> LinkEstimate {
+        LinkEstimate {
+            latency: Latency(latency),
+            jitter: Duration::ZERO,
+            loss: 0.0,
+            bandwidth: Some(Bandwidth::from_bits_per_second(mbit * 1_000_000)),
+            bandwidth_observed: None,
+            observed: Time::ZERO,
+            confidence: 1.0,
+        }
+    }
+
+    /// Even numbers are near each other, as odd ones are; 20 ms and 80 Mbit/s lie between them. The
+    /// client is near the even ones.
+    fn servers(count: u32) -> (Vec<ListedServer>, Vec<LinkSample>) {
+        let near = Duration::from_micros(100);
+        let link = |from: u32, to: u32| match from % 2 == to % 2 {
+            true => estimate(near, 8000),
+            false => estimate(Duration::from_millis(20), 80),
+        };
+        let server = |number: u32| {
+            let (name, functions) = (format!("s{number}"), Default::default());
+            let card = ServerCard { number, name, site: 0, speed: 2.0, is_direct: true, functions };
+            let others = (0..count).filter(|&from| from != number);
+            let links = others.map(|from| (from, link(from, number))).collect();
+            ListedServer { card, calls: 0, load_s: 0.0, cores: 2, address: None, links }
+        };
+        let sample = |number: u32| LinkSample {
+            round_trip: Some(link(0, number).latency.duration() * 2),
+            rate: link(0, number).bandwidth,
+            ..LinkSample::default()
+        };
+        ((0..count).map(server).collect(), (0..count).map(sample).collect())
+    }
+
+    #[test]
+    fn sites_and_links_are_as_round_trips_and_transfers_show() {
+        let (servers, of_client) = servers(6);
+
+        let platform = platform(&servers, &of_client, &BELIEFS, &|_| 1.0);
+
+        let end = |server| Endpoint::Server(ServerId(server));
+        assert_eq!(platform.sites().len(), 2);
+        assert!(platform.is_near(end(0), end(4)) && !platform.is_near(end(0), end(1)));
+        assert!(platform.is_near(Endpoint::Client, end(2)));
+        // 10 MB at 80 Mbit/s.
+        assert!((platform.transfer_s(10_000_000, end(0), end(1)) - 1.02).abs() < 1e-6);
+        assert!((platform.transfer_s(10_000_000, end(0), end(2)) - 0.0101).abs() < 1e-6);
+        assert!((platform.server(ServerId(0)).speed - 1.0).abs() < 1e-12, "of one core");
+    }
+
+    #[test]
+    fn what_was_not_measured_is_as_believed() {
+        let (mut servers, _) = servers(2);
+        servers.iter_mut().for_each(|listed| listed.links.clear());
+
+        let platform = platform(&servers, &[], &BELIEFS, &|_| 1.0);
+
+        let [one, other] = [0, 1].map(|server| Endpoint::Server(ServerId(server)));
+        assert_eq!(platform.latency_s(one, other), Link::lan().latency.duration().as_secs_f64());
+    }
+}

@@ -1,0 +1,86 @@
+//! Whoever begins a group: gives orders to servers, and data to those that ask for it.
+
+use crate::wire::budget::Budget;
+use crate::wire::messages::{
+    BEGUN, Order, Request, Response, TaskError, Times, read_message, read_message_after,
+    write_message,
+};
+use crate::wire::requests::Requests;
+use crate::wire::token::RemoteError;
+use crate::wire::transfer::give;
+use bytes::Bytes;
+use gridspan_rpc::calls::RpcError;
+use quinn::Connection;
+use ring::rand::{SecureRandom, SystemRandom};
+use std::io;
+use std::sync::Arc;
+
+/// A request for data is short.
+const QUESTION_BYTES_MAX: usize = 1 << 20;
+/// And so is the answer to an order.
+const ANSWER_BYTES_MAX: usize = 64 << 20;
+
+/// What a client has of a group: of this group and of this number, in segments.
+pub(crate) type Supply = Arc<dyn Fn(u64, u32) -> Option<Vec<Bytes>> + Send + Sync>;
+
+/// A number that no other group has.
+pub(crate) fn dice() -> Result<u64, RemoteError> {
+    let mut dice = [0; 8];
+    let no_dice = |_| RemoteError::Listen(io::Error::other("the system has no random numbers"));
+    SystemRandom::new().fill(&mut dice).map_err(no_dice)?;
+    Ok(u64::from_le_bytes(dice))
+}
+
+/// Has a server execute a task. `begun` hears when it begins to compute. Dropping this takes the
+/// order back.
+pub(crate) async fn order(
+    connection: &Connection,
+    order: Order,
+    begun: impl FnOnce(),
+) -> Result<Result<Times, TaskError>, RemoteError> {
+    let away = |error| RemoteError::away(connection.remote_address(), &error);
+    let (mut send, mut receive) = connection.open_bi().await.map_err(away)?;
+    if write_message(&mut send, &Request::Task(order)).await.is_err() {
+        // Who refuses a request does not hear all of it, and says so.
+        drop(send);
+    }
+    let lost = |error: String| match connection.close_reason() {
+        Some(reason) => RemoteError::away(connection.remote_address(), &reason),
+        None => RemoteError::Malformed(error),
+    };
+    let mut first = [0];
+    receive.read_exact(&mut first).await.map_err(|error| lost(error.to_string()))?;
+    let before: &[u8] = if first == [BEGUN] {
+        begun();
+        &[]
+    } else {
+        &first
+    };
+    let response = read_message_after(before, &mut receive, &Budget::new(ANSWER_BYTES_MAX)).await;
+    match response.map_err(|error| lost(error.to_string()))?.0 {
+        Response::Done(outcome) => Ok(outcome),
+        // The order was not heard, and maybe the next is.
+        Response::Called(Err(RpcError::RpcRefused { reason })) => {
+            Ok(Err(TaskError::Refused(reason)))
+        }
+        _ => Err(RemoteError::Malformed("another answer than that to a task".to_owned())),
+    }
+}
+
+/// Gives data to a server that asks for it, as long as it is connected.
+pub(crate) async fn supply(connection: Connection, data: Supply) {
+    let budget = Budget::new(QUESTION_BYTES_MAX);
+    let mut requests = Requests::new(&connection);
+    while let Ok((mut send, mut receive, open)) = requests.next().await {
+        let (data, budget) = (data.clone(), budget.clone());
+        tokio::spawn(async move {
+            let _open = open;
+            if let Ok((Request::Give { group, data: asked }, _claim)) =
+                read_message(&mut receive, &budget).await
+            {
+                // Who asked may be gone.
+                let _ = give(data(group, asked), &mut send).await;
+            }
+        });
+    }
+}

@@ -1,0 +1,554 @@
+//! The verbs of GridRPC for a client outside of a job: typed calls one by one, to the servers
+//! of a registry.
+
+use crate::client::groups::Remote;
+use crate::client::single_call::{Candidate, Wanted, execute};
+use gridspan_rpc::calls::{
+    CallSession, Config, Function, Handle, Over, RpcError, ServerCard, SessionId, Sessions, Until,
+    Waited, not_offered,
+};
+use gridspan_rpc::group::{Encoded, Parts, ServerPool};
+use serde::de::DeserializeOwned;
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+use tokio::sync::oneshot;
+use tokio::task::AbortHandle;
+
+/// Who serves is asked anew for a call if it was asked longer ago.
+const FRESH: Duration = Duration::from_secs(1);
+
+/// Each client of this process has a number of its own.
+static CLIENTS: AtomicU32 = AtomicU32::new(0);
+
+/// A client of the servers of a registry, which [`Remote::rpc`] gives: its verbs are those that
+/// [`GridRpc`](gridspan_rpc::calls::GridRpc) has inside of a job, with the same handles and
+/// sessions. Needs a runtime of tokio. Dropping it cancels what runs. What a session gave is kept
+/// until somebody takes it, or to the end of the client.
+///
+/// A call goes to the server that has least to do for this client, of those the fastest and
+/// nearest, and to the next if that is lost, refuses or does not answer in time.
+pub struct RemoteRpc {
+    inner: Arc<Inner>,
+}
+
+struct Inner {
+    remote: Remote,
+    config: Config,
+    owner: u32,
+    state: Mutex<State>,
+    /// Who serves, as it was asked last.
+    servers: tokio::sync::Mutex<Option<Asked>>,
+}
+
+/// An answer to who serves.
+struct Asked {
+    /// When it came.
+    at: Instant,
+    cards: Result<Vec<ServerCard>, RpcError>,
+}
+
+struct State {
+    sessions: Sessions<Vec<u8>, u64>,
+    running: BTreeMap<SessionId, AbortHandle>,
+    /// Who served when the registry said so last.
+    last: Vec<ServerCard>,
+    /// How many calls each server has from here.
+    loads: BTreeMap<u32, u32>,
+    waiting: BTreeMap<u64, oneshot::Sender<(Waited, Vec<SessionId>)>>,
+    /// How many have waited.
+    waits: u64,
+}
+
+/// A server that may execute a call, and how far it is.
+struct Able {
+    round_trip: Duration,
+    candidate: Candidate,
+}
+
+/// A call that a server has, as long as this is there.
+struct Load<'a> {
+    inner: &'a Inner,
+    server: u32,
+}
+
+impl Load<'_> {
+    /// Another server has the call.
+    fn move_to(&mut self, server: u32) {
+        let mut state = self.inner.state();
+        state.unload(self.server);
+        state.load(server);
+        self.server = server;
+    }
+}
+
+impl Drop for Load<'_> {
+    fn drop(&mut self) {
+        self.inner.state().unload(self.server);
+    }
+}
+
+/// Somebody who waits for sessions. If it is dropped before it has said what the wait came to, other
+/// waits may give the same sessions.
+struct Waiter<'a> {
+    inner: &'a Inner,
+    number: u64,
+    over: oneshot::Receiver<(Waited, Vec<SessionId>)>,
+}
+
+impl Waiter<'_> {
+    async fn over(mut self) -> Waited {
+        match (&mut self.over).await {
+            Ok((waited, _)) => waited,
+            Err(_) => Err(RpcError::NotInitialized),
+        }
+    }
+}
+
+impl Drop for Waiter<'_> {
+    fn drop(&mut self) {
+        let mut state = self.inner.state();
+        state.waiting.remove(&self.number);
+        state.sessions.forget(|who| *who == self.number);
+        if let Ok((_, named)) = self.over.try_recv() {
+            state.sessions.give_back(&named);
+        }
+    }
+}
+
+/// Ends a session when it is dropped, also where the runtime ends before the call has begun.
+struct Ending {
+    inner: Arc<Inner>,
+    id: SessionId,
+    outcome: Option<Result<Vec<u8>, RpcError>>,
+}
+
+impl Drop for Ending {
+    fn drop(&mut self) {
+        let given_up = || {
+            let reason = "the call was given up by its own process".to_owned();
+            Err(RpcError::SessionFailed { reason })
+        };
+        let outcome = self.outcome.take().unwrap_or_else(given_up);
+        self.inner.state().end(self.id, outcome);
+    }
+}
+
+impl State {
+    /// A session has ended, if it runs.
+    fn end(&mut self, id: SessionId, outcome: Result<Vec<u8>, RpcError>) {
+        self.running.remove(&id);
+        for Over { who, waited, named } in self.sessions.end(id, outcome) {
+            if let Some(waiter) = self.waiting.remove(&who)
+                && let Err((_, named)) = waiter.send((waited, named))
+            {
+                self.sessions.give_back(&named);
+            }
+        }
+    }
+
+    fn load(&mut self, server: u32) {
+        *self.loads.entry(server).or_default() += 1;
+    }
+
+    fn unload(&mut self, server: u32) {
+        if let Some(load) = self.loads.get_mut(&server) {
+            *load -= 1;
+            if *load == 0 {
+                self.loads.remove(&server);
+            }
+        }
+    }
+
+    fn cancel(&mut self, id: SessionId) {
+        if let Some(running) = self.running.remove(&id) {
+            running.abort();
+        }
+        let reason = "it was cancelled".to_owned();
+        self.end(id, Err(RpcError::SessionFailed { reason }));
+    }
+}
+
+impl Inner {
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The servers that take calls, as of a moment ago. One call at a time asks, and those that wait
+    /// meanwhile share what it hears: while the registry is away they fail together.
+    async fn cards(&self) -> Result<Vec<ServerCard>, RpcError> {
+        let began = Instant::now();
+        let mut servers = self.servers.lock().await;
+        let is_fresh = |asked: &&Asked| {
+            let is_known = asked.cards.as_ref().is_ok_and(|cards| !cards.is_empty());
+            asked.at >= began || is_known && asked.at.elapsed() < FRESH
+        };
+        if let Some(asked) = servers.as_ref().filter(is_fresh) {
+            return asked.cards.clone();
+        }
+        let cards = self.remote.cards().await;
+        if let Ok(cards) = &cards {
+            self.state().last.clone_from(cards);
+        }
+        *servers = Some(Asked { at: Instant::now(), cards: cards.clone() });
+        cards
+    }
+
+    /// The same within half of the time of a call; those of the last answer if there is none by
+    /// then.
+    async fn cards_in_time(&self) -> Result<Vec<ServerCard>, RpcError> {
+        if let Ok(cards) = tokio::time::timeout(self.config.timeout / 2, self.cards()).await {
+            return cards;
+        }
+        let last = self.state().last.clone();
+        if last.is_empty() { Err(RpcError::CommunicationFailed) } else { Ok(last) }
+    }
+
+    /// The servers that a call may go to.
+    async fn able(&self, wanted: &Wanted, bound: Option<u32>) -> Result<Vec<Able>, RpcError> {
+        let cards = self.cards_in_time().await?;
+        if let Some(error) = not_offered(wanted.function, &wanted.signature, &cards) {
+            return Err(error);
+        }
+        let mut able = Vec::new();
+        for card in cards {
+            let is_able = card.functions.get(wanted.function) == Some(&wanted.signature);
+            let is_wanted = bound.is_none_or(|bound| bound == card.number);
+            let is_there = self.remote.standing(card.number).is_some();
+            if let Some((contact, round_trip)) = self.remote.contact(card.number)
+                && is_able
+                && is_wanted
+                && is_there
+            {
+                able.push(Able { round_trip, candidate: Candidate { card, contact } });
+            }
+        }
+        Ok(able)
+    }
+
+    /// Sorts servers, the best first, and notes that this one has a call more. Both at once: of
+    /// calls that begin at the same time, each sees the others.
+    fn choose(&self, able: &mut [Able]) -> Option<Load<'_>> {
+        let mut state = self.state();
+        let after = |able: &Able| {
+            let card = &able.candidate.card;
+            let load = state.loads.get(&card.number).copied().unwrap_or(0) + 1;
+            f64::from(load) / card.speed
+        };
+        able.sort_by(|one, other| {
+            let by_load = after(one).total_cmp(&after(other));
+            let by_way = by_load.then(one.round_trip.cmp(&other.round_trip));
+            by_way.then(one.candidate.card.number.cmp(&other.candidate.card.number))
+        });
+        let server = able.first()?.candidate.card.number;
+        state.load(server);
+        Some(Load { inner: self, server })
+    }
+
+    /// Has servers execute a call; the tuple of its results. A server that is lost, refuses or lets
+    /// the time to answer pass is passed over for the next, which has as much time.
+    async fn perform(&self, wanted: &Wanted, bound: Option<u32>) -> Result<Vec<u8>, RpcError> {
+        let mut able = self.able(wanted, bound).await?;
+        let mut left = self.config.attempts as usize;
+        while let Some(load) = self.choose(&mut able).filter(|_| left > 0) {
+            let candidates: Vec<Candidate> =
+                able.iter().take(left).map(|able| able.candidate.clone()).collect();
+            let mut tried = Tried { load, servers: Vec::new(), timeout: self.config.timeout };
+            match tried.execute(wanted, &candidates).await {
+                Some(Err(RpcError::CommunicationFailed)) | None => {}
+                Some(executed) => return executed,
+            }
+            let servers = tried.into_servers();
+            left = left.saturating_sub(servers.len());
+            able.retain(|able| !servers.contains(&able.candidate.card.number));
+        }
+        Err(RpcError::CommunicationFailed)
+    }
+}
+
+/// The servers that one call was given to.
+struct Tried<'a> {
+    /// That of the last.
+    load: Load<'a>,
+    /// Those before it, which are lost or have refused.
+    servers: Vec<u32>,
+    /// How long each may take.
+    timeout: Duration,
+}
+
+impl Tried<'_> {
+    /// What the servers say, one after the other; nothing if the last of them is late.
+    async fn execute(
+        &mut self,
+        wanted: &Wanted,
+        candidates: &[Candidate],
+    ) -> Option<Result<Vec<u8>, RpcError>> {
+        let (timeout, remote) = (self.timeout, &self.load.inner.remote);
+        let due = Mutex::new(tokio::time::Instant::now() + timeout);
+        let read = || *due.lock().unwrap_or_else(PoisonError::into_inner);
+        let (load, servers) = (&mut self.load, &mut self.servers);
+        let moved = |server| {
+            if server != load.server {
+                servers.push(load.server);
+                load.move_to(server);
+                *due.lock().unwrap_or_else(PoisonError::into_inner) =
+                    tokio::time::Instant::now() + timeout;
+            }
+        };
+        let mut executed = std::pin::pin!(execute(remote, wanted, candidates, moved));
+        loop {
+            let limit = read();
+            match tokio::time::timeout_at(limit, &mut executed).await {
+                Ok(executed) => return Some(executed),
+                // Another server has got it meanwhile, and has its own time.
+                Err(_) if read() > limit => {}
+                Err(_) => return None,
+            }
+        }
+    }
+
+    fn into_servers(self) -> Vec<u32> {
+        let Self { load, mut servers, .. } = self;
+        servers.push(load.server);
+        servers
+    }
+}
+
+impl Remote {
+    /// The verbs of GridRPC on these servers, for calls one by one.
+    pub fn rpc(&self, config: &Config) -> Result<RemoteRpc, RpcError> {
+        RemoteRpc::new(self.clone(), config)
+    }
+}
+
+impl RemoteRpc {
+    pub(crate) fn new(remote: Remote, config: &Config) -> Result<Self, RpcError> {
+        config.check()?;
+        let owner = CLIENTS.fetch_add(1, Ordering::Relaxed);
+        let state = State {
+            sessions: Sessions::new(owner),
+            running: BTreeMap::new(),
+            last: Vec::new(),
+            loads: BTreeMap::new(),
+            waiting: BTreeMap::new(),
+            waits: 0,
+        };
+        let (config, state) = (config.clone(), Mutex::new(state));
+        let inner = Inner { remote, config, owner, state, servers: tokio::sync::Mutex::default() };
+        Ok(Self { inner: Arc::new(inner) })
+    }
+
+    /// A handle of a function that any server may execute (`grpc_function_handle_default`).
+    pub async fn handle<I: Parts, O: Parts>(
+        &self,
+        function: &Function<I, O>,
+    ) -> Result<Handle<I, O>, RpcError> {
+        let cards = self.inner.cards().await?;
+        match not_offered(function.name(), &function.signature(), &cards) {
+            Some(error) => Err(error),
+            None => Ok(Handle::new(self.inner.owner, function, None)),
+        }
+    }
+
+    /// A handle of a function that one server executes (`grpc_function_handle_init`).
+    pub async fn handle_on<I: Parts, O: Parts>(
+        &self,
+        function: &Function<I, O>,
+        server: &str,
+    ) -> Result<Handle<I, O>, RpcError> {
+        let cards = self.inner.cards().await?;
+        let named: Vec<ServerCard> = cards.into_iter().filter(|card| card.name == server).collect();
+        let Some(card) = named.first() else {
+            return Err(RpcError::ServerNotFound { server: server.to_owned() });
+        };
+        match not_offered(function.name(), &function.signature(), &named) {
+            Some(error) => Err(error),
+            None => Ok(Handle::new(self.inner.owner, function, Some(card.number))),
+        }
+    }
+
+    /// Calls, and waits for the results (`grpc_call`).
+    pub async fn call<I: Parts, O: Parts>(
+        &self,
+        handle: &Handle<I, O>,
+        arguments: &I,
+    ) -> Result<O, RpcError> {
+        let wanted = self.wanted(handle, arguments)?;
+        decode(&self.inner.perform(&wanted, handle.bound()).await?)
+    }
+
+    fn wanted<I: Parts, O: Parts>(
+        &self,
+        handle: &Handle<I, O>,
+        arguments: &I,
+    ) -> Result<Wanted, RpcError> {
+        if handle.owner() != self.inner.owner {
+            return Err(RpcError::InvalidFunctionHandle);
+        }
+        let arguments = Encoded::encode("the tuple of its arguments", arguments)?;
+        let (function, signature) = (handle.name(), handle.function().signature());
+        Ok(Wanted { function, signature, arguments, results: O::COUNT as u32 })
+    }
+
+    /// Begins a call (`grpc_call_async`), which goes on whoever waits for it.
+    pub fn call_async<I: Parts, O: Parts>(
+        &self,
+        handle: &Handle<I, O>,
+        arguments: &I,
+    ) -> Result<CallSession<O>, RpcError> {
+        let wanted = self.wanted(handle, arguments)?;
+        let runtime = tokio::runtime::Handle::try_current().map_err(|_| {
+            let reason = "there is no runtime of tokio here; call it inside of one".to_owned();
+            RpcError::Other { reason }
+        })?;
+        let id = {
+            let mut state = self.inner.state();
+            let id = state.sessions.reserve();
+            state.sessions.open(id, wanted.function.to_owned());
+            id
+        };
+        let (inner, bound) = (self.inner.clone(), handle.bound());
+        let session = Ending { inner: inner.clone(), id, outcome: None };
+        // A runtime that is shutting down drops the task in here, which needs the state.
+        let running = runtime.spawn(async move {
+            let mut session = session;
+            session.outcome = Some(inner.perform(&wanted, bound).await);
+        });
+        let mut state = self.inner.state();
+        match state.sessions.is_running(id) {
+            true => drop(state.running.insert(id, running.abort_handle())),
+            false => running.abort(),
+        }
+        Ok(CallSession::new(self.inner.owner, id))
+    }
+
+    fn own<O>(&self, session: &CallSession<O>) -> Result<SessionId, RpcError> {
+        match session.owner() == self.inner.owner {
+            true => Ok(session.id()),
+            false => Err(RpcError::InvalidSessionId { session: session.id().0 }),
+        }
+    }
+
+    async fn wait_until(
+        &self,
+        until: Until,
+        which: impl FnOnce(&State) -> Vec<SessionId>,
+    ) -> Waited {
+        let waiter = {
+            let mut state = self.inner.state();
+            let sessions = which(&state);
+            state.waits += 1;
+            let number = state.waits;
+            if let Some(waited) = state.sessions.wait(number, sessions, until) {
+                return waited;
+            }
+            let (tell, over) = oneshot::channel();
+            state.waiting.insert(number, tell);
+            Waiter { inner: &self.inner, number, over }
+        };
+        waiter.over().await
+    }
+
+    /// Waits for a session and takes its results (`grpc_wait`). The session is invalid from then
+    /// on.
+    pub async fn wait<O: DeserializeOwned>(&self, session: &CallSession<O>) -> Result<O, RpcError> {
+        let id = self.own(session)?;
+        if let Err(error @ RpcError::InvalidSessionId { .. }) = self.wait_and(&[id]).await {
+            return Err(error);
+        }
+        self.results(session)
+    }
+
+    /// The results of a session that has ended. The session is invalid from then on.
+    pub fn results<O: DeserializeOwned>(&self, session: &CallSession<O>) -> Result<O, RpcError> {
+        let id = self.own(session)?;
+        let results = self.inner.state().sessions.take(id)?;
+        decode(&results)
+    }
+
+    /// Waits until all of the sessions have ended (`grpc_wait_and`); with the error of the first
+    /// that failed, if one did.
+    pub async fn wait_and(&self, sessions: &[SessionId]) -> Result<(), RpcError> {
+        self.wait_until(Until::All, |_| sessions.to_vec()).await.map(drop)
+    }
+
+    /// Waits until one of the sessions has ended, and gives it (`grpc_wait_or`), whether it failed
+    /// or not.
+    pub async fn wait_or(&self, sessions: &[SessionId]) -> Result<SessionId, RpcError> {
+        let waited = self.wait_until(Until::One, |_| sessions.to_vec()).await?;
+        waited.ok_or(RpcError::NoneCompleted)
+    }
+
+    /// Waits until all sessions have ended (`grpc_wait_all`); with the error of the first that
+    /// failed, if one did.
+    pub async fn wait_all(&self) -> Result<(), RpcError> {
+        self.wait_until(Until::All, |state| state.sessions.running()).await.map(drop)
+    }
+
+    /// Waits until any session has ended, and gives it (`grpc_wait_any`). A session that a wait has
+    /// named before does not count, unless that wait was dropped; without any other it is
+    /// [`RpcError::NoneCompleted`].
+    pub async fn wait_any(&self) -> Result<SessionId, RpcError> {
+        let waited = self.wait_until(Until::One, |state| state.sessions.unnamed()).await?;
+        waited.ok_or(RpcError::NoneCompleted)
+    }
+
+    /// Whether a session has ended (`grpc_probe`): [`RpcError::NotCompleted`] if not.
+    pub fn probe(&self, session: SessionId) -> Result<(), RpcError> {
+        self.inner.state().sessions.probe(session)
+    }
+
+    /// One of the sessions that has ended (`grpc_probe_or`): [`RpcError::NoneCompleted`] if none
+    /// has.
+    pub fn probe_or(&self, sessions: &[SessionId]) -> Result<SessionId, RpcError> {
+        self.inner.state().sessions.probe_or(sessions)
+    }
+
+    /// Gives a session up (`grpc_cancel`). A function that is being executed is, to its end, for
+    /// nothing. A session that has ended stays as it is.
+    pub fn cancel(&self, session: SessionId) -> Result<(), RpcError> {
+        let mut state = self.inner.state();
+        match state.sessions.probe(session) {
+            Err(RpcError::NotCompleted) => {
+                state.cancel(session);
+                Ok(())
+            }
+            known => known,
+        }
+    }
+
+    /// Gives all sessions up (`grpc_cancel_all`).
+    pub fn cancel_all(&self) {
+        let mut state = self.inner.state();
+        state.sessions.running().into_iter().for_each(|session| state.cancel(session));
+    }
+
+    /// The function that a session calls (`grpc_get_handle`).
+    pub fn function_of(&self, session: SessionId) -> Result<String, RpcError> {
+        self.inner.state().sessions.function(session)
+    }
+
+    /// Why a session failed (`grpc_get_error`); nothing if it did not.
+    pub fn error(&self, session: SessionId) -> Result<Option<RpcError>, RpcError> {
+        self.inner.state().sessions.error(session)
+    }
+
+    /// A session that failed, each once, the first first (`grpc_get_failed_sessionid`).
+    pub fn failed_session(&self) -> Option<SessionId> {
+        self.inner.state().sessions.pop_failed()
+    }
+}
+
+impl Drop for RemoteRpc {
+    fn drop(&mut self) {
+        self.cancel_all();
+    }
+}
+
+fn decode<O: DeserializeOwned>(results: &[u8]) -> Result<O, RpcError> {
+    postcard::from_bytes(results).map_err(|error| {
+        let reason = format!("the results are not those of the function: {error}");
+        RpcError::SessionFailed { reason }
+    })
+}

@@ -1,0 +1,224 @@
+//! Servers of a registry, for a workflow whose computing is emulated.
+
+use crate::client::by_name::Client;
+use crate::client::connector::{Connector, tell};
+use crate::client::platform::platform;
+use crate::client::task_client::{Supply, dice};
+use crate::execution::driver::execute_group;
+use crate::execution::events::{Contact, GroupEvents, Plan};
+use crate::execution::reasons::Failure;
+use crate::wire::messages::{ListedServer, Request, Times, Work};
+use crate::wire::token::RemoteError;
+use crate::wire::transfer::BYTES_MAX;
+use bytes::Bytes;
+use gridspan_rpc::group::Beliefs;
+use gridspan_topology::{Link, LinkSample};
+use gridspan_workflow::simulate::{Execution, StragglerPolicy};
+use gridspan_workflow::{DataId, Mapping, Platform, ServerId, TaskGraph, TaskId};
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use thiserror::Error;
+
+/// Why a workflow was not executed.
+#[derive(Debug, Error)]
+pub enum EmulatedRunError {
+    /// The registry, or all servers behind it, cannot be reached.
+    #[error(transparent)]
+    Registry(#[from] RemoteError),
+    /// A task cannot be executed any more.
+    #[error("`{task}` was not executed: {reason}")]
+    GivenUp {
+        /// The task.
+        task: String,
+        /// Why.
+        reason: String,
+    },
+}
+
+/// What the client would have is sent in segments of so many bytes.
+const SEGMENT_BYTES: u64 = 1 << 20;
+
+/// Servers that were reached, and what is known of the links to them. Once it is dropped they forget
+/// all groups.
+pub struct EmulatedRun {
+    servers: Vec<ListedServer>,
+    contacts: Vec<Contact>,
+    samples: Vec<LinkSample>,
+    /// Those of which the second turned out not to reach the first.
+    apart: Mutex<BTreeSet<(ServerId, ServerId)>>,
+    relayed: Relayed,
+}
+
+/// How large data of groups is that the client passes on between servers.
+type Relayed = Arc<Mutex<BTreeMap<(u64, u32), u64>>>;
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl EmulatedRun {
+    /// Connects to the servers of a registry, of which those that cannot be reached are left out.
+    /// `data` is what the client has: so many bytes each.
+    pub async fn gather(client: &Client, data: BTreeMap<u32, u64>) -> Result<Self, RemoteError> {
+        // All of it is the same segment, again and again.
+        let segment = Bytes::from(vec![0; SEGMENT_BYTES as usize]);
+        let relayed = Relayed::default();
+        let passed_on = relayed.clone();
+        let supplied: Supply = Arc::new(move |group, asked| {
+            let passed_on = || lock(&passed_on).get(&(group, asked)).copied();
+            let bytes = data.get(&asked).copied().or_else(passed_on);
+            let bytes = bytes.filter(|bytes| *bytes <= BYTES_MAX)?;
+            Some(segments(&segment, bytes))
+        });
+        let (mut servers, mut contacts, mut samples) = (Vec::new(), Vec::new(), Vec::new());
+        let connector = Connector::new(client.clone(), supplied);
+        for (listed, contact, sample) in connector.with_all(client.list().await?).await {
+            servers.push(listed);
+            contacts.push(contact);
+            samples.push(sample);
+        }
+        Ok(Self { servers, contacts, samples, apart: Mutex::default(), relayed })
+    }
+
+    /// The servers.
+    pub fn servers(&self) -> &[ListedServer] {
+        &self.servers
+    }
+
+    /// What a mapping sees of them: links as they were measured, and where they were not as those
+    /// of local networks and of wide areas usually are. Servers that did not reach each other are
+    /// apart: whoever executes again asks again, so that this is not tried anew.
+    pub fn platform(&self) -> Platform {
+        let beliefs = Beliefs { lan: Link::lan(), wan: Link::wan(), measures: true };
+        let platform = platform(&self.servers, &self.samples, &beliefs, &|_| 1.0);
+        platform.with_apart(lock(&self.apart).iter().copied())
+    }
+
+    /// Executes a workflow where it was mapped.
+    pub async fn execute(
+        &self,
+        graph: &TaskGraph,
+        platform: &Platform,
+        mapping: &Mapping,
+        rescue: StragglerPolicy,
+    ) -> Result<Execution, EmulatedRunError> {
+        check(graph)?;
+        let group = dice()?;
+        let plan = Plan { graph, platform, mapping, rescue, group };
+        let mut emulation = Emulation { graph, group, party: self };
+        let outcome = execute_group(plan, &self.contacts, &mut emulation).await;
+        lock(&self.relayed).retain(|(of, _), _| *of != group);
+        for contact in &self.contacts {
+            tell(&contact.connection, Request::End(group));
+        }
+        match outcome {
+            (execution, None) => Ok(execution),
+            (_, Some((task, Failure::Failed(reason) | Failure::NotExecuted { reason, .. }))) => {
+                let task = graph.task(task).name.clone();
+                Err(EmulatedRunError::GivenUp { task, reason })
+            }
+        }
+    }
+}
+
+impl Drop for EmulatedRun {
+    fn drop(&mut self) {
+        self.contacts.iter().for_each(|contact| contact.connection.close(0_u32.into(), b""));
+    }
+}
+
+/// So many bytes, in segments that are all the same.
+fn segments(segment: &Bytes, bytes: u64) -> Vec<Bytes> {
+    let begins = (0..bytes).step_by(segment.len().max(1));
+    let at = |begin: u64| segment.slice(..segment.len().min((bytes - begin) as usize));
+    begins.map(at).collect()
+}
+
+/// Fails if a task makes or reads what no server has room for.
+fn check(graph: &TaskGraph) -> Result<(), EmulatedRunError> {
+    for task in graph.tasks() {
+        let all = task.inputs.iter().chain(&task.outputs).map(|&data| graph.datum(data));
+        if let Some(data) = all.into_iter().find(|data| data.bytes > BYTES_MAX) {
+            let (name, bytes) = (&data.name, data.bytes);
+            let reason = format!(
+                "`{name}` has {bytes} bytes, and a server has room for {BYTES_MAX}; scale the workflow's data down"
+            );
+            return Err(EmulatedRunError::GivenUp { task: task.name.clone(), reason });
+        }
+    }
+    Ok(())
+}
+
+/// Tasks that compute for as long as they are said to.
+struct Emulation<'a> {
+    graph: &'a TaskGraph,
+    group: u64,
+    party: &'a EmulatedRun,
+}
+
+impl GroupEvents for Emulation<'_> {
+    fn work(&self, task: TaskId) -> Work {
+        let of = self.graph.task(task);
+        let bytes = of.outputs.iter().map(|&data| self.graph.datum(data).bytes).collect();
+        Work::Emulated { work_s: of.work_s, bytes }
+    }
+
+    fn inputs(&self, task: TaskId) -> Vec<DataId> {
+        self.graph.task(task).inputs.clone()
+    }
+
+    fn version(&self, data: DataId) -> u32 {
+        data.0
+    }
+
+    fn bytes(&self, data: DataId) -> u64 {
+        self.graph.datum(data).bytes
+    }
+
+    fn is_kept(&self, _data: DataId) -> bool {
+        false
+    }
+
+    // All are told when the group has ended.
+    fn ordered(&mut self, _server: ServerId) {}
+
+    fn made(&mut self, _task: TaskId, _server: ServerId, _times: &Times) {}
+
+    fn has(&mut self, _data: DataId, _server: ServerId) {}
+
+    fn has_not(&mut self, _data: DataId, _server: ServerId) {}
+
+    fn part(&mut self, from: ServerId, to: ServerId) {
+        lock(&self.party.apart).insert((from, to));
+    }
+
+    // All bytes of emulated tasks are the same.
+    fn relayed(&mut self, data: DataId, bytes: Vec<u8>) {
+        let key = (self.group, self.version(data));
+        lock(&self.party.relayed).insert(key, bytes.len() as u64);
+    }
+
+    fn spent(&mut self, data: DataId) {
+        let key = (self.group, self.version(data));
+        lock(&self.party.relayed).remove(&key);
+    }
+
+    fn failed(&mut self, _task: TaskId, _first: TaskId, _failure: &Failure) {}
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn data_of_the_client_has_its_bytes_and_no_memory_of_its_own() {
+        let segment = Bytes::from(vec![0; 10]);
+
+        let [none, exact, more] = [0, 20, 25].map(|bytes| segments(&segment, bytes));
+
+        let sizes = |all: &[Bytes]| all.iter().map(Bytes::len).collect::<Vec<_>>();
+        assert_eq!((sizes(&none), sizes(&exact)), (vec![], vec![10, 10]));
+        assert_eq!(sizes(&more), [10, 10, 5]);
+        assert!(more.iter().all(|part| part.as_ptr() == segment.as_ptr()));
+    }
+}

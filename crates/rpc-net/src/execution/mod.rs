@@ -1,0 +1,9 @@
+//! The execution of a group on servers that may be slow, lost, or out of each other's reach.
+
+pub(crate) mod driver;
+pub(crate) mod emulated_run;
+pub(crate) mod events;
+pub(crate) mod reasons;
+pub(crate) mod relays;
+pub(crate) mod state;
+pub(crate) mod validation;

@@ -1,0 +1,128 @@
+//! Why tasks were not executed: what became of them on which server, for errors that name both.
+
+use crate::execution::state::Stuck;
+use gridspan_workflow::{ServerId, TaskId};
+use std::collections::BTreeMap;
+
+/// So many servers are named in one error.
+const NAMED_MAX: usize = 8;
+
+/// Why a task has failed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Failure {
+    /// The function has failed, which it would elsewhere as well. It is named with its server.
+    Failed(String),
+    /// No server has executed it.
+    NotExecuted {
+        /// Why, with the servers.
+        reason: String,
+        /// Whether the last server that could have executed it was there, and refused.
+        is_refused: bool,
+    },
+}
+
+#[derive(Clone, Debug)]
+struct Trial {
+    server: ServerId,
+    reason: String,
+    is_refused: bool,
+}
+
+/// What became of tasks that were not executed at once.
+#[derive(Debug, Default)]
+pub(crate) struct Reasons {
+    /// The last of each server, the latest at the end.
+    trials: BTreeMap<TaskId, Vec<Trial>>,
+    /// Servers that were lost.
+    lost: BTreeMap<ServerId, String>,
+}
+
+impl Reasons {
+    /// A server that is there has not executed a task: it refused it, or lacked something.
+    pub(crate) fn tried(
+        &mut self,
+        task: TaskId,
+        server: ServerId,
+        reason: String,
+        is_refused: bool,
+    ) {
+        let trials = self.trials.entry(task).or_default();
+        trials.retain(|trial| trial.server != server);
+        trials.push(Trial { server, reason, is_refused });
+    }
+
+    /// A server was lost.
+    pub(crate) fn lost(&mut self, server: ServerId, reason: String) {
+        self.lost.insert(server, reason);
+    }
+
+    /// Why a task fails that cannot be executed any more. `can` says which servers might have
+    /// executed it, and `name` what each is called.
+    pub(crate) fn why(
+        &self,
+        task: TaskId,
+        stuck: Stuck,
+        can: impl Fn(ServerId) -> bool,
+        name: impl Fn(ServerId) -> String,
+    ) -> Failure {
+        let trials = self.trials.get(&task).map_or(&[][..], Vec::as_slice);
+        let is_refused =
+            stuck == Stuck::Tried && trials.last().is_some_and(|trial| trial.is_refused);
+        let mut said: Vec<String> = Vec::new();
+        match stuck {
+            Stuck::Tried => said.push("no server executed it".to_owned()),
+            Stuck::Alone => said.push("no server is left that offers it".to_owned()),
+            Stuck::MissingInput(_) => said.push("an argument was lost with its servers".to_owned()),
+        }
+        let tried = trials.iter().map(|trial| (trial.server, &trial.reason));
+        let lost = self.lost.iter().filter(|(server, _)| can(**server));
+        let lost = lost.map(|(server, reason)| (*server, reason));
+        let all: BTreeMap<ServerId, &String> = tried.chain(lost).collect();
+        let one = |(server, reason): (&ServerId, &&String)| {
+            let how = if self.lost.contains_key(server) { "was lost, " } else { "" };
+            format!("`{}`: {how}{reason}", name(*server))
+        };
+        said.extend(all.iter().take(NAMED_MAX).map(one));
+        if all.len() > NAMED_MAX {
+            said.push(format!("and so on for {} servers more", all.len() - NAMED_MAX));
+        }
+        Failure::NotExecuted { reason: said.join("; "), is_refused }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn name(server: ServerId) -> String {
+        format!("s{}", server.0)
+    }
+
+    #[test]
+    fn an_error_names_each_server_once_with_what_it_said_last() {
+        let (mut reasons, task) = (Reasons::default(), TaskId(3));
+        reasons.tried(task, ServerId(0), "busy".to_owned(), true);
+        reasons.tried(task, ServerId(1), "full".to_owned(), true);
+        reasons.tried(task, ServerId(0), "full, too".to_owned(), true);
+        reasons.tried(TaskId(4), ServerId(2), "it is of another".to_owned(), true);
+        reasons.lost(ServerId(1), "timed out".to_owned());
+        reasons.lost(ServerId(9), "it does not offer it".to_owned());
+
+        let why = reasons.why(task, Stuck::Tried, |server| server.0 < 9, name);
+
+        let reason = "no server executed it; `s0`: full, too; `s1`: was lost, timed out".to_owned();
+        assert_eq!(why, Failure::NotExecuted { reason, is_refused: true });
+    }
+
+    #[test]
+    fn of_many_servers_some_are_named() {
+        let (mut reasons, task) = (Reasons::default(), TaskId(0));
+        (0..100).for_each(|server| reasons.lost(ServerId(server), "away".to_owned()));
+
+        let why = reasons.why(task, Stuck::Alone, |_| true, name);
+
+        let Failure::NotExecuted { reason, is_refused } = why else { panic!("{why:?}") };
+        assert!(!is_refused && reason.contains("`s7`: was lost") && !reason.contains("`s8`"));
+        assert!(reason.ends_with("and so on for 92 servers more"), "{reason}");
+    }
+}

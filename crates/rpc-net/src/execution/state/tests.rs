@@ -1,0 +1,377 @@
+//! Groups whose servers are lost and slow.
+
+use super::*;
+use gridspan_workflow::stragglers::Watch;
+use gridspan_workflow::{GraphBuilder, Platform};
+
+mod ways;
+
+/// `first` reads data of the client; `left` and `right` read what it makes, and `last` what they
+/// make, which the client wants.
+fn diamond() -> TaskGraph {
+    let mut graph = GraphBuilder::default();
+    let [first, left, right, last] =
+        ["first", "left", "right", "last"].map(|name| graph.task(name, 1.0));
+    let start = graph.external("start", 8, [Endpoint::Client]);
+    graph.read(first, start);
+    let made = graph.write(first, "made", 8);
+    for (number, task) in [left, right].into_iter().enumerate() {
+        graph.read(task, made);
+        let part = graph.write(task, number.to_string(), 8);
+        graph.read(last, part);
+    }
+    let end = graph.write(last, "end", 8);
+    graph.want(end);
+    graph.build().unwrap()
+}
+
+fn mapping() -> Mapping {
+    let servers = [0, 0, 1, 1].map(ServerId).into();
+    Mapping { servers, places: vec![0, 1, 2, 3], relays: false, predicted_s: 0.0 }
+}
+
+const ONE: ServerId = ServerId(0);
+const OTHER: ServerId = ServerId(1);
+
+/// Two servers that reach each other.
+const NEAR: (usize, &BTreeSet<(ServerId, ServerId)>) = (2, &BTreeSet::new());
+
+fn orders(state: &mut ExecutionState<'_>) -> Vec<(u32, u32)> {
+    orders_at(state, 0.0)
+}
+
+fn orders_at(state: &mut ExecutionState<'_>, now_s: f64) -> Vec<(u32, u32)> {
+    let given = state.take_orders(now_s, &|_, _, _| 0.0).into_iter();
+    given.map(|given| (given.task.0, given.server.0)).collect()
+}
+
+fn relays(state: &mut ExecutionState<'_>) -> Vec<(DataId, ServerId)> {
+    let graph = state.graph;
+    state.take_relays(|data| graph.datum(data).bytes)
+}
+
+/// The latest attempt at a task is done.
+fn done(state: &mut ExecutionState<'_>, task: u32, fetched: &[DataId]) -> Vec<usize> {
+    let attempt = attempt_at(state, task);
+    state.done(attempt, 6.0, fetched.iter().copied())
+}
+
+fn attempt_at(state: &ExecutionState<'_>, task: u32) -> usize {
+    state.attempts.iter().rposition(|attempt| attempt.task == TaskId(task)).unwrap()
+}
+
+#[test]
+fn tasks_are_ordered_when_their_arguments_are_made_and_data_comes_from_servers_first() {
+    let graph = diamond();
+    let mut state = ExecutionState::new(&graph, &mapping(), NEAR, |_| false);
+    let made = graph.task(TaskId(0)).outputs[0];
+    assert_eq!(orders(&mut state), [(0, 0)]);
+    assert_eq!(orders(&mut state), []);
+    done(&mut state, 0, &[]);
+    assert_eq!(state.source(made, ServerId(1)), Some(Endpoint::Server(ServerId(0))));
+    assert_eq!(orders(&mut state), [(1, 0), (2, 1)]);
+    done(&mut state, 2, &[made]);
+    assert_eq!(orders(&mut state), []);
+    done(&mut state, 1, &[]);
+    assert_eq!(orders(&mut state), [(3, 1)]);
+    done(&mut state, 3, &[]);
+    let wishes = state.take_wishes();
+    assert_eq!((wishes.len(), wishes[0].1, state.is_over()), (1, ServerId(1), false));
+
+    state.granted(wishes[0].0);
+
+    assert!(state.is_over());
+}
+
+#[test]
+fn what_a_lost_server_had_is_made_again_as_far_as_it_is_needed() {
+    let graph = diamond();
+    let mut state = ExecutionState::new(&graph, &mapping(), NEAR, |_| false);
+    let made = graph.task(TaskId(0)).outputs[0];
+    orders(&mut state);
+    done(&mut state, 0, &[]);
+    orders(&mut state);
+    done(&mut state, 1, &[]);
+    assert!(state.is_open(attempt_at(&state, 2)));
+
+    // The right part is being made, for which `made` was not fetched yet.
+    state.lost(ServerId(0));
+
+    assert_eq!(orders(&mut state), [(0, 1)], "the left part was made of it, and the right will be");
+    state.again(attempt_at(&state, 2));
+    state.missing(made, Endpoint::Server(ServerId(0)));
+    done(&mut state, 0, &[]);
+    assert_eq!(orders(&mut state), [(1, 1), (2, 1)]);
+    for task in [1, 2] {
+        done(&mut state, task, &[]);
+    }
+    assert_eq!(orders(&mut state), [(3, 1)]);
+    state.lost(ServerId(1));
+    assert_eq!(state.take_stuck()[&TaskId(0)], Stuck::Alone);
+}
+
+#[test]
+fn what_a_server_is_to_have_at_the_end_is_made_again_when_it_is_lost() {
+    let graph = diamond();
+    let left = graph.task(TaskId(1)).outputs[0];
+    let mut state = ExecutionState::new(&graph, &mapping(), NEAR, |data| data == left);
+    for task in 0..4 {
+        orders(&mut state);
+        done(&mut state, task, &[]);
+    }
+
+    state.lost(ServerId(0));
+
+    assert_eq!(orders(&mut state), [(0, 1)], "the left part needs what the first made");
+    done(&mut state, 0, &[]);
+    assert_eq!(orders(&mut state), [(1, 1)]);
+}
+
+#[test]
+fn what_depends_on_a_task_that_failed_fails_with_it_and_the_rest_goes_on() {
+    let graph = diamond();
+    let mut state = ExecutionState::new(&graph, &mapping(), NEAR, |_| false);
+    orders(&mut state);
+    done(&mut state, 0, &[]);
+    orders(&mut state);
+
+    let failed = state.fail(TaskId(1));
+
+    assert_eq!(failed, [TaskId(1), TaskId(3)]);
+    assert!(!state.is_over() && state.is_open(attempt_at(&state, 2)));
+    done(&mut state, 2, &[]);
+    assert!(state.is_over(), "what the client wanted will never be");
+}
+
+/// Two servers alike, and eight tasks of a second, all of them mapped to the first, which has what
+/// they read.
+fn all_on_one() -> (TaskGraph, Mapping, Platform) {
+    let mut graph = GraphBuilder::default();
+    for number in 0..8 {
+        let task = graph.task(number.to_string(), 1.0);
+        let read = graph.external("read", 8, [Endpoint::Server(ONE)]);
+        graph.read(task, read);
+        graph.write(task, "made", 8);
+    }
+    let link = gridspan_topology::Link::lan();
+    let server = |name: &str| gridspan_workflow::ServerSpec {
+        name: name.to_owned(),
+        site: 0,
+        cores: 1,
+        speed: 1.0,
+        is_direct: true,
+    };
+    let site = gridspan_workflow::Site { name: "here".to_owned(), lan: link, uplink: link };
+    let client = gridspan_workflow::ClientSpec { site: Some(0), link };
+    let platform = Platform::new(vec![server("one"), server("other")], vec![site], client);
+    let places = (0..8).collect();
+    let servers = vec![ServerId(0); 8];
+    (graph.build().unwrap(), Mapping { servers, places, relays: false, predicted_s: 0.0 }, platform)
+}
+
+#[test]
+fn tasks_of_a_slow_server_go_to_one_without_work_and_what_is_late_is_begun_again() {
+    let (graph, mapping, platform) = all_on_one();
+    let mut state = ExecutionState::new(&graph, &mapping, NEAR, |_| false);
+    let mut watch = Watch::new(&graph, &platform, true);
+    let rescue = |state: &mut ExecutionState<'_>, watch: &Watch, now_s| {
+        state.rescue(now_s, &platform, watch, &|_, _, _| 0.0)
+    };
+    assert_eq!(orders(&mut state).len(), 8);
+    state.begun(0, 0.0);
+    assert_eq!(rescue(&mut state, &watch, 0.5), None, "nobody is slow");
+
+    // What should have taken a second took six.
+    done(&mut state, 0, &[]);
+    watch.observe(ServerId(0), 6.0, 1.0, true);
+    state.begun(1, 6.0);
+    let taken_back = rescue(&mut state, &watch, 6.1).unwrap().unwrap();
+
+    assert!(!state.is_open(taken_back));
+    let moved = state.attempts[taken_back].task;
+    assert_eq!(orders_at(&mut state, 6.1), [(moved.0, 1)]);
+    assert_eq!(rescue(&mut state, &watch, 6.1), None, "the other has work now");
+    done(&mut state, moved.0, &[]);
+    // All that waited have gone there one after the other; the one that is late is copied.
+    for _ in 0..5 {
+        let taken_back = rescue(&mut state, &watch, 6.2).unwrap().unwrap();
+        let task = state.attempts[taken_back].task;
+        assert_eq!(orders_at(&mut state, 6.2), [(task.0, 1)]);
+        done(&mut state, task.0, &[]);
+    }
+    assert_eq!(rescue(&mut state, &watch, 12.0), Some(None));
+    assert_eq!(orders_at(&mut state, 12.0), [(1, 1)]);
+    assert!(state.is_open(1), "the first may still end before");
+    assert_eq!(done(&mut state, 1, &[]), [1]);
+    assert!(state.is_over());
+}
+
+#[test]
+fn a_server_that_begins_nothing_is_as_slow_as_one_that_ends_nothing() {
+    let (graph, mapping, platform) = all_on_one();
+    let mut state = ExecutionState::new(&graph, &mapping, NEAR, |_| false);
+    let watch = Watch::new(&graph, &platform, true);
+    orders(&mut state);
+    let mut rescue = |now_s| state.rescue(now_s, &platform, &watch, &|_, _, _| 0.0);
+    assert_eq!(rescue(1.0), None, "it has just had the time to end one");
+
+    let taken_back = rescue(10.0).unwrap();
+
+    assert!(taken_back.is_some_and(|attempt| attempt > 0), "the first may be on its way");
+}
+
+#[test]
+fn an_idle_core_gets_one_task_of_a_slow_server_while_the_client_brings_what_that_reads() {
+    let (graph, mapping, platform) = all_on_one();
+    let apart = BTreeSet::from([(ONE, OTHER)]);
+    let mut state = ExecutionState::new(&graph, &mapping, (2, &apart), |_| false);
+    let watch = Watch::new(&graph, &platform, true);
+    orders(&mut state);
+    let rescue =
+        |state: &mut ExecutionState<'_>| state.rescue(10.0, &platform, &watch, &|_, _, _| 0.0);
+
+    assert!(rescue(&mut state).is_some());
+
+    assert_eq!((orders(&mut state), relays(&mut state).len()), (vec![], 1));
+    assert_eq!(rescue(&mut state), None, "one is to come");
+}
+
+#[test]
+fn a_task_that_failed_is_not_begun_again_by_a_copy_that_waits_for_its_arguments() {
+    let (graph, mapping, _) = all_on_one();
+    let apart = BTreeSet::from([(ONE, OTHER)]);
+    let mut state = ExecutionState::new(&graph, &mapping, (2, &apart), |_| false);
+    orders(&mut state);
+    state.copies.push((TaskId(0), OTHER));
+    assert_eq!((orders(&mut state), relays(&mut state)), (vec![], vec![(DataId(0), ONE)]));
+
+    state.fail(TaskId(0));
+    state.relayed(DataId(0), 8);
+
+    assert_eq!(orders(&mut state), []);
+}
+
+#[test]
+fn a_task_whose_copy_comes_to_nothing_does_not_go_back_to_a_server_that_is_lost() {
+    let graph = diamond();
+    for is_refused in [false, true] {
+        let mut state = ExecutionState::new(&graph, &mapping(), NEAR, |_| false);
+        orders(&mut state);
+        state.copies.push((TaskId(0), OTHER));
+        assert_eq!(orders(&mut state), [(0, 1)]);
+        state.lost(ONE);
+        assert_eq!(orders(&mut state), [], "the copy goes on");
+
+        let copy = attempt_at(&state, 0);
+        match is_refused {
+            true => state.refused(copy),
+            false => state.again(copy),
+        }
+
+        assert_eq!(orders(&mut state), [(0, 1)], "refused: {is_refused}");
+    }
+}
+
+#[test]
+fn what_is_ordered_of_a_server_that_is_lost_already_goes_elsewhere() {
+    let graph = diamond();
+    let mut state = ExecutionState::new(&graph, &mapping(), NEAR, |_| false);
+    state.lost(ONE);
+    state.send(TaskId(0), ONE);
+    assert_eq!(orders(&mut state), [(0, 0)]);
+
+    state.lost(ONE);
+
+    assert_eq!(orders(&mut state), [(0, 1)]);
+}
+
+/// Each event costs what it changes, and not what waits: 100,000 tasks take a second or so, and did
+/// not end before.
+#[test]
+fn large_groups_cost_no_more_for_each_task_than_small_ones() {
+    const TASKS: u32 = 100_000;
+    let mut graph = GraphBuilder::default();
+    for number in 0..TASKS {
+        let task = graph.task(number.to_string(), 1.0);
+        let result = graph.write(task, number.to_string(), 8);
+        graph.want(result);
+    }
+    let graph = graph.build().unwrap();
+    let servers = vec![ONE; TASKS as usize];
+    let mapping =
+        Mapping { servers, places: (0..TASKS).collect(), relays: false, predicted_s: 0.0 };
+    let mut state = ExecutionState::new(&graph, &mapping, NEAR, |_| false);
+    let mut given = state.take_orders(0.0, &|_, _, _| 0.0);
+    assert_eq!(given.len(), TASKS as usize);
+
+    for number in 0..TASKS {
+        let order = given.pop().unwrap();
+        assert!(state.done(order.attempt, 1.0, []).is_empty());
+        let wishes = state.take_wishes();
+        assert_eq!(wishes.len(), 1);
+        state.granted(wishes[0].0);
+        assert!(state.take_orders(1.0, &|_, _, _| 0.0).is_empty());
+        assert_eq!(state.is_over(), number + 1 == TASKS);
+    }
+}
+
+#[test]
+fn a_task_that_all_servers_refuse_is_tried_on_each_and_fails_alone() {
+    let graph = diamond();
+    let near = (3, &BTreeSet::new());
+    let mut state = ExecutionState::new(&graph, &mapping(), near, |_| false);
+    orders(&mut state);
+    done(&mut state, 0, &[]);
+    orders(&mut state);
+    let mut tried = vec![OTHER];
+    while state.stuck.is_empty() {
+        state.refused(attempt_at(&state, 2));
+        tried.extend(orders(&mut state).into_iter().map(|(_, server)| ServerId(server)));
+    }
+
+    assert_eq!(state.take_stuck(), [(TaskId(2), Stuck::Tried)].into());
+
+    assert_eq!(tried[..3].iter().collect::<BTreeSet<_>>().len(), 3, "{tried:?}");
+    assert!(tried.len() <= ATTEMPTS_MAX as usize + 4, "{tried:?}");
+    assert_eq!(state.fail(TaskId(2)), [TaskId(2), TaskId(3)]);
+    assert!(state.is_open(attempt_at(&state, 1)), "it goes on");
+    done(&mut state, 1, &[]);
+    assert!(state.is_over());
+}
+
+/// So do losses: each of 100,000 tasks of a lost server goes elsewhere, and each of those that do
+/// not get their argument is looked at by itself.
+#[test]
+fn losses_in_large_groups_cost_no_more_for_each_task_than_in_small_ones() {
+    const TASKS: u32 = 100_000;
+    let mut graph = GraphBuilder::default();
+    for number in 0..TASKS {
+        let [first, second] = ["first", "second"].map(|name| graph.task(name, 1.0));
+        let made = graph.write(first, number.to_string(), 8);
+        graph.read(second, made);
+    }
+    let graph = graph.build().unwrap();
+    let mut servers = vec![ONE; 2 * TASKS as usize];
+    servers.iter_mut().skip(1).step_by(2).for_each(|server| *server = OTHER);
+    let places = (0..2 * TASKS).collect();
+    let mapping = Mapping { servers, places, relays: false, predicted_s: 0.0 };
+    let mut state = ExecutionState::new(&graph, &mapping, NEAR, |_| false);
+    for given in state.take_orders(0.0, &|_, _, _| 0.0) {
+        state.done(given.attempt, 1.0, []);
+    }
+    let second = state.take_orders(1.0, &|_, _, _| 0.0);
+    assert_eq!(second.len(), TASKS as usize);
+
+    state.lost(ONE);
+    let first = state.take_orders(1.0, &|_, _, _| 0.0);
+    assert_eq!(first.len(), TASKS as usize, "all is made again on the other");
+    for given in second {
+        let data = graph.task(given.task).inputs[0];
+        state.again(given.attempt);
+        state.missing(data, Endpoint::Server(ONE));
+    }
+    first.into_iter().for_each(|given| drop(state.done(given.attempt, 2.0, [])));
+
+    assert_eq!(state.take_orders(2.0, &|_, _, _| 0.0).len(), TASKS as usize);
+    assert!(state.take_stuck().is_empty());
+}

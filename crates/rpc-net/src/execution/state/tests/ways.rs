@@ -1,0 +1,251 @@
+//! Groups whose servers do not all reach each other.
+
+use super::*;
+
+/// Servers at another site than the last, which has to execute a task that reads data of theirs: so
+/// many, each from one or each from all of them, and from the client where it has it.
+fn reader(
+    (inputs, holders): (u32, u32),
+    is_at_client: bool,
+    is_each_at_all: bool,
+) -> (TaskGraph, Mapping, ServerId) {
+    let mut graph = GraphBuilder::default();
+    let task = graph.task("reader", 1.0);
+    for number in 0..inputs {
+        let held_by = (0..holders).filter(|holder| is_each_at_all || *holder == number);
+        let held_by = held_by.map(|holder| Endpoint::Server(ServerId(holder)));
+        let client = is_at_client.then_some(Endpoint::Client);
+        let data = graph.external(number.to_string(), 8, held_by.chain(client).collect::<Vec<_>>());
+        graph.read(task, data);
+    }
+    let to = ServerId(holders);
+    let mapping = Mapping { servers: vec![to], places: vec![0], relays: false, predicted_s: 0.0 };
+    (graph.build().unwrap(), mapping, to)
+}
+
+#[test]
+fn of_many_servers_that_are_not_reached_one_is_tried_for_each_data() {
+    for is_at_client in [true, false] {
+        let (graph, mapping, to) = reader((1, 9), is_at_client, true);
+        let mut state = ExecutionState::new(&graph, &mapping, (10, &BTreeSet::new()), |_| false);
+        let data = DataId(0);
+        orders(&mut state);
+        assert_eq!(state.source(data, to), Some(Endpoint::Server(ONE)));
+
+        state.unreached(0, &[(data, ONE)]);
+
+        if !is_at_client {
+            assert_eq!((orders(&mut state), relays(&mut state)), (vec![], vec![(data, ONE)]));
+            state.relayed(data, 8);
+        }
+        assert_eq!(state.source(data, to), Some(Endpoint::Client));
+        assert_eq!(orders(&mut state), [(0, to.0)]);
+    }
+}
+
+#[test]
+fn who_was_not_reached_because_it_was_lost_says_nothing_of_others_with_the_data() {
+    let (graph, mapping, to) = reader((1, 2), true, true);
+    let mut state = ExecutionState::new(&graph, &mapping, (3, &BTreeSet::new()), |_| false);
+    orders(&mut state);
+    state.unreached(0, &[(DataId(0), ONE)]);
+
+    state.lost(ONE);
+
+    assert_eq!(state.source(DataId(0), to), Some(Endpoint::Server(OTHER)));
+}
+
+#[test]
+fn attempts_that_show_who_does_not_reach_whom_do_not_count() {
+    let (graph, mapping, to) = reader((ATTEMPTS_MAX + 1, ATTEMPTS_MAX + 1), false, false);
+    let servers = to.0 as usize + 1;
+    let mut state = ExecutionState::new(&graph, &mapping, (servers, &BTreeSet::new()), |_| false);
+    for number in 0..=ATTEMPTS_MAX {
+        assert_eq!(orders(&mut state), [(0, to.0)]);
+        let (data, from) = (DataId(number), ServerId(number));
+        state.unreached(number as usize, &[(data, from)]);
+        assert_eq!((orders(&mut state), relays(&mut state)), (vec![], vec![(data, from)]));
+        state.relayed(data, 8);
+    }
+
+    // Others count as ever.
+    for _ in 1..ATTEMPTS_MAX {
+        orders(&mut state);
+        state.again(attempt_at(&state, 0));
+    }
+    orders(&mut state);
+    state.again(attempt_at(&state, 0));
+    assert_eq!(state.take_stuck(), [(TaskId(0), Stuck::Tried)].into());
+}
+
+#[test]
+fn what_a_server_cannot_reach_comes_to_the_client_first_and_goes_when_nobody_needs_it() {
+    let graph = diamond();
+    let mut state = ExecutionState::new(&graph, &mapping(), NEAR, |_| false);
+    let made = graph.task(TaskId(0)).outputs[0];
+    orders(&mut state);
+    done(&mut state, 0, &[]);
+    assert_eq!(orders(&mut state), [(1, 0), (2, 1)]);
+    // The second says that it does not reach the first.
+    state.unreached(attempt_at(&state, 2), &[(made, ONE)]);
+    assert_eq!(orders(&mut state), []);
+    assert_eq!((relays(&mut state), relays(&mut state)), (vec![(made, ONE)], vec![]));
+    assert_eq!(orders(&mut state), []);
+
+    state.relayed(made, 8);
+
+    assert_eq!((state.take_spent(), orders(&mut state)), (vec![], vec![(2, 1)]));
+    assert_eq!(state.source(made, OTHER), Some(Endpoint::Client));
+    done(&mut state, 2, &[made]);
+    done(&mut state, 1, &[]);
+    assert_eq!(state.take_spent(), [made]);
+    // And so does what the other made, which it is known to need now.
+    let left = graph.task(TaskId(1)).outputs[0];
+    assert_eq!((orders(&mut state), relays(&mut state)), (vec![], vec![(left, ONE)]));
+    state.relayed(left, 8);
+    assert_eq!(orders(&mut state), [(3, 1)]);
+    done(&mut state, 3, &[left]);
+    assert_eq!(state.take_spent(), [left]);
+}
+
+#[test]
+fn what_is_lost_on_its_way_to_the_client_is_made_again() {
+    let graph = diamond();
+    let apart = BTreeSet::from([(ONE, OTHER)]);
+    for is_lost in [false, true] {
+        let mut state = ExecutionState::new(&graph, &mapping(), (2, &apart), |_| false);
+        let made = graph.task(TaskId(0)).outputs[0];
+        orders(&mut state);
+        done(&mut state, 0, &[]);
+        assert_eq!((orders(&mut state), relays(&mut state)), (vec![(1, 0)], vec![(made, ONE)]));
+
+        match is_lost {
+            true => state.lost(ONE),
+            false => state.missing(made, Endpoint::Server(ONE)),
+        }
+
+        let again = if is_lost { 1 } else { 0 };
+        assert_eq!((orders(&mut state), relays(&mut state)), (vec![(0, again)], vec![]));
+    }
+}
+
+#[test]
+fn what_the_client_has_for_others_is_not_lost_with_its_server() {
+    let graph = diamond();
+    let apart = BTreeSet::from([(ONE, OTHER)]);
+    let mut state = ExecutionState::new(&graph, &mapping(), (2, &apart), |_| false);
+    let made = graph.task(TaskId(0)).outputs[0];
+    orders(&mut state);
+    done(&mut state, 0, &[]);
+    orders(&mut state);
+    relays(&mut state);
+    state.relayed(made, 8);
+
+    state.lost(ONE);
+
+    assert_eq!(orders(&mut state), [(1, 1), (2, 1)]);
+}
+
+/// Tasks on the second server that read data of so many bytes each, all of it with the first.
+/// `readers` says which task reads each.
+fn far(readers: &[usize], bytes: u64) -> (TaskGraph, Mapping) {
+    let mut graph = GraphBuilder::default();
+    let last = readers.iter().copied().max().unwrap_or(0);
+    let tasks: Vec<TaskId> = (0..=last).map(|number| graph.task(number.to_string(), 1.0)).collect();
+    for (number, &reader) in readers.iter().enumerate() {
+        let data = graph.external(number.to_string(), bytes, [Endpoint::Server(ONE)]);
+        graph.read(tasks[reader], data);
+    }
+    let places = (0..tasks.len() as u32).collect();
+    let servers = vec![OTHER; tasks.len()];
+    (graph.build().unwrap(), Mapping { servers, places, relays: false, predicted_s: 0.0 })
+}
+
+/// So large that the client takes two such.
+const LARGE: u64 = 400 << 20;
+
+/// The client asks for these, and gets them.
+fn bring(state: &mut ExecutionState<'_>, bytes: u64) -> Vec<u32> {
+    let asked = relays(state);
+    asked.iter().for_each(|&(data, _)| state.relayed(data, bytes));
+    asked.into_iter().map(|(data, _)| data.0).collect()
+}
+
+#[test]
+fn the_client_takes_so_many_bytes_at_once_and_more_as_their_readers_begin() {
+    let (graph, mapping) = far(&[0, 1, 2, 3, 4], LARGE);
+    let apart = BTreeSet::from([(ONE, OTHER)]);
+    let mut state = ExecutionState::new(&graph, &mapping, (2, &apart), |_| false);
+    assert_eq!(orders(&mut state), []);
+    assert_eq!(bring(&mut state, LARGE), [0, 1]);
+    assert_eq!(orders(&mut state), [(0, 1), (1, 1)]);
+    assert_eq!((state.take_spent(), bring(&mut state, LARGE)), (vec![], vec![]));
+
+    state.begun(0, 1.0);
+
+    assert_eq!(state.take_spent(), [DataId(0)]);
+    orders(&mut state);
+    assert_eq!(bring(&mut state, LARGE), [2]);
+}
+
+#[test]
+fn who_has_begun_and_comes_to_nothing_gets_from_the_client_what_that_has_let_go() {
+    let (graph, mapping) = far(&[0], LARGE);
+    let apart = BTreeSet::from([(ONE, OTHER)]);
+    let mut state = ExecutionState::new(&graph, &mapping, (2, &apart), |_| false);
+    orders(&mut state);
+    bring(&mut state, LARGE);
+    orders(&mut state);
+    state.begun(0, 1.0);
+    assert_eq!(state.take_spent(), [DataId(0)]);
+
+    state.again(0);
+
+    assert_eq!((orders(&mut state), bring(&mut state, LARGE)), (vec![], vec![0]));
+    assert_eq!(orders(&mut state), [(0, 1)]);
+}
+
+#[test]
+fn what_is_on_its_way_to_the_client_counts_as_well() {
+    let (graph, mapping) = far(&[0, 1, 2], LARGE);
+    let apart = BTreeSet::from([(ONE, OTHER)]);
+    let mut state = ExecutionState::new(&graph, &mapping, (2, &apart), |_| false);
+    orders(&mut state);
+    assert_eq!(relays(&mut state).len(), 2);
+
+    orders(&mut state);
+
+    assert_eq!(relays(&mut state), []);
+}
+
+#[test]
+fn a_task_that_needs_more_bytes_than_the_client_takes_at_once_gets_them_one_after_the_other() {
+    let apart = BTreeSet::from([(ONE, OTHER)]);
+    for (bytes, expected) in [
+        (LARGE, vec![vec![0, 1], vec![2], vec![3]]),
+        (LARGE * 4, vec![vec![0], vec![1], vec![2], vec![3]]),
+    ] {
+        // Another waits for its turn, and may not come between.
+        let (graph, mapping) = far(&[0, 0, 0, 0, 1], bytes);
+        let mut state = ExecutionState::new(&graph, &mapping, (2, &apart), |_| false);
+        for data in expected {
+            assert_eq!(orders(&mut state), []);
+            assert_eq!(bring(&mut state, bytes), data);
+        }
+        assert_eq!(orders(&mut state), [(0, 1)]);
+        assert_eq!(relays(&mut state), [], "it makes room");
+    }
+}
+
+#[test]
+fn the_client_brings_what_one_task_needs_before_it_brings_for_others() {
+    // The first half of what each reads, and then the second.
+    let (graph, mapping) = far(&[0, 1, 2, 0, 1, 2], LARGE);
+    let apart = BTreeSet::from([(ONE, OTHER)]);
+    let mut state = ExecutionState::new(&graph, &mapping, (2, &apart), |_| false);
+    orders(&mut state);
+
+    assert_eq!(bring(&mut state, LARGE), [0, 3]);
+
+    assert_eq!(orders(&mut state), [(0, 1)]);
+}

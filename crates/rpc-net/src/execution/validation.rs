@@ -1,0 +1,66 @@
+//! Whether what a server says of a task that it has executed can be: it is another's program. Pure.
+
+use crate::wire::messages::Times;
+use crate::wire::transfer::BYTES_MAX;
+
+/// By how much the clock of a server may be faster than that of whoever ordered the task: as a part
+/// of the time, and in seconds.
+const CLOCK_DRIFT: f64 = 0.01;
+const CLOCK_STEP_S: f64 = 1.0;
+
+/// Whether a task with so many results, ordered so many seconds ago, can have been executed like
+/// this; otherwise what is wrong.
+pub(crate) fn check(times: &Times, outputs: usize, elapsed_s: f64) -> Result<(), String> {
+    let sizes = &times.sizes;
+    if sizes.len() != outputs {
+        return Err(format!("its server says that it has {} results, not {outputs}", sizes.len()));
+    }
+    if let Some(bytes) = sizes.iter().find(|bytes| **bytes > BYTES_MAX) {
+        return Err(format!("its server says that a result has {bytes} bytes, of {BYTES_MAX}"));
+    }
+    let latest_s = elapsed_s * (1.0 + CLOCK_DRIFT) + CLOCK_STEP_S;
+    let can_be = |start_s: f64, end_s: f64| 0.0 <= start_s && start_s <= end_s && end_s <= latest_s;
+    let fetched = times.fetched.iter().map(|fetched| (fetched.start_s, fetched.end_s));
+    let mut ranges = fetched.chain([(times.start_s, times.end_s)]);
+    match ranges.find(|&(start_s, end_s)| !can_be(start_s, end_s)) {
+        None => Ok(()),
+        Some((start_s, end_s)) => Err(format!(
+            "its server says that it was at it from {start_s} s to {end_s} s, of {elapsed_s} s"
+        )),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::wire::messages::Fetched;
+
+    fn times(span: (f64, f64), sizes: &[u64]) -> Times {
+        Times { start_s: span.0, end_s: span.1, fetched: Vec::new(), sizes: sizes.to_vec() }
+    }
+
+    #[test]
+    fn what_a_server_says_is_believed_if_it_can_be() {
+        assert_eq!(check(&times((1.0, 2.0), &[8, 0]), 2, 2.5), Ok(()));
+        assert_eq!(check(&times((0.0, 0.0), &[]), 0, 0.0), Ok(()));
+        // A clock that is a little faster.
+        assert_eq!(check(&times((0.0, 1001.0), &[]), 0, 1000.0), Ok(()));
+    }
+
+    #[test]
+    fn results_that_were_not_asked_for_or_fit_nowhere_are_not() {
+        for sizes in [&[][..], &[8], &[8, 8, 8], &[8, u64::MAX], &[u64::MAX, u64::MAX]] {
+            assert!(check(&times((0.0, 1.0), sizes), 2, 1.0).is_err(), "{sizes:?}");
+        }
+    }
+
+    #[test]
+    fn neither_are_times_that_are_none_or_run_backwards_or_have_not_come_yet() {
+        for span in [(2.0, 1.0), (-1.0, 1.0), (0.0, 1e300), (f64::NAN, 1.0), (0.0, f64::INFINITY)] {
+            assert!(check(&times(span, &[]), 0, 10.0).is_err(), "{span:?}");
+            let fetched = vec![Fetched { data: 0, start_s: span.0, end_s: span.1 }];
+            let with_transfer = Times { fetched, ..times((0.0, 1.0), &[]) };
+            assert!(check(&with_transfer, 0, 10.0).is_err(), "{span:?}");
+        }
+    }
+}

@@ -1,0 +1,205 @@
+//! What is known of the links between the servers of a registry, and which of them to measure next.
+//! Pure: time is an argument.
+
+use gridspan_topology::{LinkEstimate, LinkMonitor, LinkSample, NodeId, Time};
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+/// So many links a server is to measure at once.
+const DUE_MAX: usize = 8;
+/// A link is measured again after this time, for each of so many servers: with more of them less
+/// often, so that a server does not measure more.
+const AGE: Duration = Duration::from_secs(20);
+const SERVERS_PER_AGE: u32 = 8;
+/// So many links are told of at once, in some hundred kilobytes: on a slow link, too, that takes
+/// less than somebody waits for it.
+pub(crate) const LINKS_MAX: usize = 512;
+/// What is said to take longer is not believed.
+const ROUND_TRIP_MAX: Duration = Duration::from_secs(3600);
+/// What a link can carry is measured again after so many times that, if no transfer shows it.
+const RATE_AGES: u32 = 10;
+
+/// A link, and what it is like.
+pub(crate) type Estimated = ((u32, u32), LinkEstimate);
+
+/// Links by the numbers of the servers that they go from and to.
+#[derive(Debug, Default)]
+pub(crate) struct LinkTable {
+    monitor: LinkMonitor,
+    /// When each link was to be measured last, and what it can carry.
+    asked: BTreeMap<(u32, u32), Time>,
+    rated: BTreeMap<(u32, u32), Time>,
+    /// How many times something was seen of any link, and what came last of each.
+    version: u64,
+    seen: BTreeMap<(u32, u32), u64>,
+    by_version: BTreeMap<u64, (u32, u32)>,
+}
+
+impl LinkTable {
+    /// A server has seen something of the link from another.
+    pub(crate) fn observe(&mut self, now: Time, link: (u32, u32), sample: LinkSample) {
+        let round_trip = sample.round_trip.filter(|round_trip| *round_trip <= ROUND_TRIP_MAX);
+        let sample = LinkSample { round_trip, ..sample };
+        self.monitor.observe(now, link, (NodeId(link.0), NodeId(link.1)), sample);
+        if sample.rate.is_some() {
+            self.rated.insert(link, now);
+        }
+        self.monitor.remember(now, link.0, link.1);
+        self.changed(link);
+        // A round trip says as much of the other direction.
+        self.changed((link.1, link.0));
+    }
+
+    fn changed(&mut self, link: (u32, u32)) {
+        self.version += 1;
+        if let Some(before) = self.seen.insert(link, self.version) {
+            self.by_version.remove(&before);
+        }
+        self.by_version.insert(self.version, link);
+    }
+
+    /// The links to a server, from these others, that it should measure now; and whether what they
+    /// can carry, too. Those that were measured least recently come first.
+    pub(crate) fn due(&mut self, now: Time, to: u32, others: &[u32]) -> Vec<(u32, bool)> {
+        let servers = others.len() as u32 + 1;
+        let age = AGE * servers.div_ceil(SERVERS_PER_AGE);
+        let last = |from: u32| self.asked.get(&(from, to)).copied();
+        let is_due = |from: &u32| last(*from).is_none_or(|asked| now.since(asked) >= age);
+        let mut due: Vec<u32> = others.iter().copied().filter(is_due).collect();
+        due.sort_by_key(|&from| (last(from), from));
+        due.truncate(DUE_MAX);
+        self.asked.extend(due.iter().map(|&from| ((from, to), now)));
+        let is_rated = |from| {
+            let rated = self.rated.get(&(from, to));
+            rated.is_some_and(|&rated| now.since(rated) < age * RATE_AGES)
+        };
+        due.into_iter().map(|from| (from, !is_rated(from))).collect()
+    }
+
+    /// All that is known.
+    pub(crate) fn estimates(&self, now: Time) -> Vec<Estimated> {
+        self.monitor.estimates(now).collect()
+    }
+
+    /// What is known of links of which something was seen after a version, the first of them if they
+    /// are many; and as of which version this is. It costs what is told.
+    pub(crate) fn since(&self, version: u64, now: Time) -> (u64, Vec<Estimated>) {
+        let seen = self.by_version.range(version.saturating_add(1)..);
+        let known = |(version, link): (&u64, &(u32, u32))| {
+            let estimate = self.monitor.estimate(now, link.0, link.1)?;
+            Some((*version, (*link, estimate)))
+        };
+        let (versions, links): (Vec<u64>, Vec<Estimated>) =
+            seen.filter_map(known).take(LINKS_MAX).unzip();
+        let last = versions.last().filter(|_| versions.len() == LINKS_MAX);
+        (last.copied().unwrap_or(self.version), links)
+    }
+
+    /// A server is gone.
+    pub(crate) fn leave(&mut self, number: u32) {
+        self.monitor.forget(number);
+        let is_other = |link: &(u32, u32)| link.0 != number && link.1 != number;
+        self.asked.retain(|link, _| is_other(link));
+        self.rated.retain(|link, _| is_other(link));
+        self.seen.retain(|link, _| is_other(link));
+        self.by_version.retain(|_, link| is_other(link));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use gridspan_topology::Bandwidth;
+
+    fn at(seconds: u64) -> Time {
+        Time::ZERO + Duration::from_secs(seconds)
+    }
+
+    fn sample(millis: u64, mbit: Option<u64>) -> LinkSample {
+        let rate = mbit.map(|mbit| Bandwidth::from_bits_per_second(mbit * 1_000_000));
+        let round_trip = Some(Duration::from_millis(millis));
+        LinkSample { round_trip, rate, is_full: true, ..LinkSample::default() }
+    }
+
+    #[test]
+    fn what_was_measured_is_known_in_both_directions_and_long_after() {
+        let mut link_table = LinkTable::default();
+        link_table.observe(at(1), (0, 1), sample(40, Some(50)));
+
+        let known: BTreeMap<_, _> = link_table.estimates(at(100)).into_iter().collect();
+
+        let there = known[&(0, 1)];
+        assert_eq!(there.latency.duration(), Duration::from_millis(20));
+        assert_eq!(there.bandwidth, Some(Bandwidth::from_bits_per_second(50_000_000)));
+        assert_eq!(known[&(1, 0)].latency, there.latency);
+        link_table.leave(0);
+        assert!(link_table.estimates(at(100)).is_empty());
+    }
+
+    #[test]
+    fn round_trips_that_no_way_has_are_not_believed() {
+        let mut link_table = LinkTable::default();
+        let longest = LinkSample { round_trip: Some(Duration::MAX), ..sample(0, None) };
+        link_table.observe(at(1), (0, 1), longest);
+        link_table.observe(at(2), (0, 1), sample(40, None));
+
+        link_table.observe(at(3), (0, 1), longest);
+
+        let known: BTreeMap<_, _> = link_table.estimates(at(4)).into_iter().collect();
+        assert_eq!(known[&(0, 1)].latency.duration(), Duration::from_millis(20));
+    }
+
+    #[test]
+    fn who_knows_a_version_is_told_of_what_was_seen_after_it() {
+        let mut link_table = LinkTable::default();
+        for to in 1..10 {
+            link_table.observe(at(1), (0, to), sample(40, None));
+        }
+        let (version, all) = link_table.since(0, at(2));
+        assert_eq!((all.len(), link_table.since(version, at(2))), (18, (version, vec![])));
+
+        link_table.observe(at(3), (0, 1), sample(20, None));
+        link_table.leave(2);
+
+        let (newer, changed) = link_table.since(version, at(3));
+        let links: Vec<(u32, u32)> = changed.iter().map(|(link, _)| *link).collect();
+        assert_eq!((newer > version, links), (true, vec![(0, 1), (1, 0)]));
+        assert_eq!(changed[0].1.latency.duration(), Duration::from_millis(10));
+        assert_eq!(link_table.since(0, at(3)).1.len(), 16);
+        assert_eq!(link_table.since(u64::MAX, at(3)).1, vec![]);
+    }
+
+    #[test]
+    fn who_knows_little_is_told_of_a_part_after_the_other() {
+        let (mut link_table, mut told) = (LinkTable::default(), Vec::new());
+        let others = LINKS_MAX as u32;
+        (1..=others).for_each(|to| link_table.observe(at(1), (0, to), sample(40, None)));
+
+        let mut version = 0;
+        for count in [LINKS_MAX, LINKS_MAX, 0] {
+            let (newer, links) = link_table.since(version, at(2));
+            assert_eq!((links.len(), newer > version), (count, count > 0));
+            version = newer;
+            told.extend(links.into_iter().map(|(link, _)| link));
+        }
+
+        let all: Vec<_> = (1..=others).flat_map(|to| [(0, to), (to, 0)]).collect();
+        assert_eq!(told, all);
+    }
+
+    #[test]
+    fn every_way_is_measured_in_turn_and_then_not_for_a_while() {
+        let mut link_table = LinkTable::default();
+        let others: Vec<u32> = (1..=10).collect();
+
+        let first = link_table.due(at(0), 0, &others);
+        let second = link_table.due(at(1), 0, &others);
+
+        assert_eq!(first.len(), DUE_MAX);
+        assert_eq!(second, [(9, true), (10, true)]);
+        assert!(link_table.due(at(2), 0, &others).is_empty());
+        link_table.observe(at(2), (1, 0), sample(1, Some(10)));
+        let again = link_table.due(at(60), 0, &others);
+        assert_eq!(again[0], (1, false), "what it carries is known");
+    }
+}

@@ -1,0 +1,211 @@
+//! The servers of a registry, and which of them gets a call.
+
+use crate::wire::messages::ListedServer;
+use gridspan_rpc::calls::{
+    Offer, RpcError, SIGNATURE_BYTES_MAX, ServerCard, ServerDirectory, Signature,
+};
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::SocketAddr;
+
+/// So many calls a server may execute at the same time.
+const CORES_MAX: u32 = 65_536;
+/// So many servers may have joined.
+const SERVERS_MAX: usize = 4096;
+/// What a server may say of itself: letters of a name, and functions.
+const NAME_MAX: usize = 200;
+const FUNCTIONS_MAX: usize = 10_000;
+/// How fast a server may say it is.
+const SPEEDS: std::ops::RangeInclusive<f64> = 1e-6..=1e6;
+
+/// How many calls a server executes at once, and where it is if not at the registry.
+pub(crate) type CoresAndAddress = (u32, Option<SocketAddr>);
+
+/// Servers that are reached by a route `R`.
+#[derive(Debug)]
+pub(crate) struct ServerTable<R> {
+    directory: ServerDirectory,
+    routes: BTreeMap<u32, R>,
+    /// On how many PEs each executes calls, and where it is if not at the registry.
+    places: BTreeMap<u32, CoresAndAddress>,
+    calls: BTreeMap<u32, u32>,
+    next: u32,
+    /// How many servers have come and gone.
+    version: u64,
+}
+
+impl<R: Clone> ServerTable<R> {
+    pub(crate) fn new() -> Self {
+        let (routes, places, calls) = (BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
+        Self { directory: ServerDirectory::default(), routes, places, calls, next: 0, version: 0 }
+    }
+
+    /// A server comes; its number here, or why it may not.
+    pub(crate) fn join(
+        &mut self,
+        card: ServerCard,
+        place: CoresAndAddress,
+        route: R,
+    ) -> Result<u32, String> {
+        check(&card)?;
+        if !(1..=CORES_MAX).contains(&place.0) {
+            return Err(format!("a server has 1 to {CORES_MAX} PEs"));
+        }
+        if self.routes.len() >= SERVERS_MAX {
+            return Err(format!("{SERVERS_MAX} servers have joined already"));
+        }
+        let number = self.next;
+        self.next += 1;
+        self.version += 1;
+        self.directory.join(ServerCard { number, ..card });
+        self.routes.insert(number, route);
+        self.places.insert(number, place);
+        Ok(number)
+    }
+
+    /// A server is gone.
+    pub(crate) fn leave(&mut self, number: u32) {
+        self.version += 1;
+        self.directory.leave(number);
+        self.routes.remove(&number);
+        self.places.remove(&number);
+        self.calls.remove(&number);
+    }
+
+    /// Where each server is, if that is not at the registry.
+    pub(crate) fn places(&self) -> BTreeMap<u32, Option<SocketAddr>> {
+        self.places.iter().map(|(number, (_, address))| (*number, *address)).collect()
+    }
+
+    /// Another whenever a server has come or gone.
+    pub(crate) fn version(&self) -> u64 {
+        self.version
+    }
+
+    pub(crate) fn list(&self) -> Vec<ListedServer> {
+        let listed = |card: ServerCard| {
+            let calls = self.calls.get(&card.number).copied().unwrap_or_default();
+            let (cores, address) = self.places.get(&card.number).copied().unwrap_or((1, None));
+            let load_s = self.directory.load_of_s(card.number);
+            ListedServer { calls, load_s, cores, address, card, links: Vec::new() }
+        };
+        self.directory.cards().into_iter().map(listed).collect()
+    }
+
+    /// Sends a call to the server that would end it first, of those that it was not sent to before.
+    pub(crate) fn place(
+        &mut self,
+        function: &str,
+        bytes: u64,
+        tried: &BTreeSet<u32>,
+    ) -> Result<Option<(Offer, R)>, RpcError> {
+        let offers = self.directory.find(function, bytes, None, None)?;
+        let untried = offers.into_iter().find(|offer| !tried.contains(&offer.number));
+        let Some(offer) = untried else { return Ok(None) };
+        let Some(route) = self.routes.get(&offer.number).cloned() else { return Ok(None) };
+        self.directory.placed(offer);
+        *self.calls.entry(offer.number).or_default() += 1;
+        Ok(Some((offer, route)))
+    }
+
+    /// A server has let the time to answer pass.
+    pub(crate) fn late(&mut self, offer: Offer) -> Offer {
+        self.directory.late(offer.number);
+        Offer { is_late: true, ..offer }
+    }
+
+    /// A server has nothing to do with a call any more.
+    pub(crate) fn ended(&mut self, offer: Offer) {
+        self.directory.ended(offer);
+        if let Some(calls) = self.calls.get_mut(&offer.number) {
+            *calls = calls.saturating_sub(1);
+        }
+    }
+
+    /// A call has taken so long.
+    pub(crate) fn observe(&mut self, function: &str, number: u32, bytes: u64, took_s: f64) {
+        self.directory.observe(function, number, bytes, took_s);
+    }
+}
+
+/// Whether a server may say this of itself: it decides where calls go, and is shown on terminals.
+fn check(card: &ServerCard) -> Result<(), String> {
+    let is_name = |name: &str| {
+        !name.is_empty() && name.chars().count() <= NAME_MAX && !name.chars().any(char::is_control)
+    };
+    match card {
+        card if !is_name(&card.name) => {
+            Err(format!("a name has 1 to {NAME_MAX} letters, and none that controls terminals"))
+        }
+        card if !SPEEDS.contains(&card.speed) => {
+            Err(format!("a speed is from {} to {}", SPEEDS.start(), SPEEDS.end()))
+        }
+        card if card.functions.len() > FUNCTIONS_MAX => {
+            Err(format!("a server has {FUNCTIONS_MAX} functions at most"))
+        }
+        card if !card.functions.keys().all(|name| is_name(name)) => Err(format!(
+            "the name of a function has 1 to {NAME_MAX} letters, and none that controls terminals"
+        )),
+        card if !card.functions.values().all(is_plain) => Err(format!(
+            "what a function takes and gives is told in {SIGNATURE_BYTES_MAX} bytes at most, none of \
+             which controls terminals"
+        )),
+        _ => Ok(()),
+    }
+}
+
+/// Whether what a function takes and gives can be shown.
+fn is_plain(signature: &Signature) -> bool {
+    let text = &signature.text;
+    text.len() <= SIGNATURE_BYTES_MAX && !text.chars().any(char::is_control)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn card(name: &str, speed: f64) -> ServerCard {
+        let (name, functions) =
+            (name.to_owned(), [(String::from("f"), Signature::of::<(), ()>())].into());
+        ServerCard { number: 0, name, site: 0, speed, is_direct: false, functions }
+    }
+
+    #[test]
+    fn a_call_goes_to_one_server_after_the_other_until_none_is_left() {
+        let mut server_table = ServerTable::new();
+        let [slow, fast] = [("slow", 1.0), ("fast", 2.0)]
+            .map(|(name, speed)| server_table.join(card(name, speed), (1, None), name));
+        let (slow, fast) = (slow.unwrap(), fast.unwrap());
+        let mut tried = BTreeSet::new();
+        let mut routes = Vec::new();
+        while let Some((offer, route)) = server_table.place("f", 8, &tried).unwrap() {
+            tried.insert(offer.number);
+            routes.push(route);
+        }
+        assert_eq!((routes, tried), (vec!["fast", "slow"], [slow, fast].into()));
+        assert_eq!(
+            server_table.list().iter().map(|listed| listed.calls).collect::<Vec<_>>(),
+            [1, 1]
+        );
+
+        server_table.leave(fast);
+        server_table.leave(slow);
+
+        let error = server_table.place("f", 8, &BTreeSet::new()).unwrap_err();
+        assert_eq!(error.code(), 4);
+    }
+
+    #[test]
+    fn what_a_server_says_of_itself_is_checked() {
+        let mut server_table = ServerTable::new();
+        let mut join =
+            |card| server_table.join(card, (1, None), ()).map_err(|why| why[..12].to_owned());
+        for (name, speed) in [("", 1.0), ("a\u{1b}[2J", 1.0), ("a", 0.0), ("a", -1.0), ("a", 1e300)]
+        {
+            assert!(join(card(name, speed)).is_err(), "{name:?} {speed}");
+        }
+        assert!(join(card("a", f64::NAN)).is_err());
+        let functions = [(String::from("f\n"), Signature::of::<(), ()>())].into();
+        assert!(join(ServerCard { functions, ..card("a", 1.0) }).is_err());
+        assert_eq!(join(card("Ä 1", 1.0)), Ok(0));
+    }
+}

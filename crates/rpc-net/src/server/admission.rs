@@ -1,0 +1,161 @@
+//! Admits connections at an endpoint: handshakes that are not finished and connections have tables
+//! of their own.
+//!
+//! Anybody may begin a handshake, and only the holder of a token can finish it. So a handshake
+//! takes no place of a connection, and when there are too many, the oldest gives way. A part of
+//! them may come from addresses that are not proven; beyond it, the sender must answer a Retry
+//! packet (RFC 9000, section 8.1.2), so that forged addresses take no more places.
+
+use crate::server::connection_table::{Connections, Full};
+use quinn::{Connection, Incoming, VarInt};
+use std::net::IpAddr;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
+
+/// Connections at the same time: each takes about 140 kB.
+const CONNECTIONS_MAX: usize = 1024;
+/// Handshakes at the same time. A processor finishes some thousand in a second, so that even a
+/// flood at that rate leaves each the time of a crossing.
+const HANDSHAKES_MAX: usize = 1024;
+/// The part of the handshakes whose addresses may be unproven.
+const UNPROVEN_PART: usize = 4;
+/// How long a handshake may take: several round trips of a satellite link, and packets that are
+/// sent again.
+const HANDSHAKE_LIMIT: Duration = Duration::from_secs(10);
+/// What a connection that gives its place is told.
+const MAKES_ROOM: &[u8] = b"others need the place of this connection, which is idle: connect again";
+const IS_FULL: &[u8] = b"all places are in use: connect later";
+
+/// Admits connections. Clones share their tables.
+#[derive(Clone, Debug)]
+pub(crate) struct Admission {
+    handshakes: Arc<Mutex<Connections<oneshot::Sender<()>>>>,
+    unproven: Arc<Semaphore>,
+    connections: Arc<Mutex<Connections<Connection>>>,
+}
+
+/// The place of a connection, until this is dropped.
+#[derive(Debug)]
+pub(crate) struct Place {
+    connections: Arc<Mutex<Connections<Connection>>>,
+    number: u64,
+}
+
+/// A request is open on a connection, until this is dropped.
+#[derive(Debug)]
+pub(crate) struct InUse {
+    place: Arc<Place>,
+    is_needed: bool,
+}
+
+/// A handshake has its place, until this is dropped.
+struct Handshake {
+    handshakes: Arc<Mutex<Connections<oneshot::Sender<()>>>>,
+    number: u64,
+    _unproven: Option<OwnedSemaphorePermit>,
+}
+
+impl Default for Admission {
+    fn default() -> Self {
+        Self::with_places(HANDSHAKES_MAX, CONNECTIONS_MAX)
+    }
+}
+
+impl Admission {
+    fn with_places(handshakes: usize, connections: usize) -> Self {
+        Self {
+            handshakes: Arc::new(Mutex::new(Connections::new(handshakes))),
+            unproven: Arc::new(Semaphore::new((handshakes / UNPROVEN_PART).max(1))),
+            connections: Arc::new(Mutex::new(Connections::new(connections))),
+        }
+    }
+
+    /// Admits a connection whose other side proves that it has the token, if there is a place or
+    /// one that can be had.
+    pub(crate) async fn admit(&self, incoming: Incoming) -> Option<(Place, Connection)> {
+        let address = incoming.remote_address().ip();
+        let unproven = match incoming.remote_address_validated() {
+            true => None,
+            false => match self.unproven.clone().try_acquire_owned() {
+                Ok(unproven) => Some(unproven),
+                Err(_) => {
+                    // A Retry fails only for addresses that are proven.
+                    let _ = incoming.retry();
+                    return None;
+                }
+            },
+        };
+        let (way, evicted) = oneshot::channel();
+        // In a table where nothing is in use, the oldest always gives way.
+        let (number, oldest) = lock(&self.handshakes).insert(address, way).ok()?;
+        // Its side hears of that at once.
+        drop(oldest);
+        let handshakes = self.handshakes.clone();
+        let handshake = Handshake { handshakes, number, _unproven: unproven };
+        let connecting = incoming.accept().ok()?;
+        let connection = tokio::select! {
+            finished = tokio::time::timeout(HANDSHAKE_LIMIT, connecting) => finished.ok()?.ok()?,
+            _ = evicted => return None,
+        };
+        drop(handshake);
+        Some((self.place(address, &connection)?, connection))
+    }
+
+    /// The place of a connection whose other side has proven that it has the token.
+    fn place(&self, address: IpAddr, connection: &Connection) -> Option<Place> {
+        match lock(&self.connections).insert(address, connection.clone()) {
+            Ok((number, evicted)) => {
+                if let Some(evicted) = evicted {
+                    tracing::info!(address = %evicted.remote_address(), "closed for another");
+                    evicted.close(VarInt::from_u32(0), MAKES_ROOM);
+                }
+                Some(Place { connections: self.connections.clone(), number })
+            }
+            Err(Full) => {
+                connection.close(VarInt::from_u32(0), IS_FULL);
+                None
+            }
+        }
+    }
+}
+
+impl Place {
+    /// A request begins.
+    pub(crate) fn begin(self: &Arc<Self>) -> InUse {
+        lock(&self.connections).begin(self.number);
+        InUse { place: self.clone(), is_needed: false }
+    }
+}
+
+impl InUse {
+    /// The request ends. `is_needed` says whether something depends on the connection afterwards.
+    pub(crate) fn end(mut self, is_needed: bool) {
+        self.is_needed = is_needed;
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        let _closed = lock(&self.connections).remove(self.number);
+    }
+}
+
+impl Drop for InUse {
+    fn drop(&mut self) {
+        lock(&self.place.connections).end(self.place.number, self.is_needed);
+    }
+}
+
+impl Drop for Handshake {
+    fn drop(&mut self) {
+        let _evicted = lock(&self.handshakes).remove(self.number);
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,425 @@
+//! A daemon: opens a registry and answers, until it is told to end.
+
+use crate::client::task_client::dice;
+use crate::registry::link_table::LinkTable;
+use crate::registry::route::Route;
+use crate::registry::server_table::ServerTable;
+use crate::server::admission::Admission;
+use crate::server::caller::Caller;
+use crate::server::handler::{attend, heard, respond};
+use crate::server::in_flight::InFlight;
+use crate::server::task_server::{LocalServers, TaskServer};
+use crate::wire::budget::Budget;
+use crate::wire::messages::{
+    ATTEMPTS, KnownVersions, LinkObservation, ListedServer, Peer, Request, Response, ServerUpdate,
+    TaskError, TextCall, WAITING_BYTES_MAX,
+};
+use crate::wire::requests::Requests;
+use crate::wire::token::{Key, RemoteError, Token, key_path};
+use gridspan_rpc::calls::{Catalogue, Offer, RpcError, ServerCard};
+use gridspan_topology::Time;
+use quinn::{Endpoint, Incoming, RecvStream, SendStream, VarInt};
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::{IpAddr, SocketAddr};
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+use tokio::sync::oneshot;
+
+/// How long calls may go on when the daemon is told to end.
+const GRACE: Duration = Duration::from_secs(10);
+/// How long servers need at most to find a registry that is back: they notice that it was away, and
+/// look for it now and then.
+const RETURN: Duration = Duration::from_secs(15);
+/// How often it looks whether a server is back.
+const GLANCE: Duration = Duration::from_millis(20);
+
+/// What a daemon is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DaemonOptions {
+    /// Where it listens. With port 0 the system chooses one.
+    pub listen: SocketAddr,
+    /// By which address others reach it, if not by that.
+    pub advertise: Option<IpAddr>,
+    /// Where it writes its token.
+    pub token: PathBuf,
+    /// Whether it takes over the certificates and the address of a daemon that had the same token
+    /// before, and leaves its own for the next.
+    pub is_kept: bool,
+}
+
+/// A registry that is open.
+#[derive(Debug)]
+pub(crate) struct OpenedDaemon {
+    options: DaemonOptions,
+    endpoint: Endpoint,
+    /// What the certificates of daemons, and of those that join them, name.
+    names: [String; 2],
+    /// Whether another was at this registry before.
+    is_back: bool,
+}
+
+struct Daemon<C: Catalogue> {
+    /// A number that no other registry has, nor this one when it is opened again.
+    registry: u64,
+    server_table: Mutex<ServerTable<Route<C>>>,
+    /// Requests that are being answered.
+    open: InFlight,
+    /// Of calls that were passed on.
+    numbers: AtomicU64,
+    admission: Admission,
+    /// What is known of the links between servers, and when the registry was opened.
+    link_table: Mutex<LinkTable>,
+    begun: Instant,
+    /// Whether another was at this registry before, whose servers will find it.
+    is_back: bool,
+    /// If it executes anything itself.
+    task_server: Option<Arc<TaskServer<C>>>,
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl OpenedDaemon {
+    /// Opens the registry, and writes its token. Needs a runtime of tokio.
+    pub(crate) fn open(options: DaemonOptions) -> Result<Self, RemoteError> {
+        let kept = key_path(&options.token);
+        let is_there = options.is_kept && options.token.exists();
+        let before = if is_there { Key::read(&kept)? } else { None };
+        let is_back = before.is_some();
+        let (token, key, mut endpoint) = match before {
+            Some(key) => {
+                let endpoint = Endpoint::server(key.server()?, key.address());
+                (None, key, endpoint.map_err(RemoteError::Listen)?)
+            }
+            None => {
+                let ip = options.advertise.unwrap_or(options.listen.ip());
+                if ip.is_unspecified() {
+                    return Err(RemoteError::Nowhere(options.listen));
+                }
+                // The certificates do not name the address, which is known once the socket is
+                // there.
+                let (token, key) = Token::new(options.listen)?;
+                let endpoint = Endpoint::server(key.server()?, options.listen);
+                let endpoint = endpoint.map_err(RemoteError::Listen)?;
+                let address = endpoint.local_addr().map_err(RemoteError::Listen)?;
+                (Some(token.at((ip, address.port()).into())), key.at(address), endpoint)
+            }
+        };
+        endpoint.set_default_client_config(key.client()?);
+        if options.is_kept {
+            key.write(&kept)?;
+        }
+        if let Some(token) = token {
+            token.write(&options.token)?;
+        }
+        Ok(Self { options, endpoint, names: key.names(), is_back })
+    }
+
+    /// Where the registry is.
+    pub(crate) fn address(&self) -> Result<SocketAddr, RemoteError> {
+        self.endpoint.local_addr().map_err(RemoteError::Listen)
+    }
+}
+
+/// Answers at the registry until `end` resolves, and then what is being asked. `own` are the servers of
+/// this process.
+pub(crate) async fn daemon<C: Catalogue>(
+    plan: OpenedDaemon,
+    own: Option<LocalServers<C>>,
+    end: impl Future<Output = ()>,
+) -> Result<(), RemoteError> {
+    let OpenedDaemon { options, endpoint, names, is_back } = plan;
+    let mut server_table = ServerTable::new();
+    let task_server =
+        own.as_ref().map(|own| Arc::new(TaskServer::new(own, endpoint.clone(), names)));
+    if let Some(LocalServers { card, executor, pes }) = own {
+        server_table
+            .join(card, (pes, None), Route::Here(executor))
+            .map_err(RemoteError::Unwelcome)?;
+    }
+    let daemon = Arc::new(Daemon {
+        registry: dice()?,
+        server_table: Mutex::new(server_table),
+        open: InFlight::default(),
+        numbers: AtomicU64::new(0),
+        admission: Admission::default(),
+        link_table: Mutex::default(),
+        begun: Instant::now(),
+        is_back,
+        task_server,
+    });
+    let mut end = std::pin::pin!(end);
+    loop {
+        tokio::select! {
+            () = &mut end => break,
+            incoming = endpoint.accept() => match incoming {
+                Some(incoming) => drop(tokio::spawn(daemon.clone().receive(incoming))),
+                None => break,
+            },
+        }
+    }
+    endpoint.set_server_config(None);
+    daemon.open.over(GRACE).await;
+    endpoint.close(VarInt::from_u32(0), b"the daemon has ended");
+    endpoint.wait_idle().await;
+    if !options.is_kept {
+        // Somebody may have removed it.
+        let _ = std::fs::remove_file(&options.token);
+    }
+    Ok(())
+}
+
+impl<C: Catalogue> Daemon<C> {
+    fn server_table(&self) -> MutexGuard<'_, ServerTable<Route<C>>> {
+        lock(&self.server_table)
+    }
+
+    /// Attends to one connection, to its end.
+    async fn receive(self: Arc<Self>, incoming: Incoming) {
+        let Some((place, connection)) = self.admission.admit(incoming).await else { return };
+        let place = Arc::new(place);
+        let (joined, groups) = (Mutex::default(), Mutex::default());
+        let caller = Arc::new(Caller { connection, joined, groups });
+        let budget = Budget::new(WAITING_BYTES_MAX);
+        let mut requests = Requests::new(&caller.connection);
+        while let Ok((send, receive, of_caller)) = requests.next().await {
+            let (daemon, caller, budget) = (self.clone(), caller.clone(), budget.clone());
+            let (open, in_use) = (self.open.begin(), place.begin());
+            tokio::spawn(async move {
+                let _open = (open, of_caller);
+                daemon.attend((send, receive), &budget, &caller).await;
+                in_use.end(caller.is_depended_on());
+            });
+        }
+        let gone = lock(&caller.joined).take();
+        gone.into_iter().for_each(|number| self.leave(number));
+        self.task_server.iter().for_each(|task_server| task_server.forget(&caller.groups));
+    }
+
+    /// Hears a request, and answers it.
+    async fn attend(
+        self: &Arc<Self>,
+        (mut send, mut receive): (SendStream, RecvStream),
+        budget: &Budget,
+        caller: &Caller,
+    ) {
+        // What was heard counts until it is answered.
+        let Some((request, _claim)) = heard((&mut send, &mut receive), budget).await else {
+            return;
+        };
+        let of_caller = (&caller.connection, &caller.groups);
+        let request = attend(request, self.task_server.as_ref(), of_caller, &mut send).await;
+        let Some(request) = request else { return };
+        let stopped = send.stopped();
+        let response = tokio::select! {
+            // Nobody waits for the answer any more.
+            _ = stopped => return,
+            response = self.response(request, caller) => response,
+        };
+        respond(&mut send, &response).await;
+    }
+
+    async fn response(self: &Arc<Self>, request: Request, caller: &Caller) -> Response {
+        match request {
+            Request::List => Response::Servers(self.list()),
+            Request::ServerUpdate(known) => {
+                Response::ServerUpdate(self.news_once_back(known).await)
+            }
+            Request::Call(call) => Response::Called(self.call(call).await),
+            Request::Join(card, pes) => self.join(card, pes, caller),
+            Request::LinkReport(observations) => self.probe_links(&observations, caller),
+            Request::Task(_) => {
+                let reason = "a registry executes nothing".to_owned();
+                Response::Done(Err(TaskError::Refused(reason)))
+            }
+            // Whoever calls goes away instead, and a registry keeps nothing.
+            _ => Response::Noted,
+        }
+    }
+
+    fn list(&self) -> Vec<ListedServer> {
+        let estimates = lock(&self.link_table).estimates(self.now());
+        let mut links: BTreeMap<u32, Vec<_>> = BTreeMap::new();
+        for ((from, to), estimate) in estimates {
+            links.entry(to).or_default().push((from, estimate));
+        }
+        let mut listed = self.server_table().list();
+        for listed in &mut listed {
+            listed.links = links.remove(&listed.card.number).unwrap_or_default();
+        }
+        listed
+    }
+
+    /// Whether servers of a daemon that was here before may not have come back yet.
+    fn may_come(&self) -> bool {
+        self.is_back && self.begun.elapsed() < RETURN
+    }
+
+    /// What is new for whoever knows this. Whoever knows nothing waits for servers that may come,
+    /// as whoever calls does.
+    async fn news_once_back(&self, known: KnownVersions) -> ServerUpdate {
+        while known == KnownVersions::default()
+            && self.may_come()
+            && self.server_table().places().is_empty()
+        {
+            tokio::time::sleep(GLANCE).await;
+        }
+        self.news(known)
+    }
+
+    /// What is new for whoever knows this, though not of too many links at once. It costs what is
+    /// told: groups ask before each window.
+    fn news(&self, known: KnownVersions) -> ServerUpdate {
+        // Of another registry it is worth nothing.
+        let known = if known.registry == self.registry { known } else { KnownVersions::default() };
+        let (of_servers, servers) = {
+            let server_table = self.server_table();
+            let is_known =
+                known.registry == self.registry && known.servers == server_table.version();
+            (server_table.version(), (!is_known).then(|| server_table.list()))
+        };
+        let (of_links, links) = lock(&self.link_table).since(known.links, self.now());
+        let known = KnownVersions { registry: self.registry, servers: of_servers, links: of_links };
+        ServerUpdate { known, servers, links }
+    }
+
+    /// Notes what a server has seen; what it should measure.
+    fn probe_links(&self, observations: &[LinkObservation], caller: &Caller) -> Response {
+        // Locked to the end, and the link table before the server table is read: who leaves is erased from the
+        // link table after all others, so nothing is noted here of somebody who was erased already.
+        let joined = lock(&caller.joined);
+        let Some(own) = *joined else {
+            return Response::Refused("it has not joined".to_owned());
+        };
+        let mut link_table = lock(&self.link_table);
+        let places = self.server_table().places();
+        let known = observations.iter().filter(|sighting| places.contains_key(&sighting.from));
+        known.for_each(|seen| link_table.observe(self.now(), (seen.from, own), seen.sample));
+        let others: Vec<u32> = places.keys().copied().filter(|&other| other != own).collect();
+        let due = link_table.due(self.now(), own, &others).into_iter();
+        let peer = |(number, wants_rate)| {
+            let address = places.get(&number).copied().flatten();
+            Peer { number, address, wants_rate }
+        };
+        Response::Peers(due.map(peer).collect())
+    }
+
+    /// How long the registry is open.
+    fn now(&self) -> Time {
+        Time::ZERO + self.begun.elapsed()
+    }
+
+    /// The server table and the link table are locked one after the other, as probing locks the latter and then
+    /// the former.
+    fn leave(&self, number: u32) {
+        self.server_table().leave(number);
+        lock(&self.link_table).leave(number);
+    }
+
+    fn join(&self, card: ServerCard, pes: u32, caller: &Caller) -> Response {
+        let mut joined = lock(&caller.joined);
+        if joined.is_some() {
+            return Response::Refused("a server has joined here already".to_owned());
+        }
+        let place = (pes, Some(caller.connection.remote_address()));
+        // The server table is not locked any more after this.
+        let number = self.server_table().join(card, place, Route::There(caller.connection.clone()));
+        match number {
+            Ok(number) => {
+                *joined = Some(number);
+                // Who attends to the connection may have seen its end already, and does not look
+                // again.
+                if caller.connection.close_reason().is_some() {
+                    joined.take().into_iter().for_each(|number| self.leave(number));
+                }
+                Response::Joined
+            }
+            Err(why) => Response::Refused(why),
+        }
+    }
+
+    /// Has one server after the other try a call.
+    async fn call(self: &Arc<Self>, call: TextCall) -> Result<String, RpcError> {
+        let (bytes, call) = (call.arguments.len() as u64, Arc::new(call));
+        let (mut tried, mut problem) = (BTreeSet::new(), RpcError::CommunicationFailed);
+        for attempt in 0..ATTEMPTS {
+            let placed = self.place(&call.function, bytes, &tried).await;
+            let (offer, route) = match placed {
+                Ok(Some(placed)) => placed,
+                Ok(None) => break,
+                Err(error) if attempt == 0 => return Err(error),
+                Err(_) => break,
+            };
+            tried.insert(offer.number);
+            match self.attempt(offer, route, call.clone()).await {
+                Err(RpcError::SessionFailed { reason }) => {
+                    return Err(RpcError::SessionFailed { reason });
+                }
+                Err(error) => problem = error,
+                results => return results,
+            }
+        }
+        Err(problem)
+    }
+
+    /// Finds a server for a call. Where a daemon was before, its servers come back one by one: then
+    /// none may be there yet.
+    async fn place(
+        &self,
+        function: &str,
+        bytes: u64,
+        tried: &BTreeSet<u32>,
+    ) -> Result<Option<(Offer, Route<C>)>, RpcError> {
+        loop {
+            let placed = self.server_table().place(function, bytes, tried);
+            if placed.is_ok() || !self.may_come() || !tried.is_empty() {
+                return placed;
+            }
+            tokio::time::sleep(GLANCE).await;
+        }
+    }
+
+    /// Sends a call to a server. It counts as the server's load until that has answered, though in
+    /// time or not. If nobody waits for it any more, or too long, it is taken back.
+    async fn attempt(
+        self: &Arc<Self>,
+        offer: Offer,
+        route: Route<C>,
+        call: Arc<TextCall>,
+    ) -> Result<String, RpcError> {
+        let (daemon, timeout, begun) = (self.clone(), call.timeout, Instant::now());
+        // Dropped when this ends.
+        let (_wanted, unwanted) = oneshot::channel::<()>();
+        // Locked while the server table is. Empty once the server has answered.
+        let late = Arc::new(Mutex::new(Some(offer)));
+        let of_task = late.clone();
+        let going = tokio::spawn(async move {
+            let number = daemon.numbers.fetch_add(1, Ordering::SeqCst);
+            let outcome = route.call(&call, number, async { drop(unwanted.await) }).await;
+            let mut server_table = daemon.server_table();
+            if outcome.is_ok() {
+                let (bytes, took_s) = (call.arguments.len() as u64, begun.elapsed().as_secs_f64());
+                server_table.observe(&call.function, offer.number, bytes, took_s);
+            }
+            let ended = lock(&of_task).take();
+            ended.into_iter().for_each(|offer| server_table.ended(offer));
+            outcome
+        });
+        match tokio::time::timeout(timeout, going).await {
+            Ok(Ok(outcome)) => outcome,
+            Ok(Err(_)) => Err(RpcError::CommunicationFailed),
+            Err(_) => {
+                let mut server_table = self.server_table();
+                let mut late = lock(&late);
+                *late = late.take().map(|offer| server_table.late(offer));
+                Err(RpcError::CommunicationFailed)
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,78 @@
+//! The servers of one process: what they execute, and what goes next.
+
+use crate::server::priority_semaphore::{Permit, PrioritySemaphore};
+use gridspan_rpc::calls::{Catalogue, GridRpc, RpcError, Signature};
+use gridspan_runtime::Numbers;
+use std::pin::pin;
+
+/// The function of the catalogue that takes as many seconds as it is told.
+const EMULATION: &str = "sleep";
+
+/// Executes calls and tasks, as many at once as there are PEs. The others wait here and not at the
+/// PEs, so that one that nobody waits for any more is forgotten at once, whatever the PEs are at.
+pub(crate) struct Executor<C: Catalogue> {
+    rpc: GridRpc<C>,
+    semaphore: PrioritySemaphore,
+    /// How fast each PE is.
+    speed: f64,
+}
+
+/// Calls that somebody waits for go before tasks of groups.
+const CALLS: u32 = 0;
+
+impl<C: Catalogue> Executor<C> {
+    /// On so many PEs, each of them of this speed.
+    pub(crate) fn new(rpc: GridRpc<C>, pes: u32, speed: f64) -> Self {
+        Self { rpc, semaphore: PrioritySemaphore::new(pes), speed }
+    }
+
+    /// Executes a call in JSON, as long as `unwanted` does not resolve.
+    pub(crate) async fn call(
+        &self,
+        function: &str,
+        arguments: &str,
+        unwanted: impl Future<Output = ()>,
+    ) -> Result<String, RpcError> {
+        let mut unwanted = pin!(unwanted);
+        let _permit = self.enter(CALLS, &mut unwanted).await?;
+        self.rpc.call_text_until(function, arguments, unwanted).await
+    }
+
+    /// Waits until a task of this place may be executed, as long as `unwanted` does not resolve.
+    pub(crate) async fn enter(
+        &self,
+        place: u32,
+        unwanted: impl Future<Output = ()>,
+    ) -> Result<Permit, RpcError> {
+        tokio::select! {
+            permit = self.semaphore.enter(place) => permit.map_err(|reason| RpcError::RpcRefused { reason }),
+            () = unwanted => Err(RpcError::SessionFailed { reason: "it was given up".to_owned() }),
+        }
+    }
+
+    /// The place of a task of a group, behind calls.
+    pub(crate) fn place_of_task(place: u32) -> u32 {
+        place.saturating_add(CALLS + 1)
+    }
+
+    /// Computes for as long as a server of speed 1 would need this time.
+    pub(crate) async fn emulate(
+        &self,
+        work_s: f64,
+        unwanted: impl Future<Output = ()>,
+    ) -> Result<(), RpcError> {
+        let seconds = (work_s / self.speed).to_string();
+        self.rpc.call_text_until(EMULATION, &seconds, unwanted).await.map(drop)
+    }
+
+    /// Executes a function of groups.
+    pub(crate) async fn execute(
+        &self,
+        function: (&str, &Signature),
+        arguments: Vec<u8>,
+        results: u32,
+        unwanted: impl Future<Output = ()>,
+    ) -> Result<Vec<Numbers<u8>>, RpcError> {
+        self.rpc.call_parts_until(function, arguments, results, unwanted).await
+    }
+}

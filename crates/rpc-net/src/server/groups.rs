@@ -1,0 +1,78 @@
+//! The groups that one connection has begun.
+
+use std::collections::{BTreeSet, VecDeque};
+
+/// So many groups of one connection go on at the same time.
+const GROUPS_MAX: usize = 1000;
+/// So many that have ended are known: an order of one may come later than its end, for streams
+/// overtake each other.
+const ENDED_MAX: usize = 1000;
+
+/// Groups that go on, and those that ended last.
+#[derive(Debug, Default)]
+pub(crate) struct Groups {
+    going_on: BTreeSet<u64>,
+    ended: VecDeque<u64>,
+}
+
+impl Groups {
+    /// An order of a group comes; why it is refused, if it is.
+    pub(crate) fn begin(&mut self, group: u64) -> Result<(), String> {
+        if self.ended.contains(&group) {
+            return Err("its group has ended".to_owned());
+        }
+        if self.going_on.len() >= GROUPS_MAX && !self.going_on.contains(&group) {
+            return Err(format!("{GROUPS_MAX} groups go on already"));
+        }
+        self.going_on.insert(group);
+        Ok(())
+    }
+
+    pub(crate) fn has(&self, group: u64) -> bool {
+        self.going_on.contains(&group)
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.going_on.is_empty()
+    }
+
+    /// A group has ended; whether it had begun.
+    pub(crate) fn end(&mut self, group: u64) -> bool {
+        self.ended.push_back(group);
+        if self.ended.len() > ENDED_MAX {
+            self.ended.pop_front();
+        }
+        self.going_on.remove(&group)
+    }
+
+    /// All have ended.
+    pub(crate) fn take(&mut self) -> BTreeSet<u64> {
+        std::mem::take(&mut self.going_on)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_group_that_has_ended_does_not_begin_again() {
+        let mut groups = Groups::default();
+        assert!(groups.begin(7).is_ok() && groups.begin(7).is_ok() && groups.has(7));
+
+        assert!(groups.end(7) && !groups.end(8));
+
+        assert!(groups.begin(7).is_err() && groups.begin(8).is_err() && groups.begin(9).is_ok());
+        assert_eq!(groups.take(), [9].into());
+    }
+
+    #[test]
+    fn no_more_go_on_than_may() {
+        let mut groups = Groups::default();
+        (0..GROUPS_MAX as u64).for_each(|group| groups.begin(group).unwrap());
+
+        assert!(groups.begin(5000).is_err() && groups.begin(0).is_ok());
+        groups.end(0);
+        assert!(groups.begin(5000).is_ok());
+    }
+}

@@ -1,0 +1,73 @@
+//! How many requests are being answered, so that who is told to end can wait for them.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+/// How often it looks whether all are answered.
+const GLANCE: Duration = Duration::from_millis(20);
+
+/// A number of requests. Clones are the same.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct InFlight(Arc<AtomicUsize>);
+
+/// A request that counts as long as this lives, whatever becomes of who answers it.
+#[derive(Debug)]
+pub(crate) struct Open(InFlight);
+
+impl InFlight {
+    pub(crate) fn begin(&self) -> Open {
+        self.0.fetch_add(1, Ordering::SeqCst);
+        Open(self.clone())
+    }
+
+    /// How many there are.
+    pub(crate) fn count(&self) -> usize {
+        self.0.load(Ordering::SeqCst)
+    }
+
+    /// Waits until all are answered, or so long.
+    pub(crate) async fn over(&self, grace: Duration) {
+        let begun = Instant::now();
+        while self.count() > 0 && begun.elapsed() < grace {
+            tokio::time::sleep(GLANCE).await;
+        }
+    }
+}
+
+impl Drop for Open {
+    fn drop(&mut self) {
+        self.0.0.fetch_sub(1, Ordering::SeqCst);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_question_whose_answering_fails_is_not_waited_for() {
+        let counted = InFlight::default();
+        let open = counted.begin();
+        let failed = tokio::spawn(async move {
+            let _open = open;
+            panic!("as a defect would");
+        });
+        assert!(failed.await.is_err());
+
+        let over = tokio::time::timeout(Duration::from_secs(10), counted.over(Duration::MAX)).await;
+
+        assert!(over.is_ok(), "nothing is open");
+    }
+
+    #[tokio::test]
+    async fn who_ends_waits_for_what_is_open_but_not_for_ever() {
+        let counted = InFlight::default();
+        let (_open, grace) = (counted.begin(), Duration::from_millis(50));
+        let begun = Instant::now();
+
+        counted.over(grace).await;
+
+        assert!(begun.elapsed() >= grace);
+    }
+}

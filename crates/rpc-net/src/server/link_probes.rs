@@ -1,0 +1,140 @@
+//! A server measures the links from others to it, as the registry asks it to, and says what it sees.
+
+use crate::server::task_server::TaskServer;
+use crate::wire::messages::{LinkObservation, Peer, Request, Response, request_response};
+use crate::wire::transfer::{Flow, pour};
+use gridspan_rpc::calls::Catalogue;
+use gridspan_topology::{Bandwidth, LinkSample};
+use quinn::{Connection, VarInt};
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// How often it asks what to measure.
+const PAUSE: Duration = Duration::from_secs(1);
+/// So many round trips are taken of each link; the least counts.
+const ROUND_TRIPS: u32 = 4;
+/// How many bytes are sent to see what a link carries: at first, and at most. Each time so many
+/// times as many, until they take long enough to tell.
+const POUR_BYTES: u64 = 64 << 10;
+const POUR_BYTES_MAX: u64 = 16 << 20;
+const POUR_GROWTH: u64 = 4;
+const TELLING: Duration = Duration::from_millis(50);
+/// A transfer shows what a link can carry once it lasts so many round trips: the connection does not
+/// know it before.
+const ROUND_TRIPS_TO_TELL: u32 = 5;
+/// Shorter transfers show nothing.
+const FLOW_BYTES_MIN: u64 = 256 << 10;
+/// A link on which nothing comes for so long is not measured.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// Measures until the connection to the registry ends, and then waits without end.
+pub(crate) async fn probe_links<C: Catalogue>(
+    registry: &Connection,
+    task_server: &Arc<TaskServer<C>>,
+    address_of_registry: SocketAddr,
+) {
+    let (mut observations, mut known) = (Vec::new(), BTreeMap::new());
+    loop {
+        for (address, flow) in task_server.take_flows() {
+            if let Some(&(from, round_trip)) = known.get(&address) {
+                let sample = of_flow(flow, round_trip);
+                observations.extend(sample.map(|sample| LinkObservation { from, sample }));
+            }
+        }
+        let said =
+            request_response(registry, &Request::LinkReport(std::mem::take(&mut observations)))
+                .await;
+        let Ok(Response::Peers(peers)) = said else { break };
+        for Peer { number, address, wants_rate } in peers {
+            let is_registry = address.is_none();
+            let address = address.unwrap_or(address_of_registry);
+            let measure = async {
+                if let Some(known) = task_server.known(address) {
+                    return measured(&known, wants_rate).await;
+                }
+                // Not kept: servers that have nothing else to say to each other may be many.
+                let peer = task_server.connect(address, is_registry).await?;
+                let sample = measured(&peer, wants_rate).await;
+                peer.close(VarInt::from_u32(0), b"it was measured");
+                sample
+            };
+            if let Ok(Some(sample)) = tokio::time::timeout(PATIENCE, measure).await {
+                let round_trip = sample.round_trip.unwrap_or_default();
+                known.insert(address, (number, round_trip));
+                observations.push(LinkObservation { from: number, sample });
+            }
+        }
+        // What was seen is said at once.
+        if observations.is_empty() {
+            tokio::time::sleep(PAUSE).await;
+        }
+    }
+    std::future::pending().await
+}
+
+/// A round trip over a connection, and what its link carries from the other end if that is wanted.
+pub(crate) async fn measured(connection: &Connection, wants_rate: bool) -> Option<LinkSample> {
+    let mut round_trip = Duration::MAX;
+    for _ in 0..ROUND_TRIPS {
+        let begun = Instant::now();
+        request_response(connection, &Request::Echo).await.ok()?;
+        round_trip = round_trip.min(begun.elapsed());
+    }
+    let mut sample = LinkSample { round_trip: Some(round_trip), ..LinkSample::default() };
+    if wants_rate {
+        sample.rate = rate(telling(connection, round_trip).await?);
+        sample.is_full = true;
+    }
+    Some(sample)
+}
+
+/// A flow that is long enough to tell what a link carries, or as long as may be.
+async fn telling(connection: &Connection, round_trip: Duration) -> Option<Flow> {
+    let mut bytes = POUR_BYTES;
+    loop {
+        let flow = pour(connection, bytes).await?;
+        let is_telling = flow.all >= TELLING.max(round_trip * ROUND_TRIPS_TO_TELL);
+        if is_telling || bytes >= POUR_BYTES_MAX {
+            return Some(flow);
+        }
+        bytes *= POUR_GROWTH;
+    }
+}
+
+fn rate(flow: Flow) -> Option<Bandwidth> {
+    let bits_per_s = flow.bytes as f64 * 8.0 / flow.took.as_secs_f64();
+    bits_per_s.is_finite().then(|| Bandwidth::from_bits_per_second(bits_per_s as u64))
+}
+
+/// What a transfer shows: what the link can do, or at least that much.
+fn of_flow(flow: Flow, round_trip: Duration) -> Option<LinkSample> {
+    let rate = rate(flow).filter(|_| flow.bytes >= FLOW_BYTES_MIN)?;
+    let is_full = flow.all >= TELLING.max(round_trip * ROUND_TRIPS_TO_TELL);
+    Some(LinkSample { rate: Some(rate), is_full, ..LinkSample::default() })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn flow(bytes: u64, took_ms: u64) -> Flow {
+        let took = Duration::from_millis(took_ms);
+        Flow { bytes, took, all: took * 2 }
+    }
+
+    #[test]
+    fn a_transfer_says_what_a_way_carries_once_it_outlasts_what_the_connection_has_to_learn() {
+        let trip = Duration::from_millis(40);
+
+        let [short, long] = [50, 400].map(|took_ms| of_flow(flow(1_000_000, took_ms), trip));
+
+        let (short, long) = (short.unwrap(), long.unwrap());
+        // A megabyte in 50 ms is 160 Mbit/s, which the link does at least, and in 400 ms 20 Mbit/s.
+        assert_eq!(short.rate, Some(Bandwidth::from_bits_per_second(160_000_000)));
+        assert_eq!(long.rate, Some(Bandwidth::from_bits_per_second(20_000_000)));
+        assert_eq!((short.is_full, long.is_full), (false, true));
+        assert_eq!(of_flow(flow(1000, 400), trip), None, "too little to tell");
+    }
+}

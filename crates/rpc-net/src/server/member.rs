@@ -1,0 +1,216 @@
+//! A server that joins the registry of a daemon, and joins again when that is back.
+
+use crate::client::by_name::Client;
+use crate::server::admission::{Admission, Place};
+use crate::server::executor::Executor;
+use crate::server::groups::Groups;
+use crate::server::handler::{attend, heard, respond};
+use crate::server::in_flight::InFlight;
+use crate::server::link_probes::probe_links;
+use crate::server::task_server::{LocalServers, TaskServer};
+use crate::wire::budget::Budget;
+use crate::wire::messages::{Request, Response, TextCall, WAITING_BYTES_MAX, request_response};
+use crate::wire::requests::Requests;
+use crate::wire::token::{RemoteError, Token};
+use gridspan_rpc::calls::{Catalogue, RpcError, ServerCard};
+use quinn::{Connection, Endpoint, VarInt};
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+use tokio::sync::oneshot;
+
+/// How long to wait before looking for a registry again, at first and at most.
+const PAUSE: Duration = Duration::from_millis(200);
+const PAUSE_MAX: Duration = Duration::from_secs(5);
+/// How long calls may go on when the server is told to end.
+const GRACE: Duration = Duration::from_secs(10);
+/// How long a registry may take to let it in.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// Serves for a registry until `end` resolves, and tasks of groups for whoever has the token. `told`
+/// hears each time the server has joined. Fails if nobody answers at the registry the first time.
+pub(crate) async fn join<C: Catalogue>(
+    token: Token,
+    own: LocalServers<C>,
+    end: impl Future<Output = ()>,
+    mut told: impl FnMut(),
+) -> Result<(), RemoteError> {
+    let (server, names) = (token.server()?, token.names());
+    let client = Client::new(token)?;
+    client.endpoint().set_server_config(Some(server));
+    let open = InFlight::default();
+    let task_server = Arc::new(TaskServer::new(&own, client.endpoint().clone(), names));
+    tokio::spawn(receive(client.endpoint().clone(), task_server.clone(), open.clone()));
+    let address = client.address();
+    let LocalServers { card, executor, pes } = own;
+    let mut end = std::pin::pin!(end);
+    let mut connection = tokio::select! {
+        () = &mut end => return Ok(()),
+        entered = enter(&client, &card, pes) => Some(entered?),
+    };
+    let mut pause = PAUSE;
+    loop {
+        let Some(joined) = connection.take() else {
+            let enter_again = async {
+                tokio::time::sleep(pause).await;
+                enter(&client, &card, pes).await.ok()
+            };
+            tokio::select! {
+                () = &mut end => return Ok(()),
+                entered = enter_again => connection = entered,
+            }
+            pause = (pause * 2).min(PAUSE_MAX);
+            continue;
+        };
+        told();
+        pause = PAUSE;
+        tokio::select! {
+            () = &mut end => {
+                open.over(GRACE).await;
+                joined.close(VarInt::from_u32(0), b"the server has left");
+                client.leave().await;
+                return Ok(());
+            }
+            () = serve(&joined, &executor, &open) => {}
+            () = probe_links(&joined, &task_server, address) => {}
+        }
+    }
+}
+
+async fn enter(client: &Client, card: &ServerCard, pes: u32) -> Result<Connection, RemoteError> {
+    let entering = async {
+        let connection = client.connect().await?;
+        let response = request_response(&connection, &Request::Join(card.clone(), pes)).await?;
+        Ok((connection, response))
+    };
+    let (connection, response) = client.within(PATIENCE, entering).await?;
+    match response {
+        Response::Joined => Ok(connection),
+        Response::Refused(why) => Err(RemoteError::Unwelcome(why)),
+        _ => Err(RemoteError::Malformed("another answer than that to joining".to_owned())),
+    }
+}
+
+/// Lets in whoever has the token, for tasks of groups.
+async fn receive<C: Catalogue>(
+    endpoint: Endpoint,
+    task_server: Arc<TaskServer<C>>,
+    open: InFlight,
+) {
+    let admission = Admission::default();
+    while let Some(incoming) = endpoint.accept().await {
+        let (admission, task_server, open) = (admission.clone(), task_server.clone(), open.clone());
+        tokio::spawn(async move {
+            let Some((place, connection)) = admission.admit(incoming).await else { return };
+            work(&connection, &Arc::new(place), &task_server, &open).await;
+        });
+    }
+}
+
+/// Executes tasks for one connection, to its end.
+async fn work<C: Catalogue>(
+    connection: &Connection,
+    place: &Arc<Place>,
+    task_server: &Arc<TaskServer<C>>,
+    open: &InFlight,
+) {
+    let (groups, budget) =
+        (Arc::new(Mutex::new(Groups::default())), Budget::new(WAITING_BYTES_MAX));
+    let mut requests = Requests::new(connection);
+    while let Ok((mut send, mut receive, of_caller)) = requests.next().await {
+        let (task_server, groups) = (task_server.clone(), groups.clone());
+        let (connection, budget, open) = (connection.clone(), budget.clone(), open.begin());
+        let in_use = place.begin();
+        tokio::spawn(async move {
+            let _open = (open, of_caller);
+            if let Some((request, _claim)) = heard((&mut send, &mut receive), &budget).await {
+                let of_caller = (&connection, &*groups);
+                // What else may be asked is for registries.
+                attend(request, Some(&task_server), of_caller, &mut send).await;
+            }
+            in_use.end(!lock(&groups).is_empty());
+        });
+    }
+    task_server.forget(&groups);
+}
+
+/// So many calls that were taken back before they came are known at most.
+const EARLY_MAX: usize = 1000;
+
+/// The calls that are being executed, by number: dropping its sender takes a call back.
+#[derive(Debug, Default)]
+struct Calls {
+    wanted: BTreeMap<u64, oneshot::Sender<()>>,
+    /// Taken back before they came, for streams overtake each other.
+    early: BTreeSet<u64>,
+}
+
+impl Calls {
+    /// A call comes; what resolves when it is taken back, which it may be already.
+    fn begin(&mut self, number: u64) -> oneshot::Receiver<()> {
+        let (wanted, unwanted) = oneshot::channel();
+        if !self.early.remove(&number) {
+            self.wanted.insert(number, wanted);
+        }
+        unwanted
+    }
+
+    fn cancel(&mut self, number: u64) {
+        if self.wanted.remove(&number).is_none() {
+            self.early.insert(number);
+            if self.early.len() > EARLY_MAX {
+                self.early.pop_first();
+            }
+        }
+    }
+}
+
+/// Executes the calls that come, until the connection ends. What has not ended then is taken back.
+async fn serve<C: Catalogue>(
+    connection: &Connection,
+    executor: &Arc<Executor<C>>,
+    open: &InFlight,
+) {
+    let calls = Arc::new(Mutex::new(Calls::default()));
+    let budget = Budget::new(WAITING_BYTES_MAX);
+    let mut requests = Requests::new(connection);
+    while let Ok((mut send, mut receive, of_registry)) = requests.next().await {
+        let (executor, calls, budget) = (executor.clone(), calls.clone(), budget.clone());
+        let open = open.begin();
+        tokio::spawn(async move {
+            let _open = (open, of_registry);
+            if let Some((request, _claim)) = heard((&mut send, &mut receive), &budget).await {
+                respond(&mut send, &response(request, &executor, &calls).await).await;
+            }
+        });
+    }
+    lock(&calls).wanted.clear();
+}
+
+async fn response<C: Catalogue>(
+    request: Request,
+    executor: &Executor<C>,
+    calls: &Mutex<Calls>,
+) -> Response {
+    match request {
+        Request::Call(TextCall { number, function, arguments, .. }) => {
+            let unwanted = lock(calls).begin(number);
+            let unwanted = async { drop(unwanted.await) };
+            let outcome = executor.call(&function, &arguments, unwanted).await;
+            lock(calls).wanted.remove(&number);
+            Response::Called(outcome)
+        }
+        Request::Cancel(number) => {
+            lock(calls).cancel(number);
+            Response::Noted
+        }
+        _ => {
+            let reason = "a server takes calls only".to_owned();
+            Response::Called(Err(RpcError::RpcRefused { reason }))
+        }
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -1,0 +1,150 @@
+//! Who computes next, where several want to and few may at once.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use tokio::sync::oneshot;
+
+/// So many may wait; further ones are refused and tried elsewhere.
+const WAITING_MAX: usize = 10_000;
+
+/// Lets so many in at the same time; of those that wait, the one with the lowest place first.
+/// Clones are of the same.
+#[derive(Clone, Debug)]
+pub(crate) struct PrioritySemaphore {
+    state: Arc<Mutex<State>>,
+}
+
+#[derive(Debug)]
+struct State {
+    free: u32,
+    /// By place, and in the order in which they came.
+    waiting: BTreeMap<(u32, u64), oneshot::Sender<Permit>>,
+    count: u64,
+}
+
+/// Somebody is in, until this is dropped.
+#[derive(Debug)]
+pub(crate) struct Permit {
+    /// Nothing if this has been passed on.
+    semaphore: Option<PrioritySemaphore>,
+}
+
+impl PrioritySemaphore {
+    pub(crate) fn new(free: u32) -> Self {
+        let state = State { free, waiting: BTreeMap::new(), count: 0 };
+        Self { state: Arc::new(Mutex::new(state)) }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Waits to be let in; why not, if too many do.
+    pub(crate) async fn enter(&self, place: u32) -> Result<Permit, String> {
+        let waiting = {
+            let mut state = self.state();
+            if state.waiting.len() >= WAITING_MAX {
+                // Those that have given up need no place.
+                state.waiting.retain(|_, sender| !sender.is_closed());
+            }
+            if state.waiting.len() >= WAITING_MAX {
+                return Err(format!("{WAITING_MAX} calls and tasks wait at the server already"));
+            } else if state.free > 0 {
+                state.free -= 1;
+                None
+            } else {
+                let (sender, receiver) = oneshot::channel();
+                state.count += 1;
+                let number = state.count;
+                state.waiting.insert((place, number), sender);
+                Some(receiver)
+            }
+        };
+        let permit = match waiting {
+            Some(waiting) => waiting.await.ok(),
+            None => None,
+        };
+        // A sender is dropped with its semaphore only, which this has.
+        Ok(permit.unwrap_or_else(|| Permit { semaphore: Some(self.clone()) }))
+    }
+}
+
+impl Drop for Permit {
+    fn drop(&mut self) {
+        let Some(semaphore) = self.semaphore.take() else { return };
+        loop {
+            let next = {
+                let mut state = semaphore.state();
+                let next = state.waiting.pop_first();
+                state.free += u32::from(next.is_none());
+                next
+            };
+            let Some((_, sender)) = next else { return };
+            match sender.send(Permit { semaphore: Some(semaphore.clone()) }) {
+                Ok(()) => return,
+                // He does not wait any more. His pass must not look for the next within this:
+                // thousands may be like him.
+                Err(mut unused) => drop(unused.semaphore.take()),
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::pin::pin;
+    use std::task::{Context, Poll, Waker};
+
+    #[test]
+    fn the_lowest_place_goes_first_and_who_has_given_up_is_passed_over() {
+        let semaphore = PrioritySemaphore::new(1);
+        let mut cx = Context::from_waker(Waker::noop());
+        let Poll::Ready(Ok(inside)) = pin!(semaphore.enter(9)).poll(&mut cx) else {
+            panic!("it is free")
+        };
+        let (mut last, mut first) = (pin!(semaphore.enter(3)), pin!(semaphore.enter(1)));
+        let mut given_up = Box::pin(semaphore.enter(0));
+        assert!(
+            last.as_mut().poll(&mut cx).is_pending() && first.as_mut().poll(&mut cx).is_pending()
+        );
+        assert!(given_up.as_mut().poll(&mut cx).is_pending());
+        drop(given_up);
+
+        drop(inside);
+
+        assert!(last.as_mut().poll(&mut cx).is_pending());
+        let Poll::Ready(Ok(inside)) = first.as_mut().poll(&mut cx) else {
+            panic!("it is its turn")
+        };
+        drop(inside);
+        assert!(last.as_mut().poll(&mut cx).is_ready());
+        assert_eq!(semaphore.state().free, 1);
+    }
+
+    #[test]
+    fn any_number_that_have_given_up_are_passed_over_on_a_small_stack() {
+        let small = std::thread::Builder::new().stack_size(256 << 10);
+        let passed = small.spawn(|| {
+            let semaphore = PrioritySemaphore::new(1);
+            let mut cx = Context::from_waker(Waker::noop());
+            let Poll::Ready(Ok(inside)) = pin!(semaphore.enter(0)).poll(&mut cx) else {
+                panic!("it is free")
+            };
+            let enter = |place| Box::pin(semaphore.enter(place));
+            let mut given_up = (1..10_000).map(enter).collect::<Vec<_>>();
+            let mut last = enter(10_000);
+            for waiting in given_up.iter_mut().chain([&mut last]) {
+                assert!(waiting.as_mut().poll(&mut cx).is_pending());
+            }
+            drop(given_up);
+
+            drop(inside);
+
+            assert!(last.as_mut().poll(&mut cx).is_ready());
+            let state = semaphore.state();
+            assert!(state.free == 1 && state.waiting.is_empty());
+        });
+        passed.unwrap().join().unwrap();
+    }
+}

@@ -1,0 +1,403 @@
+//! Tasks of groups that somebody outside executes on several servers at once.
+//!
+//! Whoever begins a group connects to each of its servers. An order says where the arguments of a
+//! task are: with whoever gave the order, or on another server, from which this one fetches them,
+//! while it computes for other tasks. The task then computes, and its results are kept here until
+//! another server or the client asks for them. When the connection of who began the group ends, all
+//! of it is forgotten.
+
+mod peers;
+#[cfg(test)]
+mod tests;
+
+use self::peers::Peers;
+use crate::server::executor::Executor;
+use crate::server::groups::Groups;
+use crate::server::object_cache::{ObjectCache, Place};
+use crate::wire::budget::Claim;
+use crate::wire::messages::{Fetched, Input, Order, Response, Source, TaskError, Times, Work};
+use crate::wire::transfer::{FetchError, Flow, fetch, give};
+use bytes::Bytes;
+use gridspan_rpc::calls::{Catalogue, RpcError, ServerCard};
+use gridspan_runtime::Numbers;
+use quinn::{Connection, Endpoint, SendStream};
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
+use tokio::sync::oneshot;
+use tokio::task::JoinSet;
+
+/// So much data of groups is kept.
+const CACHE_BYTES_MAX: usize = 8 << 30;
+
+/// So many ranges of data that nobody needs are looked at before others may have the cache again: a
+/// message may name millions.
+const RANGES_AT_ONCE: usize = 1024;
+
+/// So many arguments of one task are fetched at once: each takes about a kilobyte, and a link is
+/// full with fewer.
+const FETCHES_AT_ONCE: usize = 64;
+
+/// Over so many connections data is fetched at most.
+const CONNECTIONS_PER_FETCH: u32 = 2;
+
+/// The servers of one process.
+pub(crate) struct LocalServers<C: Catalogue> {
+    /// What they say of themselves together.
+    pub(crate) card: ServerCard,
+    pub(crate) executor: Arc<Executor<C>>,
+    /// How many there are.
+    pub(crate) pes: u32,
+}
+
+/// What executes tasks in one process. Whoever locks both the groups of a connection and the cache
+/// locks the groups first.
+pub(crate) struct TaskServer<C: Catalogue> {
+    executor: Arc<Executor<C>>,
+    objects: Mutex<ObjectCache>,
+    peers: Peers,
+    /// How fast data came from others, since somebody last asked.
+    flows: Mutex<BTreeMap<SocketAddr, Flow>>,
+}
+
+/// Bytes of a result that others share.
+struct Shared(Numbers<u8>);
+
+impl AsRef<[u8]> for Shared {
+    fn as_ref(&self) -> &[u8] {
+        &self.0
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl<C: Catalogue> TaskServer<C> {
+    /// On servers of this process, reaching others by an endpoint.
+    pub(crate) fn new(own: &LocalServers<C>, endpoint: Endpoint, names: [String; 2]) -> Self {
+        let (executor, objects) =
+            (own.executor.clone(), Mutex::new(ObjectCache::new(CACHE_BYTES_MAX)));
+        Self { executor, objects, peers: Peers::new(endpoint, names), flows: Mutex::default() }
+    }
+
+    /// A group of a connection begins, unless it did before; why it is refused, if it is.
+    fn begin(&self, group: u64, groups: &Mutex<Groups>) -> Result<(), String> {
+        // Held over both here and below: an end in between would leave a group in the cache that
+        // nobody ends.
+        let mut groups = lock(groups);
+        groups.begin(group)?;
+        lock(&self.objects).begin(group);
+        Ok(())
+    }
+
+    /// The connection of who began these groups has ended.
+    pub(crate) fn forget(&self, groups: &Mutex<Groups>) {
+        let mut groups = lock(groups);
+        groups.take().into_iter().for_each(|group| lock(&self.objects).end(group));
+    }
+
+    /// A group of a connection has ended.
+    pub(crate) fn end(&self, group: u64, groups: &Mutex<Groups>) {
+        let mut groups = lock(groups);
+        if groups.end(group) {
+            lock(&self.objects).end(group);
+        }
+    }
+
+    /// Nobody needs this data of a group any more.
+    pub(crate) fn free(&self, group: u64, data: &[(u32, u32)], groups: &Mutex<Groups>) {
+        for data in data.chunks(RANGES_AT_ONCE) {
+            let groups = lock(groups);
+            if groups.has(group) {
+                lock(&self.objects).free(group, data);
+            }
+        }
+    }
+
+    /// Gives data that is here.
+    pub(crate) async fn give(&self, group: u64, data: u32, to: &mut SendStream) {
+        let bytes = lock(&self.objects).get(group, data);
+        // Who asked may be gone.
+        let _ = give(bytes.map(|bytes| vec![bytes]), to).await;
+    }
+
+    /// Executes a task of whoever is at the other end of a connection, as long as this is awaited.
+    /// `begun` hears of it when it begins to compute.
+    pub(crate) async fn task(
+        self: &Arc<Self>,
+        order: Order,
+        connection: &Connection,
+        groups: &Mutex<Groups>,
+        begun: oneshot::Sender<()>,
+    ) -> Response {
+        if let Err(reason) = self.begin(order.group, groups) {
+            return Response::Done(Err(TaskError::Refused(reason)));
+        }
+        if connection.close_reason().is_some() {
+            self.forget(groups);
+        }
+        // A PE that is at it has not ended when nobody waits for it any more.
+        let (_wanted, unwanted) = oneshot::channel::<()>();
+        let (task_server, connection) = (self.clone(), connection.clone());
+        let executed = tokio::spawn(async move {
+            let unwanted = async {
+                tokio::select! {
+                    _ = unwanted => {}
+                    _ = connection.closed() => {}
+                }
+            };
+            task_server.execute(order, &connection, unwanted, begun).await
+        });
+        let outcome = executed.await;
+        Response::Done(outcome.unwrap_or_else(|error| Err(TaskError::Refused(error.to_string()))))
+    }
+
+    async fn execute(
+        self: &Arc<Self>,
+        order: Order,
+        connection: &Connection,
+        unwanted: impl Future<Output = ()>,
+        begun: oneshot::Sender<()>,
+    ) -> Result<Times, TaskError> {
+        let mut unwanted = std::pin::pin!(unwanted);
+        let begin = Instant::now();
+        let seconds = || begin.elapsed().as_secs_f64();
+        let fetched = tokio::select! {
+            fetched = self.fetch_all(&order, connection, begin) => fetched?,
+            () = &mut unwanted => return Err(TaskError::Refused("it was given up".to_owned())),
+        };
+        let place = Executor::<C>::place_of_task(order.place);
+        let pass = self.executor.enter(place, &mut unwanted).await.map_err(task_error)?;
+        let start_s = seconds();
+        let made = self.compute(&order, unwanted, begun).await?;
+        drop(pass);
+        let end_s = seconds();
+        let sizes = made.iter().map(|(_, bytes, _)| bytes.len() as u64).collect();
+        for (place, bytes, claim) in made {
+            // It may have been made before.
+            let _ = place.set((bytes, claim));
+        }
+        Ok(Times { start_s, end_s, fetched, sizes })
+    }
+
+    /// Computes for a task, whose arguments are here and whose turn it is: its results, in order,
+    /// and where they go.
+    async fn compute(
+        &self,
+        order: &Order,
+        unwanted: impl Future<Output = ()>,
+        begun: oneshot::Sender<()>,
+    ) -> Result<Vec<(Place, Bytes, Claim)>, TaskError> {
+        match &order.work {
+            Work::Emulated { work_s, bytes } => {
+                // Before there is anything in memory: the sizes are what somebody says.
+                let places = self.places(order, bytes)?;
+                // He may not want to know.
+                let _ = begun.send(());
+                self.executor.emulate(*work_s, unwanted).await.map_err(task_error)?;
+                let made = places.into_iter().zip(bytes).map(|((place, claim), &bytes)| {
+                    // In memory while they are kept, as real ones are.
+                    (place, Bytes::from(vec![0; bytes as usize]), claim)
+                });
+                Ok(made.collect())
+            }
+            Work::Function(name, signature) => {
+                // Of those that wait for their turn there is no copy, and nobody waits for the
+                // cache while one is made.
+                let arguments = self.arguments(order)?;
+                let _ = begun.send(());
+                let (arguments, count) = (arguments.concat(), order.outputs.len() as u32);
+                let function = (&name[..], signature);
+                let made = self.executor.execute(function, arguments, count, unwanted).await;
+                let made = made.map_err(task_error)?.into_iter();
+                let made = made.map(|part| Bytes::from_owner(Shared(part))).collect::<Vec<_>>();
+                let sizes = made.iter().map(|bytes| bytes.len() as u64).collect::<Vec<_>>();
+                let places = self.places(order, &sizes)?.into_iter().zip(made);
+                Ok(places.map(|((place, claim), bytes)| (place, bytes, claim)).collect())
+            }
+        }
+    }
+
+    /// Has all arguments here; those that came from elsewhere.
+    async fn fetch_all(
+        self: &Arc<Self>,
+        order: &Order,
+        connection: &Connection,
+        begin: Instant,
+    ) -> Result<Vec<Fetched>, TaskError> {
+        let seconds = |at: Instant| at.duration_since(begin).as_secs_f64();
+        let (mut fetching, mut left) = (JoinSet::new(), order.inputs.iter());
+        let (mut fetched, mut missing, mut unreached) = (Vec::new(), Vec::new(), Vec::new());
+        loop {
+            for input in left.by_ref().take(FETCHES_AT_ONCE - fetching.len()) {
+                let (task_server, connection, group) =
+                    (self.clone(), connection.clone(), order.group);
+                let input = input.clone();
+                fetching.spawn(async move {
+                    let start = Instant::now();
+                    let fetched = task_server.fetch(group, &input, &connection).await;
+                    (input.data, fetched, start, Instant::now())
+                });
+            }
+            let Some(Ok((data, outcome, start, end))) = fetching.join_next().await else { break };
+            match outcome {
+                Ok(true) => {
+                    let (start_s, end_s) = (seconds(start), seconds(end));
+                    fetched.push(Fetched { data, start_s, end_s });
+                }
+                Ok(false) => {}
+                Err(TaskError::Missing(_)) => missing.push(data),
+                Err(TaskError::Unreached { .. }) => unreached.push(data),
+                Err(task_error) => return Err(task_error),
+            }
+        }
+        match (unreached.is_empty(), missing.is_empty()) {
+            (true, true) => Ok(fetched),
+            (true, false) => Err(TaskError::Missing(missing)),
+            (false, _) => Err(TaskError::Unreached { unreached, missing }),
+        }
+    }
+
+    /// The arguments of a task, in order.
+    fn arguments(&self, order: &Order) -> Result<Vec<Bytes>, TaskError> {
+        let objects = lock(&self.objects);
+        let argument = |input: &Input| {
+            let missing = || TaskError::Missing(vec![input.data]);
+            objects.get(order.group, input.data).ok_or_else(missing)
+        };
+        order.inputs.iter().map(argument).collect()
+    }
+
+    /// Where the results of a task go that are of these sizes, and room for them: for all or for
+    /// none.
+    fn places(&self, order: &Order, sizes: &[u64]) -> Result<Vec<(Place, Claim)>, TaskError> {
+        if sizes.len() != order.outputs.len() {
+            let (sizes, results) = (sizes.len(), order.outputs.len());
+            return Err(refused(&format!(
+                "{sizes} sizes were said of {results} results; say one of each"
+            )));
+        }
+        let mut objects = lock(&self.objects);
+        let claims = sizes.iter().map(|&bytes| objects.room(bytes).ok_or_else(no_room));
+        let claims = claims.collect::<Result<Vec<_>, _>>()?;
+        let places = order.outputs.iter().zip(claims).map(|(&data, claim)| {
+            let place = objects.place(order.group, data).ok_or_else(group_ended)?;
+            Ok((place, claim))
+        });
+        places.collect()
+    }
+
+    /// Has an input here; whether it had to come from elsewhere.
+    async fn fetch(
+        &self,
+        group: u64,
+        input: &Input,
+        client: &Connection,
+    ) -> Result<bool, TaskError> {
+        if lock(&self.objects).get(group, input.data).is_some() {
+            return Ok(false);
+        }
+        let place = lock(&self.objects).place(group, input.data).ok_or_else(group_ended)?;
+        let mut is_brought = false;
+        let bring = async || {
+            // Here and not before: whoever waits for the same data needs no room of his own.
+            let claim = lock(&self.objects).room(input.bytes).ok_or_else(no_room)?;
+            let bytes = match input.from {
+                Source::Client => {
+                    let fetched = fetch(client, group, input.data, input.bytes).await;
+                    fetched.map_err(|_| TaskError::Missing(vec![input.data]))?.0
+                }
+                Source::Server { address, is_registry } => {
+                    self.fetch_from((address, is_registry), group, input).await?
+                }
+            };
+            is_brought = true;
+            Ok((bytes.into(), claim))
+        };
+        if let Err(error) = place.get_or_try_init(bring).await {
+            drop(place);
+            lock(&self.objects).abandon(group, input.data);
+            return Err(error);
+        }
+        // Data that several tasks wait for comes once, and counts once.
+        Ok(is_brought)
+    }
+
+    /// Fetches an input from another server, over a new connection if the one that was there
+    /// breaks.
+    async fn fetch_from(
+        &self,
+        (address, is_registry): (SocketAddr, bool),
+        group: u64,
+        input: &Input,
+    ) -> Result<Vec<u8>, TaskError> {
+        let data = vec![input.data];
+        for _ in 0..CONNECTIONS_PER_FETCH {
+            let Some(from) = self.peers.to(address, is_registry).await else { break };
+            match fetch(&from, group, input.data, input.bytes).await {
+                Ok((bytes, flow)) => {
+                    self.flowed(address, flow);
+                    return Ok(bytes);
+                }
+                Err(FetchError::Missing) => return Err(TaskError::Missing(data)),
+                Err(FetchError::Broken) if from.close_reason().is_none() => {
+                    let reason = format!("the server at {address} gives nothing now");
+                    return Err(refused(&reason));
+                }
+                Err(FetchError::Broken) => {}
+            }
+        }
+        Err(TaskError::Unreached { unreached: data, missing: Vec::new() })
+    }
+
+    /// Of several flows the fastest says most of a link.
+    fn flowed(&self, from: SocketAddr, flow: Flow) {
+        let mut flows = lock(&self.flows);
+        let rate = |flow: &Flow| flow.bytes as f64 / flow.took.as_secs_f64().max(1e-9);
+        match flows.get(&from) {
+            Some(known) if known.bytes >= flow.bytes && rate(known) >= rate(&flow) => {}
+            _ => drop(flows.insert(from, flow)),
+        }
+    }
+
+    /// How fast data came from others since this was asked last.
+    pub(crate) fn take_flows(&self) -> BTreeMap<SocketAddr, Flow> {
+        std::mem::take(&mut *lock(&self.flows))
+    }
+
+    /// The connection to another server, if there is one.
+    pub(crate) fn known(&self, address: SocketAddr) -> Option<Connection> {
+        self.peers.known(address)
+    }
+
+    /// A new connection to another server.
+    pub(crate) async fn connect(
+        &self,
+        address: SocketAddr,
+        is_registry: bool,
+    ) -> Option<Connection> {
+        self.peers.connect(address, is_registry).await
+    }
+}
+
+fn refused(reason: &str) -> TaskError {
+    TaskError::Refused(reason.to_owned())
+}
+
+fn group_ended() -> TaskError {
+    refused("its group has ended")
+}
+
+fn no_room() -> TaskError {
+    refused("the server has no room for more data of groups; take more servers")
+}
+
+/// What an error of the servers means for a task.
+fn task_error(error: RpcError) -> TaskError {
+    match error {
+        RpcError::SessionFailed { reason } => TaskError::Failed(reason),
+        error => TaskError::Refused(error.to_string()),
+    }
+}

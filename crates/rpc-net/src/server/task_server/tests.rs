@@ -1,0 +1,255 @@
+//! A daemon that gets orders from a client of its own.
+
+use super::*;
+use crate::server::daemon::DaemonOptions;
+use crate::server::process::{Role, ServeOptions, serve};
+use crate::wire::messages::{BEGUN, Request, request_response, write_message};
+use crate::wire::token::Token;
+use gridspan_rpc::calls::{Function, Functions};
+use quinn::RecvStream;
+use std::sync::mpsc;
+use std::thread;
+use std::time::Duration;
+
+/// No test waits longer for anything.
+const LIMIT: Duration = Duration::from_secs(60);
+/// Emulated tasks compute by this.
+const SLEEP: Function<f64, f64> = Function::new("sleep", |seconds, _| {
+    thread::sleep(Duration::try_from_secs_f64(seconds).map_err(|error| error.to_string())?);
+    Ok(seconds)
+});
+const PAIR: Function<(u8, u8), (u8, u8)> =
+    Function::new("pair", |(one, other), _| Ok((one + 1, other + 1)));
+
+struct Two;
+
+impl Catalogue for Two {
+    fn functions() -> Functions {
+        Functions::new().with(&SLEEP).with_parts(&PAIR)
+    }
+}
+
+/// What a client does that is connected to a daemon with one PE.
+fn with_daemon(client: impl AsyncFnOnce(Connection)) {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("grid.token");
+    let listen = ([127, 0, 0, 1], 0).into();
+    let role = DaemonOptions { listen, advertise: None, token: path.clone(), is_kept: false };
+    let options =
+        ServeOptions { name: "one".to_owned(), pes: 1, speed: 1.0, role: Role::Daemon(role) };
+    let ((end, ended), (told, open)) = (oneshot::channel(), mpsc::channel());
+    let daemon = thread::spawn(|| serve::<Two>(options, ended, move |at| told.send(at).unwrap()));
+    let address = open.recv_timeout(LIMIT).unwrap();
+    let token = Token::read(&path).unwrap();
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    runtime.block_on(async {
+        let endpoint = caller(&token);
+        let connection = endpoint.connect(address, &token.names()[0]).unwrap().await.unwrap();
+        tokio::time::timeout(LIMIT, client(connection)).await.unwrap();
+        endpoint.close(0u32.into(), b"");
+        endpoint.wait_idle().await;
+    });
+    drop((runtime, end));
+    daemon.join().unwrap().unwrap();
+}
+
+fn caller(token: &Token) -> Endpoint {
+    let mut endpoint = Endpoint::client(([127, 0, 0, 1], 0).into()).unwrap();
+    endpoint.set_default_client_config(token.client().unwrap());
+    endpoint
+}
+
+/// An order of a task, of whose inputs the client has all: by number, and how large they are.
+fn order(work: Work, inputs: &[(u32, u64)], outputs: &[u32]) -> Order {
+    let of_client = |&(data, bytes)| Input { data, bytes, from: Source::Client };
+    let inputs = inputs.iter().map(of_client).collect();
+    Order { group: 7, place: 0, work, inputs, outputs: outputs.to_vec() }
+}
+
+fn emulated(bytes: &[u64]) -> Work {
+    Work::Emulated { work_s: 0.0, bytes: bytes.to_vec() }
+}
+
+async fn told(connection: &Connection, request: &Request) -> RecvStream {
+    let (mut send, receive) = connection.open_bi().await.unwrap();
+    write_message(&mut send, request).await.unwrap();
+    receive
+}
+
+/// How a task went of which this is the answer.
+async fn outcome(mut response: RecvStream) -> Result<Times, TaskError> {
+    let text = response.read_to_end(1 << 20).await.unwrap();
+    let text = text.strip_prefix(&[BEGUN]).unwrap_or(&text);
+    let Ok(Response::Done(outcome)) = serde_json::from_slice(text) else {
+        panic!("it answers how the task went")
+    };
+    outcome
+}
+
+async fn execute(connection: &Connection, order: Order) -> Result<Times, TaskError> {
+    outcome(told(connection, &Request::Task(order)).await).await
+}
+
+fn is_refused_for(outcome: Result<Times, TaskError>, reason: &str) -> bool {
+    matches!(outcome, Err(TaskError::Refused(said)) if said.contains(reason))
+}
+
+#[test]
+fn results_for_which_there_is_no_room_are_refused_and_take_none() {
+    with_daemon(async |connection| {
+        let (half, all) = (CACHE_BYTES_MAX as u64 / 2, 1_000_000_000_000);
+        for bytes in [[16, all], [u64::MAX, 16], [half + 1, half + 1]] {
+            let executed = execute(&connection, order(emulated(&bytes), &[], &[0, 1])).await;
+            assert!(is_refused_for(executed, "no room"));
+        }
+
+        let executed = execute(&connection, order(emulated(&[16, 8]), &[], &[0, 1])).await;
+
+        assert_eq!(executed.unwrap().sizes, [16, 8]);
+        let executed = execute(&connection, order(emulated(&[16]), &[], &[2, 3])).await;
+        assert!(is_refused_for(executed, "1 sizes were said of 2 results"));
+    });
+}
+
+#[test]
+fn tasks_that_wait_for_the_same_data_need_room_for_it_once() {
+    with_daemon(async |connection| {
+        // Twice as much is not there.
+        let inputs = [(0, CACHE_BYTES_MAX as u64 - 100)];
+        let task = |output| Request::Task(order(emulated(&[1]), &inputs, &[output]));
+        let [one, other] = [told(&connection, &task(1)).await, told(&connection, &task(2)).await];
+
+        // Each is told that the client has nothing, the second once the first is.
+        for _ in 0..2 {
+            let (mut send, _question) = connection.accept_bi().await.unwrap();
+            // So the other order has time to come.
+            assert!(matches!(
+                request_response(&connection, &Request::Echo).await,
+                Ok(Response::Noted)
+            ));
+            give(None, &mut send).await.unwrap();
+        }
+
+        assert_eq!(outcome(one).await, Err(TaskError::Missing(vec![0])));
+        assert_eq!(outcome(other).await, Err(TaskError::Missing(vec![0])));
+    });
+}
+
+#[test]
+fn data_that_two_tasks_wait_for_comes_once_and_counts_once() {
+    with_daemon(async |connection| {
+        let task = |output| Request::Task(order(emulated(&[1]), &[(0, 4)], &[output]));
+        let [one, other] = [told(&connection, &task(1)).await, told(&connection, &task(2)).await];
+        let (mut send, _question) = connection.accept_bi().await.unwrap();
+        // So the other order has time to come.
+        assert!(matches!(request_response(&connection, &Request::Echo).await, Ok(Response::Noted)));
+        give(Some(vec![vec![0; 4].into()]), &mut send).await.unwrap();
+
+        let fetched = [outcome(one).await, outcome(other).await].map(|how| how.unwrap().fetched);
+
+        assert_eq!(fetched.map(|of_task| of_task.len()).iter().sum::<usize>(), 1);
+    });
+}
+
+/// A registration may be older than the program that is there now.
+#[test]
+fn a_function_that_takes_something_else_is_not_executed_whatever_the_registry_says() {
+    with_daemon(async |connection| {
+        let called = Function::<(u8, i8), (u8, u8)>::new("pair", |_, _| Err("not here".into()));
+        let call = order(Work::Function("pair".to_owned(), called.signature()), &[], &[8, 9]);
+
+        let outcome = execute(&connection, call).await;
+
+        let Err(TaskError::Failed(reason)) = outcome else { panic!("{outcome:?}") };
+        for part in ["`pair`", "/pe1`", "(u8; 2) -> (u8; 2)", "(u8, i8) -> (u8; 2)"] {
+            assert!(reason.contains(part), "{part}: {reason}");
+        }
+    });
+}
+
+#[test]
+fn functions_have_their_arguments_in_order_and_what_has_ended_does_not_begin_again() {
+    with_daemon(async |connection| {
+        let pair = || Work::Function("pair".to_owned(), PAIR.signature());
+        let call = || order(pair(), &[(5, 1), (3, 1)], &[8, 9]);
+        let response = told(&connection, &Request::Task(call())).await;
+        for _ in 0..2 {
+            let (mut send, mut request) = connection.accept_bi().await.unwrap();
+            let asked = request.read_to_end(1 << 10).await.unwrap();
+            let Ok(Request::Give { group: 7, data }) = serde_json::from_slice(&asked) else {
+                panic!("it asks for data")
+            };
+            // A byte is encoded as itself.
+            give(Some(vec![vec![data as u8 * 10].into()]), &mut send).await.unwrap();
+        }
+
+        assert_eq!(outcome(response).await.unwrap().sizes, [1, 1]);
+        for (data, value) in [(8, 51), (9, 31)] {
+            let made = super::fetch(&connection, 7, data, 1).await.map(|(bytes, _)| bytes);
+            assert_eq!(made, Ok(vec![value]));
+        }
+        let mut freed = vec![(9, 1); 3 * RANGES_AT_ONCE];
+        freed.push((9, 10));
+        request_response(&connection, &Request::Free { group: 7, data: freed }).await.unwrap();
+        assert!(super::fetch(&connection, 7, 9, 1).await.is_err());
+        assert!(super::fetch(&connection, 7, 8, 1).await.is_ok());
+        request_response(&connection, &Request::End(7)).await.unwrap();
+        assert!(super::fetch(&connection, 7, 8, 1).await.is_err());
+        assert!(is_refused_for(execute(&connection, call()).await, "its group has ended"));
+    });
+}
+
+/// Lets others in, and keeps their connections.
+async fn accept(endpoint: Endpoint) {
+    let mut come = Vec::new();
+    while let Some(incoming) = endpoint.accept().await {
+        come.extend(incoming.await);
+    }
+}
+
+#[tokio::test]
+async fn many_that_want_the_same_server_at_once_share_a_connection_until_it_ends() {
+    let (token, key) = Token::new(([127, 0, 0, 1], 0).into()).unwrap();
+    let server = Endpoint::server(key.server().unwrap(), key.address()).unwrap();
+    let address = server.local_addr().unwrap();
+    tokio::spawn(accept(server));
+    let peers = Arc::new(Peers::new(caller(&token), token.names()));
+    let all = || async {
+        let mut asking = JoinSet::new();
+        for _ in 0..20 {
+            let peers = peers.clone();
+            asking.spawn(async move { peers.to(address, true).await.unwrap().stable_id() });
+        }
+        let mut ids = asking.join_all().await;
+        ids.dedup();
+        ids
+    };
+    assert!(peers.known(address).is_none());
+
+    let before = all().await;
+
+    assert_eq!(before.len(), 1);
+    let known = peers.known(address).unwrap();
+    assert_eq!(known.stable_id(), before[0]);
+    known.close(0u32.into(), b"");
+    assert!(peers.known(address).is_none());
+    let after = all().await;
+    assert!(after.len() == 1 && after != before);
+}
+
+#[tokio::test]
+async fn many_that_want_a_server_that_lets_nobody_in_hear_it_at_once_and_it_is_forgotten() {
+    let [(token, _), (_, key)] = [0, 1].map(|_| Token::new(([127, 0, 0, 1], 0).into()).unwrap());
+    let server = Endpoint::server(key.server().unwrap(), key.address()).unwrap();
+    let address = server.local_addr().unwrap();
+    tokio::spawn(accept(server));
+    let peers = Peers::new(caller(&token), token.names());
+
+    let (one, other) = tokio::join!(peers.to(address, true), peers.to(address, true));
+
+    assert!(one.is_none() && other.is_none());
+    // Its line is of no use to anybody any more.
+    let nowhere = SocketAddr::from(([127, 0, 0, 1], 0));
+    assert!(peers.to(nowhere, true).await.is_none());
+    assert!(peers.known(address).is_none() && !peers.has_line(address));
+}

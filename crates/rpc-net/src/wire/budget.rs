@@ -1,0 +1,60 @@
+//! How much one connection may have waiting here.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+/// Bytes of requests that are being heard or answered. Clones are of the same.
+#[derive(Clone, Debug)]
+pub(crate) struct Budget {
+    left: Arc<AtomicUsize>,
+}
+
+/// Bytes that are taken, until this is dropped.
+#[derive(Debug)]
+pub(crate) struct Claim {
+    left: Arc<AtomicUsize>,
+    bytes: usize,
+}
+
+impl Budget {
+    pub(crate) fn new(bytes: usize) -> Self {
+        Self { left: Arc::new(AtomicUsize::new(bytes)) }
+    }
+
+    /// Nothing yet.
+    pub(crate) fn claim(&self) -> Claim {
+        Claim { left: self.left.clone(), bytes: 0 }
+    }
+}
+
+impl Claim {
+    /// Takes so many bytes more, if they are there.
+    pub(crate) fn grow(&mut self, bytes: usize) -> bool {
+        let less = |left: usize| left.checked_sub(bytes);
+        let is_there = self.left.fetch_update(Ordering::SeqCst, Ordering::SeqCst, less).is_ok();
+        self.bytes += if is_there { bytes } else { 0 };
+        is_there
+    }
+}
+
+impl Drop for Claim {
+    fn drop(&mut self) {
+        self.left.fetch_add(self.bytes, Ordering::SeqCst);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_taken_comes_back_with_its_claim() {
+        let budget = Budget::new(10);
+        let (mut one, mut other) = (budget.claim(), budget.claim());
+
+        assert!(one.grow(4) && one.grow(4) && !other.grow(3) && other.grow(2));
+        drop(one);
+
+        assert!(!other.grow(9) && other.grow(8));
+    }
+}

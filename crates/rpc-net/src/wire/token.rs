@@ -1,0 +1,294 @@
+//! Where a registry is, and who may come in.
+
+use crate::wire::requests::OPEN_FIRST;
+use gridspan_runtime::NodeId;
+use gridspan_runtime::net::{Authority, Identity, IdentityError};
+use quinn::{ClientConfig, ConnectionError, ServerConfig, TransportConfig, VarInt};
+use serde::{Deserialize, Serialize};
+use std::ffi::OsString;
+use std::fs;
+use std::io::{self, Write};
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+use thiserror::Error;
+
+/// The version of the file; others are not read.
+const VERSION: u32 = 1;
+/// A side that is silent for so long is gone, though not before three probe timeouts have passed
+/// (RFC 9000, section 10.1). Both say something three times in that time, for packets may be lost.
+const SILENCE: Duration = Duration::from_millis(1500);
+const KEEP_ALIVE: Duration = Duration::from_millis(400);
+/// The timer begins again with what is said last: so long it takes at most until a server that was
+/// killed is known to be gone.
+const _: () = assert!(SILENCE.as_millis() + KEEP_ALIVE.as_millis() <= 2000);
+/// So much of one connection, and of one stream, may have come that nobody has heard yet: what a
+/// gigabit link carries in a round trip of 100 ms, and more of it if several speak.
+const UNHEARD_BYTES_MAX: u32 = 32 << 20;
+const UNHEARD_STREAM_BYTES_MAX: u32 = 12 << 20;
+/// Handshakes that have not begun here yet, and the bytes kept for one and for all of them: packets
+/// that came too early.
+const INCOMING_MAX: usize = 1024;
+const INCOMING_BYTES: u64 = 16 << 10;
+const INCOMING_BYTES_TOTAL: u64 = 1 << 20;
+/// The codes of QUIC by which one side does not accept the other's certificate, among others of TLS
+/// (RFC 9001, section 4.8).
+const TLS_CODES: std::ops::Range<u64> = 0x100..0x200;
+
+/// Why a registry cannot be opened or reached.
+#[derive(Debug, Error)]
+pub enum RemoteError {
+    /// A token cannot be read or written.
+    #[error("cannot use the token {path}: {error}")]
+    Token {
+        /// Its path.
+        path: PathBuf,
+        /// Why.
+        error: io::Error,
+    },
+    /// Certificates cannot be made or used.
+    #[error("cannot use the token's certificates: {0}")]
+    Identity(#[from] IdentityError),
+    /// The registry cannot listen, or the system does not let it work.
+    #[error("cannot open the registry: {0}; choose another address")]
+    Listen(io::Error),
+    /// The servers of the registry have failed.
+    #[error("the servers have failed: {0}")]
+    Servers(String),
+    /// Nobody answers at the registry.
+    #[error("nobody answers at {address}: {reason}; is its daemon still there?")]
+    Away {
+        /// Where the token says the registry is.
+        address: SocketAddr,
+        /// What was seen.
+        reason: String,
+    },
+    /// Who is there does not know the token, or is not known by it.
+    #[error(
+        "the token is stale: who answers at {address} is not the daemon that wrote it, or has written another since \
+         ({reason}); take the token that it has now"
+    )]
+    Stale {
+        /// Where the token says the registry is.
+        address: SocketAddr,
+        /// What was seen.
+        reason: String,
+    },
+    /// Nobody can be told where the registry is.
+    #[error(
+        "nobody finds a registry that is at {0}; say with --advertise by which address others reach this machine, or \
+         listen there"
+    )]
+    Nowhere(SocketAddr),
+    /// The registry does not let a server join.
+    #[error("the daemon does not let the server join: {0}")]
+    Unwelcome(String),
+    /// More is said than may be waiting.
+    #[error("more is asked at once than the daemon may keep; ask again later, or for less")]
+    TooMuch,
+    /// What is said cannot be understood.
+    #[error("the other side of the registry says what cannot be understood: {0}")]
+    Malformed(String),
+}
+
+impl RemoteError {
+    /// What became of a connection.
+    pub(crate) fn away(address: SocketAddr, error: &ConnectionError) -> Self {
+        let code = match error {
+            ConnectionError::TransportError(error) => u64::from(error.code),
+            ConnectionError::ConnectionClosed(close) => u64::from(close.error_code),
+            _ => 0,
+        };
+        let reason = error.to_string();
+        match TLS_CODES.contains(&code) {
+            true => Self::Stale { address, reason },
+            false => Self::Away { address, reason },
+        }
+    }
+}
+
+/// Where a registry is, and the certificate of its callers. It holds a private key.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Token {
+    version: u32,
+    /// Where the registry is.
+    pub address: SocketAddr,
+    identity: Identity,
+}
+
+/// What the daemon keeps for itself.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct Key {
+    version: u32,
+    address: SocketAddr,
+    identity: Identity,
+}
+
+impl Token {
+    /// A token and the daemon's key for it, for a registry at an address.
+    pub(crate) fn new(address: SocketAddr) -> Result<(Self, Key), RemoteError> {
+        let authority = Authority::new("registry")?;
+        let [own, callers] = [0, 1].map(|node| authority.issue(NodeId(node), 1));
+        let key = Key { version: VERSION, address, identity: own? };
+        Ok((Self { version: VERSION, address, identity: callers? }, key))
+    }
+
+    /// The same for a registry that is at another address.
+    pub(crate) fn at(self, address: SocketAddr) -> Self {
+        Self { address, ..self }
+    }
+
+    /// Reads a token from its file.
+    pub fn read(path: &Path) -> Result<Self, RemoteError> {
+        let token: Self = read(path)?;
+        match token.version == VERSION {
+            true => Ok(token),
+            false => Err(of_token(path)(io::Error::other("it is of another version of gridspan"))),
+        }
+    }
+
+    /// Writes it to a file that its user alone can read.
+    pub(crate) fn write(&self, path: &Path) -> Result<(), RemoteError> {
+        write(path, self)
+    }
+
+    /// How a caller reaches the registry.
+    pub(crate) fn client(&self) -> Result<ClientConfig, RemoteError> {
+        let mut config = ClientConfig::new(self.identity.quic_client()?);
+        config.transport_config(transport());
+        Ok(config)
+    }
+
+    /// How a server that has joined lets others in that have the token, or the daemon.
+    pub(crate) fn server(&self) -> Result<ServerConfig, RemoteError> {
+        Ok(server(ServerConfig::with_crypto(self.identity.quic_server()?)))
+    }
+
+    /// What the certificates of the daemon, and of whoever has the token, name.
+    pub(crate) fn names(&self) -> [String; 2] {
+        names(&self.identity)
+    }
+}
+
+fn names(identity: &Identity) -> [String; 2] {
+    [0, 1].map(|node| identity.name_of(NodeId(node)))
+}
+
+impl Key {
+    /// Where the registry was, if this is of the version that is understood.
+    pub(crate) fn read(path: &Path) -> Result<Option<Self>, RemoteError> {
+        if !path.exists() {
+            return Ok(None);
+        }
+        let key: Self = read(path)?;
+        Ok((key.version == VERSION).then_some(key))
+    }
+
+    pub(crate) fn write(&self, path: &Path) -> Result<(), RemoteError> {
+        write(path, self)
+    }
+
+    /// The same for a registry that is at another address.
+    pub(crate) fn at(self, address: SocketAddr) -> Self {
+        Self { address, ..self }
+    }
+
+    pub(crate) fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// How the daemon reaches servers that have joined.
+    pub(crate) fn client(&self) -> Result<ClientConfig, RemoteError> {
+        let mut config = ClientConfig::new(self.identity.quic_client()?);
+        config.transport_config(transport());
+        Ok(config)
+    }
+
+    /// What the certificates of the daemon, and of whoever has the token, name.
+    pub(crate) fn names(&self) -> [String; 2] {
+        names(&self.identity)
+    }
+
+    /// How the registry lets callers in.
+    pub(crate) fn server(&self) -> Result<ServerConfig, RemoteError> {
+        Ok(server(ServerConfig::with_crypto(self.identity.quic_server()?)))
+    }
+}
+
+/// Where the daemon's key is, beside its token.
+pub(crate) fn key_path(token: &Path) -> PathBuf {
+    // Appended, so that no two tokens have the same, and none has itself.
+    let mut name = OsString::from(token);
+    name.push(".key");
+    name.into()
+}
+
+fn server(mut config: ServerConfig) -> ServerConfig {
+    config.transport_config(transport());
+    config.max_incoming(INCOMING_MAX);
+    config.incoming_buffer_size(INCOMING_BYTES).incoming_buffer_size_total(INCOMING_BYTES_TOTAL);
+    config
+}
+
+fn transport() -> Arc<TransportConfig> {
+    let mut transport = TransportConfig::default();
+    let silence = VarInt::from_u32(SILENCE.as_millis() as u32);
+    transport.max_idle_timeout(Some(silence.into())).keep_alive_interval(Some(KEEP_ALIVE));
+    transport.max_concurrent_bidi_streams(VarInt::from_u32(OPEN_FIRST));
+    transport.max_concurrent_uni_streams(VarInt::from_u32(0));
+    transport.receive_window(VarInt::from_u32(UNHEARD_BYTES_MAX));
+    transport.stream_receive_window(VarInt::from_u32(UNHEARD_STREAM_BYTES_MAX));
+    Arc::new(transport)
+}
+
+fn of_token(path: &Path) -> impl FnOnce(io::Error) -> RemoteError {
+    let path = path.to_owned();
+    |error| RemoteError::Token { path, error }
+}
+
+fn read<T: serde::de::DeserializeOwned>(path: &Path) -> Result<T, RemoteError> {
+    let text = fs::read(path).map_err(of_token(path))?;
+    serde_json::from_slice(&text).map_err(|error| of_token(path)(error.into()))
+}
+
+fn write<T: Serialize>(path: &Path, value: &T) -> Result<(), RemoteError> {
+    let written = || {
+        // Whole or not at all: somebody may be waiting for it. Its own file, which nobody else
+        // could open before.
+        let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
+        let mut file = tempfile::NamedTempFile::new_in(folder.unwrap_or(Path::new(".")))?;
+        file.write_all(&serde_json::to_vec(value)?)?;
+        file.persist(path).map(drop).map_err(|error| error.error)
+    };
+    written().map_err(of_token(path))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::MetadataExt;
+
+    #[test]
+    fn every_token_has_a_key_of_its_own() {
+        let keys = ["grid", "grid.token", "grid.key"].map(|token| key_path(Path::new(token)));
+
+        assert_eq!(keys, ["grid.key", "grid.token.key", "grid.key.key"].map(PathBuf::from));
+    }
+
+    #[test]
+    fn a_token_is_its_users_alone_whatever_lay_in_its_place() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("grid.token");
+        for before in ["grid.token", "grid.new"] {
+            fs::write(folder.path().join(before), "open to all").unwrap();
+        }
+        let (token, _) = Token::new(([127, 0, 0, 1], 7).into()).unwrap();
+
+        token.write(&path).unwrap();
+
+        assert_eq!(fs::metadata(&path).unwrap().mode() & 0o777, 0o600);
+        assert_eq!(Token::read(&path).unwrap().address.port(), 7);
+        assert_eq!(fs::read(folder.path().join("grid.new")).unwrap(), b"open to all");
+    }
+}

@@ -1,0 +1,101 @@
+//! Servers at two sites, between which routers delay what they pass on.
+
+use super::nat::{Nat, Rule};
+use super::{Grid, WHERE, within_limit};
+use gridspan_rpc::group::{Beliefs, ServerPool};
+use gridspan_rpc_net::ListedServer;
+use gridspan_topology::Link;
+use gridspan_workflow::Endpoint;
+use gridspan_workflow::ServerId;
+use gridspan_workflow::heuristics::HeftC;
+use std::collections::BTreeSet;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+/// One way, between sites.
+const FAR: Duration = Duration::from_millis(40);
+/// What is less far is at one site, however busy the machine is.
+const NEAR_MAX: Duration = Duration::from_millis(25);
+
+/// By their names. The registry and the client are at the site of the first.
+const SERVERS: [&str; 4] = ["near 1", "near 2", "far 1", "far 2"];
+
+fn site_of(name: &str) -> &str {
+    &name[..name.len() - 2]
+}
+
+/// Routers, by the sites of their servers.
+type Routers = Arc<Mutex<Vec<(&'static str, Nat)>>>;
+
+/// What comes from another site takes its time.
+fn rule(own: &'static str, routers: &Routers) -> Rule {
+    let routers = routers.clone();
+    Arc::new(move |other| {
+        let routers = routers.lock().unwrap();
+        let is_it = |router: &&(&str, Nat)| router.1.server() == Some(other);
+        let site = routers.iter().find(is_it).map_or(site_of(SERVERS[0]), |(site, _)| site);
+        Some(if site == own { Duration::ZERO } else { FAR })
+    })
+}
+
+async fn two_sites() -> Grid {
+    let (mut grid, routers) = (Grid::new(&[]), Routers::default());
+    for name in SERVERS {
+        let site = site_of(name);
+        let nat = grid.join_behind(name, rule(site, &routers)).await;
+        routers.lock().unwrap().push((site, nat));
+    }
+    grid
+}
+
+/// Whether all ways are known, and as far as they are.
+fn are_known(listed: &[ListedServer]) -> bool {
+    let site = |number: u32| {
+        let of = listed.iter().find(|other| other.card.number == number);
+        of.map(|other| site_of(&other.card.name))
+    };
+    let is_known = |to: &ListedServer| {
+        let is_right = |(from, link): &(u32, gridspan_topology::LinkEstimate)| {
+            let is_near = site(*from) == Some(site_of(&to.card.name));
+            is_near == (link.latency.duration() < NEAR_MAX)
+        };
+        to.links.len() == SERVERS.len() - 1 && to.links.iter().all(is_right)
+    };
+    listed.len() == SERVERS.len() && listed.iter().all(is_known)
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn short_tasks_stay_at_the_site_that_measured_links_say_is_near() {
+    let grid = two_sites().await;
+    within_limit(grid.listed(are_known)).await;
+    let remote = grid.remote();
+    let cards = remote.cards().await.unwrap();
+    let beliefs = Beliefs { lan: Link::lan(), wan: Link::wan(), measures: true };
+    let platform = remote.platform(&cards, &beliefs, &|_| 1.0).await.unwrap();
+    let end = |server: usize| Endpoint::Server(ServerId(server as u32));
+
+    // A busy machine may make near ones look apart, but nothing makes far ones look near.
+    for (one, of_one) in cards.iter().enumerate() {
+        let is_far = site_of(&of_one.name) == "far";
+        assert!(!(is_far && platform.is_near(end(one), Endpoint::Client)), "{}", of_one.name);
+        for (other, of_other) in cards.iter().enumerate() {
+            let are_apart = site_of(&of_one.name) != site_of(&of_other.name);
+            assert!(!(are_apart && platform.is_near(end(one), end(other))), "{}", of_one.name);
+        }
+    }
+    let heuristic = HeftC::default();
+    let executed = remote.map(&heuristic, async |group| {
+        let numbers = (0..4_u64).map(|number| group.value(&number));
+        let numbers = numbers.collect::<Result<Vec<_>, _>>()?;
+        let results: Vec<_> =
+            numbers.iter().map(|number| group.call(&WHERE, (number,)).0).collect();
+        let mut names = BTreeSet::new();
+        for result in &results {
+            names.insert(group.get(result).await?);
+        }
+        Ok(names)
+    });
+    let names = within_limit(executed).await.unwrap();
+    // Two each take 20 ms there, and a round trip to the others 80 ms.
+    assert_eq!(names, ["near 1", "near 2"].map(str::to_owned).into());
+}

@@ -1,0 +1,95 @@
+//! What it costs that a server is killed, or the registry.
+
+use super::{COUNT, FILL, Grid, HOLD, Process, SUM_AFTER, SUM_OF_ALL, sum, within_limit};
+use gridspan_workflow::heuristics::Heuristic;
+use gridspan_workflow::{MapError, Mapping, Platform, ServerId, TaskGraph};
+use std::fs;
+use std::time::{Duration, Instant};
+
+/// Two seconds until a server that says nothing is lost, and something for what is done again on a
+/// machine that is busy.
+const COST_MAX: Duration = Duration::from_millis(2500);
+
+/// `fill` goes to the server `one`, and all else to another.
+struct FillsOnOne;
+
+impl Heuristic for FillsOnOne {
+    fn name(&self) -> &'static str {
+        "fills on one"
+    }
+
+    fn map(&self, graph: &TaskGraph, platform: &Platform) -> Result<Mapping, MapError> {
+        let place = |is_one: bool| {
+            let mut all = platform.server_ids();
+            all.find(|&server| (platform.server(server).name == "one") == is_one)
+        };
+        let of_task =
+            |task: &gridspan_workflow::TaskSpec| place(task.name == "fill").unwrap_or(ServerId(0));
+        let servers = graph.tasks().iter().map(of_task).collect();
+        Ok(Mapping::in_order(servers, graph.order(), false, 0.0))
+    }
+}
+
+/// How long a group takes from when the server is killed that its call is at, or that has what a
+/// call needs.
+async fn cost(is_at_it: bool) -> Duration {
+    let mut grid = Grid::new(&["one", "other"]);
+    let (remote, file) = (grid.remote(), grid.file("go"));
+    let group = remote.map(&FillsOnOne, async |group| {
+        let count = group.value(&COUNT)?;
+        let (numbers,) = group.call(&FILL, (&count,));
+        let (go,) = group.call(&HOLD, (group.value(&file)?, &count));
+        let (sum,) = group.call(&SUM_AFTER, (&numbers, go));
+        group.get(&sum).await
+    });
+    let kill = async {
+        while !file.with_extension("other").exists() {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+        // The numbers are made meanwhile.
+        tokio::time::sleep(Duration::from_millis(300)).await;
+        let begun = Instant::now();
+        drop(grid.servers.remove(usize::from(is_at_it)));
+        fs::write(&file, "").unwrap();
+        begun
+    };
+    let (sum, begun) = within_limit(async { tokio::join!(group, kill) }).await;
+    let cost = begun.elapsed();
+    assert_eq!(sum, Ok(SUM_OF_ALL / 4));
+    println!("it took {cost:?}");
+    cost
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_server_that_is_killed_at_a_call_costs_the_group_two_seconds_at_most() {
+    let cost = cost(true).await;
+
+    assert!(cost < COST_MAX, "{cost:?}");
+}
+
+/// The other server looks for it longer than the client does, and is told what to do meanwhile.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn and_so_does_one_that_is_killed_with_what_a_call_needs() {
+    let cost = cost(false).await;
+
+    assert!(cost < COST_MAX, "{cost:?}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn new_groups_of_a_client_go_on_while_the_registry_is_killed_and_restarted() {
+    let mut grid = Grid::new(&["one", "other"]);
+    let remote = grid.remote();
+    assert_eq!(within_limit(sum(&remote)).await.unwrap().0, SUM_OF_ALL);
+    grid.registry = None;
+    for _ in 0..2 {
+        assert_eq!(within_limit(sum(&remote)).await.unwrap().0, SUM_OF_ALL, "it is away");
+    }
+    grid.registry = Some(Process::start("registry", &grid.token()));
+    // At once, and until all servers have found it.
+    let begun = Instant::now();
+    while begun.elapsed() < Duration::from_secs(3) {
+        assert_eq!(within_limit(sum(&remote)).await.unwrap().0, SUM_OF_ALL, "it has begun anew");
+    }
+    grid.listed(|listed| listed.len() == 2).await;
+    assert_eq!(within_limit(sum(&remote)).await.unwrap().0, SUM_OF_ALL);
+}

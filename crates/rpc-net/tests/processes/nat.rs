@@ -1,0 +1,110 @@
+//! A router with address translation, as servers stand behind: on loopback, and it says whom it
+//! lets in, and how far they are.
+
+use super::Grid;
+use gridspan_rpc_net::Token;
+use std::collections::BTreeMap;
+use std::fs;
+use std::net::SocketAddr;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+use tokio::net::UdpSocket;
+
+/// What becomes of what comes from an address, and goes there: it is dropped, or takes so long.
+pub(crate) type Rule = Arc<dyn Fn(SocketAddr) -> Option<Duration> + Send + Sync>;
+
+/// The router of one server. What the server sends to others without having been asked does not
+/// pass here.
+#[derive(Clone)]
+pub(crate) struct Nat {
+    outside: Arc<UdpSocket>,
+    rule: Rule,
+    inside: Arc<Mutex<Inside>>,
+}
+
+#[derive(Default)]
+struct Inside {
+    /// Where the server is, once it has said something.
+    server: Option<SocketAddr>,
+    /// As what the server sees each other.
+    others: BTreeMap<SocketAddr, Arc<UdpSocket>>,
+}
+
+impl Nat {
+    /// A router of a server that speaks first with `registry`, and by which address the server does so.
+    pub(crate) async fn open(registry: SocketAddr, rule: Rule) -> (Self, SocketAddr) {
+        let nat = Self { outside: socket().await, rule, inside: Arc::default() };
+        let to_registry = nat.other(registry).await.local_addr().unwrap();
+        tokio::spawn(nat.clone().receive());
+        (nat, to_registry)
+    }
+
+    /// Where the server is for itself, once it has said something.
+    pub(crate) fn server(&self) -> Option<SocketAddr> {
+        self.inside.lock().unwrap().server
+    }
+
+    /// As what others see the server.
+    pub(crate) fn address(&self) -> SocketAddr {
+        self.outside.local_addr().unwrap()
+    }
+
+    /// Passes on what others send.
+    async fn receive(self) {
+        let mut packet = [0; 65_536];
+        while let Ok((bytes, from)) = self.outside.recv_from(&mut packet).await {
+            let (inside, server) = (self.other(from).await, self.server());
+            if let Some(server) = server {
+                self.pass(packet[..bytes].to_vec(), from, (inside, server));
+            }
+        }
+    }
+
+    fn pass(&self, packet: Vec<u8>, other: SocketAddr, (by, to): (Arc<UdpSocket>, SocketAddr)) {
+        let Some(delay) = (self.rule)(other) else { return };
+        tokio::spawn(async move {
+            if !delay.is_zero() {
+                tokio::time::sleep(delay).await;
+            }
+            // As routers do, it promises nothing.
+            let _ = by.send_to(&packet, to).await;
+        });
+    }
+
+    /// What stands for another inside, and passes on what the server sends there.
+    async fn other(&self, other: SocketAddr) -> Arc<UdpSocket> {
+        let known = self.inside.lock().unwrap().others.get(&other).cloned();
+        if let Some(known) = known {
+            return known;
+        }
+        let new = socket().await;
+        self.inside.lock().unwrap().others.insert(other, new.clone());
+        let (nat, inside) = (self.clone(), new.clone());
+        tokio::spawn(async move {
+            let mut packet = [0; 65_536];
+            while let Ok((bytes, from)) = inside.recv_from(&mut packet).await {
+                nat.inside.lock().unwrap().server = Some(from);
+                nat.pass(packet[..bytes].to_vec(), other, (nat.outside.clone(), other));
+            }
+        });
+        new
+    }
+}
+
+impl Grid {
+    /// Starts a server behind a router.
+    pub(crate) async fn join_behind(&mut self, name: &str, rule: Rule) -> Nat {
+        let mut token = Token::read(&self.token()).unwrap();
+        let (nat, registry) = Nat::open(token.address, rule).await;
+        token.address = registry;
+        let path = self.file(&format!("{name}.token"));
+        fs::write(&path, serde_json::to_vec(&token).unwrap()).unwrap();
+        // It says that it has begun once it has joined, and packets pass meanwhile.
+        tokio::task::block_in_place(|| self.join(name, &path));
+        nat
+    }
+}
+
+async fn socket() -> Arc<UdpSocket> {
+    Arc::new(UdpSocket::bind("127.0.0.1:0").await.unwrap())
+}

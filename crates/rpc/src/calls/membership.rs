@@ -1,0 +1,173 @@
+//! What the client's side knows without asking: servers that were started and that left, and groups
+//! that go on.
+
+use gridspan_runtime::PeId;
+use std::collections::{BTreeMap, BTreeSet};
+use std::task::Waker;
+
+/// Servers, clients and groups of one set of services.
+#[derive(Debug, Default)]
+pub(super) struct Membership {
+    started: BTreeMap<PeId, u32>,
+    /// What those that were let in are called.
+    names: BTreeMap<u32, String>,
+    /// Who has taken over from each server that left; nobody if it is lost.
+    left: BTreeMap<u32, Option<u32>>,
+    clients: u32,
+    groups: u32,
+    going_on: BTreeSet<u32>,
+    /// How many servers are handing over now, and have begun to.
+    handing_over: u32,
+    handed_over: u64,
+    waiting: Vec<Waker>,
+}
+
+impl Membership {
+    /// How many servers were started on a PE before this one.
+    pub(super) fn start(&mut self, pe: PeId) -> u32 {
+        let count = self.started.entry(pe).or_default();
+        *count += 1;
+        *count - 1
+    }
+
+    /// A server is let in.
+    pub(super) fn name(&mut self, number: u32, name: String) {
+        self.names.insert(number, name);
+    }
+
+    /// It was not.
+    pub(super) fn forget_name(&mut self, number: u32) {
+        self.names.remove(&number);
+    }
+
+    /// The number of the server of this name that has not left.
+    pub(super) fn named(&self, name: &str) -> Option<u32> {
+        let named = self.names.iter().filter(|(_, of)| *of == name);
+        named.map(|(number, _)| *number).find(|number| !self.left.contains_key(number))
+    }
+
+    /// The numbers of all servers that were ever started, of a job with so many PEs.
+    pub(super) fn ever_started(&self, pe_count: u32) -> Vec<u32> {
+        let of_pe = |(pe, count): (&PeId, &u32)| {
+            let first = pe.0;
+            (0..*count).map(move |round| first + round * pe_count)
+        };
+        self.started.iter().flat_map(of_pe).collect()
+    }
+
+    /// Those that have not left, by number with their names, of a job with so many PEs.
+    pub(super) fn standing_servers(&self, pe_count: u32) -> BTreeMap<u32, String> {
+        // One that has not been let in has no name yet.
+        let name = |number: u32| {
+            let name = self.names.get(&number).cloned();
+            (number, name.unwrap_or_else(|| format!("server {number}")))
+        };
+        let started = self.ever_started(pe_count).into_iter();
+        started.filter(|number| !self.left.contains_key(number)).map(name).collect()
+    }
+
+    /// A server begins to hand over: it is not on the registry's list any more, and another does
+    /// not have all yet.
+    pub(super) fn begin_leave(&mut self) {
+        self.handing_over += 1;
+        self.handed_over += 1;
+    }
+
+    /// It has handed over, to nobody if it is lost; or the registry has not let it go at all.
+    pub(super) fn end_leave(&mut self, number: u32, outcome: Option<Option<u32>>) {
+        if let Some(heir) = outcome {
+            self.leave(number, heir);
+        }
+        self.handing_over -= 1;
+        self.waiting.drain(..).for_each(Waker::wake);
+    }
+
+    /// How many have ever begun to hand over, if none does now; otherwise `waker` is woken then.
+    pub(super) fn settled(&mut self, waker: &Waker) -> Option<u64> {
+        if self.handing_over == 0 {
+            return Some(self.handed_over);
+        }
+        self.waiting.push(waker.clone());
+        None
+    }
+
+    /// A server has left, and another may have taken over from it.
+    pub(super) fn leave(&mut self, number: u32, heir: Option<u32>) {
+        self.left.insert(number, heir);
+    }
+
+    /// Who has what a server kept: itself, or who took over from it; nobody if that is lost.
+    pub(super) fn standing(&self, mut number: u32) -> Option<u32> {
+        while let Some(heir) = self.left.get(&number) {
+            number = (*heir)?;
+        }
+        Some(number)
+    }
+
+    /// A number that no other client has.
+    pub(super) fn client(&mut self) -> u32 {
+        self.clients += 1;
+        self.clients - 1
+    }
+
+    /// A number that no other group has.
+    pub(super) fn begin(&mut self) -> u32 {
+        let group = self.groups;
+        self.groups += 1;
+        self.going_on.insert(group);
+        group
+    }
+
+    /// A group has ended; before which number all have.
+    pub(super) fn end(&mut self, group: u32) -> u32 {
+        self.going_on.remove(&group);
+        self.going_on.first().copied().unwrap_or(self.groups)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_server_kept_is_found_where_the_last_heir_is() {
+        let mut membership = Membership::default();
+        membership.leave(1, Some(2));
+        membership.leave(2, Some(3));
+        membership.leave(4, None);
+
+        assert_eq!(
+            [1, 2, 3, 4].map(|number| membership.standing(number)),
+            [Some(3), Some(3), Some(3), None]
+        );
+    }
+
+    #[test]
+    fn all_groups_before_the_first_that_goes_on_have_ended() {
+        let mut membership = Membership::default();
+        let [first, second, third] = [(); 3].map(|()| membership.begin());
+
+        assert_eq!(
+            [membership.end(second), membership.end(first), membership.end(third)],
+            [first, third, 3]
+        );
+    }
+
+    #[test]
+    fn a_name_is_that_of_the_server_that_has_not_left() {
+        let mut membership = Membership::default();
+        (0..3).for_each(|number| membership.name(number, "same".to_owned()));
+        membership.leave(0, Some(1));
+        membership.leave(1, None);
+
+        assert_eq!((membership.named("same"), membership.named("other")), (Some(2), None));
+    }
+
+    #[test]
+    fn servers_are_numbered_by_pe_and_round() {
+        let mut membership = Membership::default();
+        assert_eq!([PeId(1), PeId(1), PeId(3)].map(|pe| membership.start(pe)), [0, 1, 0]);
+
+        assert_eq!(membership.ever_started(4), [1, 5, 3]);
+    }
+}

@@ -1,0 +1,342 @@
+//! The actor beside `main` that makes its calls and keeps its sessions.
+
+use super::catalogue::Catalogue;
+use super::config::{Config, FOREVER};
+use super::directory::Offer;
+use super::error::RpcError;
+use super::registry::{Registry, RegistryMessage};
+use super::request::{CallTarget, Caller, SessionMessage};
+use super::server::{Answer, Call, Server, ServerMessage, Ticket};
+use super::sessions::{Over, SessionId, Sessions, Until, Waited};
+use crate::block::{Arriving, EncodedBlock};
+use gridspan_runtime::{Actor, ActorRef, CollectionRef, Context, Ix1, Reply, Time};
+use serde::{Deserialize, Serialize};
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+/// Makes the calls of one client.
+#[derive(Serialize, Deserialize)]
+#[serde(bound = "")]
+pub struct SessionManager<C: Catalogue> {
+    pub(super) registry: ActorRef<Registry>,
+    pub(super) servers: CollectionRef<Server<C>>,
+    pub(super) timeout: Duration,
+    attempts: u32,
+    sessions: Sessions<EncodedBlock, Reply<Waited>>,
+    pub(super) calls: BTreeMap<SessionId, PendingCall>,
+    /// Who waits until the server of an attempt has nothing to do with it any more.
+    given_up: BTreeMap<(SessionId, u32), Reply<()>>,
+    /// How many calls each server has from here.
+    at_servers: BTreeMap<u32, u32>,
+    /// The client is gone; the desk stays until no server has anything of it.
+    is_closing: bool,
+}
+
+/// What a desk begins with.
+#[derive(Serialize, Deserialize)]
+#[serde(bound = "")]
+pub struct SessionManagerInit<C: Catalogue> {
+    /// The registry to ask.
+    pub registry: ActorRef<Registry>,
+    /// The servers to call.
+    pub servers: CollectionRef<Server<C>>,
+    /// How long a server has to answer.
+    pub timeout: Duration,
+    /// How many servers are tried.
+    pub attempts: u32,
+}
+
+impl<C: Catalogue> SessionManagerInit<C> {
+    /// A desk with these settings.
+    pub fn new(
+        registry: ActorRef<Registry>,
+        servers: CollectionRef<Server<C>>,
+        config: &Config,
+    ) -> Self {
+        Self { registry, servers, timeout: config.timeout, attempts: config.attempts }
+    }
+}
+
+#[derive(Serialize, Deserialize)]
+pub(super) struct PendingCall {
+    pub(super) wanted: CallTarget,
+    /// Who has not heard of it yet.
+    caller: Option<Caller>,
+    /// The servers that are not tried again.
+    tried: BTreeSet<u32>,
+    pub(super) current: Option<Offer>,
+    pub(super) attempt: u32,
+    pub(super) begun: Time,
+    pub(super) was_alone: bool,
+    /// The results, of which segments are to come.
+    pub(super) results: Option<Arriving>,
+    /// Why the last attempt came to nothing.
+    pub(super) problem: Option<RpcError>,
+}
+
+impl<C: Catalogue> Actor for SessionManager<C> {
+    type Index = Ix1;
+    type Init = SessionManagerInit<C>;
+    type Message = SessionMessage;
+
+    fn create(start: SessionManagerInit<C>, cx: &mut Context<'_, Self>) -> Self {
+        Self {
+            registry: start.registry,
+            servers: start.servers,
+            timeout: start.timeout,
+            attempts: start.attempts,
+            sessions: Sessions::new(cx.index().0 as u32),
+            calls: BTreeMap::new(),
+            given_up: BTreeMap::new(),
+            at_servers: BTreeMap::new(),
+            is_closing: false,
+        }
+    }
+
+    fn handle(&mut self, message: SessionMessage, cx: &mut Context<'_, Self>) {
+        match message {
+            SessionMessage::Begin(wanted, caller) => self.begin(wanted, caller, cx),
+            SessionMessage::Found(id, found) => self.found(id, found, cx),
+            SessionMessage::Answered(id, attempt, answer) => self.answered(id, attempt, answer, cx),
+            SessionMessage::Segment(id, attempt, index, segment) => {
+                self.arrived(id, attempt, index, segment, cx);
+            }
+            SessionMessage::Probe(id, reply) => cx.reply(reply, self.sessions.probe(id)),
+            SessionMessage::ProbeOr(ids, reply) => cx.reply(reply, self.sessions.probe_or(&ids)),
+            SessionMessage::Wait(ids, until, reply) => self.wait(ids, until, reply, cx),
+            SessionMessage::WaitOpen(until, reply) => {
+                let ids = match until {
+                    Until::All => self.sessions.running(),
+                    Until::One => self.sessions.unnamed(),
+                };
+                self.wait(ids, until, reply, cx);
+            }
+            SessionMessage::Cancel(id, reply) => {
+                let known = match self.sessions.probe(id) {
+                    Err(RpcError::NotCompleted) => {
+                        self.cancel(id, cx);
+                        Ok(())
+                    }
+                    known => known,
+                };
+                cx.reply(reply, known);
+            }
+            SessionMessage::CancelAll(reply) => {
+                self.sessions.running().into_iter().for_each(|id| self.cancel(id, cx));
+                cx.reply(reply, ());
+            }
+            SessionMessage::Take(id, reply) => cx.reply(reply, self.sessions.take(id)),
+            SessionMessage::Function(id, reply) => cx.reply(reply, self.sessions.function(id)),
+            SessionMessage::Error(id, reply) => cx.reply(reply, self.sessions.error(id)),
+            SessionMessage::Failed(reply) => cx.reply(reply, self.sessions.pop_failed()),
+            SessionMessage::GiveUp(id, reply) => self.give_up(id, reply, cx),
+            SessionMessage::Released(id, attempt, offer) => {
+                if let Some(reply) = self.given_up.remove(&(id, attempt)) {
+                    cx.reply(reply, ());
+                }
+                self.released(offer, cx);
+            }
+            SessionMessage::Close(reply) => {
+                let calls: Vec<SessionId> = self.calls.keys().copied().collect();
+                calls.into_iter().for_each(|id| self.cancel(id, cx));
+                if let Some(reply) = reply {
+                    cx.reply(reply, ());
+                }
+                self.is_closing = true;
+                self.go_if_free(cx);
+            }
+        }
+    }
+
+    fn heap_bytes(message: &SessionMessage) -> usize {
+        match message {
+            SessionMessage::Begin(wanted, _) => wanted.arguments.len(),
+            SessionMessage::Answered(_, _, Some(Answer::Results { first, .. })) => first.len(),
+            SessionMessage::Segment(_, _, _, Some(segment)) => segment.len(),
+            _ => 0,
+        }
+    }
+}
+
+impl<C: Catalogue> SessionManager<C> {
+    fn begin(&mut self, wanted: CallTarget, caller: Caller, cx: &mut Context<'_, Self>) {
+        let id = self.sessions.reserve();
+        let ongoing = PendingCall {
+            wanted,
+            caller: Some(caller),
+            tried: BTreeSet::new(),
+            current: None,
+            attempt: 0,
+            begun: cx.now(),
+            was_alone: false,
+            results: None,
+            problem: None,
+        };
+        self.calls.insert(id, ongoing);
+        self.look_up(id, cx);
+    }
+
+    /// Asks for servers before each attempt: those that were there before the last may have left,
+    /// and others may have come.
+    pub(super) fn look_up(&mut self, id: SessionId, cx: &mut Context<'_, Self>) {
+        let Some(ongoing) = self.calls.get_mut(&id) else { return };
+        if ongoing.attempt >= self.attempts {
+            let problem = ongoing.problem.take().unwrap_or(RpcError::CommunicationFailed);
+            return self.end(id, Err(problem), cx);
+        }
+        let (function, only) = (ongoing.wanted.function.clone(), ongoing.wanted.bound);
+        let (bytes, work_s) = (ongoing.wanted.arguments.len() as u64, ongoing.wanted.work_s);
+        let find = |reply| RegistryMessage::Find { function, bytes, work_s, only, reply };
+        let found = move |answer: Result<_, _>| SessionMessage::Found(id, answer.ok());
+        cx.ask(&self.registry, self.timeout, find, found);
+    }
+
+    fn found(
+        &mut self,
+        id: SessionId,
+        found: Option<Result<Vec<Offer>, RpcError>>,
+        cx: &mut Context<'_, Self>,
+    ) {
+        let Some(ongoing) = self.calls.get_mut(&id) else { return };
+        let offers = match found.unwrap_or(Err(RpcError::CommunicationFailed)) {
+            Ok(offers) => offers,
+            Err(error) => {
+                let problem = ongoing.problem.take().unwrap_or(error);
+                return self.end(id, Err(problem), cx);
+            }
+        };
+        if let Some(Caller::Session(reply)) = ongoing.caller {
+            ongoing.caller = None;
+            self.sessions.open(id, ongoing.wanted.function.clone());
+            cx.reply(reply, Ok(id));
+        }
+        match offers.into_iter().find(|offer| !ongoing.tried.contains(&offer.number)) {
+            Some(offer) => self.send(id, offer, cx),
+            None => {
+                let problem = ongoing.problem.take().unwrap_or(RpcError::CommunicationFailed);
+                self.end(id, Err(problem), cx);
+            }
+        }
+    }
+
+    /// Sends a call to a server.
+    fn send(&mut self, id: SessionId, offer: Offer, cx: &mut Context<'_, Self>) {
+        let Some(ongoing) = self.calls.get_mut(&id) else { return };
+        ongoing.tried.insert(offer.number);
+        ongoing.attempt += 1;
+        ongoing.current = Some(offer);
+        ongoing.begun = cx.now();
+        let (attempt, wanted) = (ongoing.attempt, ongoing.wanted.clone());
+        let at_server = self.at_servers.entry(offer.number).or_default();
+        ongoing.was_alone = *at_server == 0;
+        *at_server += 1;
+        cx.send(&self.registry, RegistryMessage::Placed(offer));
+        let ticket = self.ticket(id, attempt, cx);
+        let server = self.servers.at(Ix1(offer.number as i32));
+        let CallTarget { function, arguments, form, signature, .. } = wanted;
+        let mut segments = arguments.into_segments();
+        let last = segments.pop().unwrap_or_default();
+        for segment in segments {
+            cx.send(&server, ServerMessage::Argument(ticket, segment));
+        }
+        let call = |reply| {
+            let arguments = EncodedBlock::of(vec![last]);
+            ServerMessage::Call(Call { ticket, function, arguments, form, signature, reply })
+        };
+        let answered =
+            move |answer: Result<Answer, _>| SessionMessage::Answered(id, attempt, answer.ok());
+        cx.ask(&server, self.timeout, call, answered);
+    }
+
+    pub(super) fn ticket(&self, id: SessionId, attempt: u32, cx: &Context<'_, Self>) -> Ticket {
+        Ticket { client: u64::from(cx.index().0.unsigned_abs()), session: id.0, attempt }
+    }
+
+    /// The current server has answered a call, and so has nothing to do with it any more.
+    pub(super) fn answered_by(&mut self, id: SessionId, cx: &mut Context<'_, Self>) {
+        let offer = self.calls.get_mut(&id).and_then(|ongoing| ongoing.current.take());
+        if let Some(offer) = offer {
+            self.released(offer, cx);
+        }
+    }
+
+    fn released(&mut self, offer: Offer, cx: &mut Context<'_, Self>) {
+        if let Some(count) = self.at_servers.get_mut(&offer.number) {
+            *count -= 1;
+            if *count == 0 {
+                self.at_servers.remove(&offer.number);
+            }
+        }
+        cx.send(&self.registry, RegistryMessage::Ended(offer));
+        self.go_if_free(cx);
+    }
+
+    fn go_if_free(&self, cx: &mut Context<'_, Self>) {
+        if self.is_closing && self.at_servers.is_empty() {
+            cx.destroy();
+        }
+    }
+
+    /// Takes a call back that the current server has not answered. The call counts as the server's
+    /// load until it says that it has nothing to do with it any more: it may be executing it.
+    pub(super) fn call_back(&mut self, id: SessionId, cx: &mut Context<'_, Self>) {
+        let Some(ongoing) = self.calls.get_mut(&id) else { return };
+        let attempt = ongoing.attempt;
+        if let Some(offer) = ongoing.current.take() {
+            let ticket = self.ticket(id, attempt, cx);
+            let server = self.servers.at(Ix1(offer.number as i32));
+            let cancel = |reply| ServerMessage::Cancel(ticket, reply);
+            let released = move |_: Result<(), _>| SessionMessage::Released(id, attempt, offer);
+            cx.ask(&server, FOREVER, cancel, released);
+        }
+    }
+
+    pub(super) fn end(
+        &mut self,
+        id: SessionId,
+        outcome: Result<EncodedBlock, RpcError>,
+        cx: &mut Context<'_, Self>,
+    ) {
+        self.call_back(id, cx);
+        let Some(ongoing) = self.calls.remove(&id) else { return };
+        match ongoing.caller {
+            // A call that blocks, or that never got on its way, is no session.
+            Some(Caller::Results(reply)) => cx.reply(reply, outcome),
+            Some(Caller::Session(reply)) => cx.reply(reply, outcome.map(|_| id)),
+            None => {
+                for Over { who, waited, .. } in self.sessions.end(id, outcome) {
+                    cx.reply(who, waited);
+                }
+            }
+        }
+    }
+
+    fn wait(
+        &mut self,
+        ids: Vec<SessionId>,
+        until: Until,
+        reply: Reply<Waited>,
+        cx: &mut Context<'_, Self>,
+    ) {
+        if let Some(waited) = self.sessions.wait(reply, ids, until) {
+            cx.reply(reply, waited);
+        }
+    }
+
+    fn give_up(&mut self, id: SessionId, reply: Reply<()>, cx: &mut Context<'_, Self>) {
+        let ongoing = self.calls.get(&id);
+        let at_server = ongoing.filter(|call| call.current.is_some()).map(|call| call.attempt);
+        self.cancel(id, cx);
+        // Nobody asks for its results.
+        let _ = self.sessions.take(id);
+        match at_server {
+            Some(attempt) => drop(self.given_up.insert((id, attempt), reply)),
+            None => cx.reply(reply, ()),
+        }
+    }
+
+    fn cancel(&mut self, id: SessionId, cx: &mut Context<'_, Self>) {
+        let reason = "it was cancelled".to_owned();
+        self.end(id, Err(RpcError::SessionFailed { reason }), cx);
+    }
+}

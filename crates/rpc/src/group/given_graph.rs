@@ -1,0 +1,76 @@
+//! Groups that are mapped along a graph which was given (paper 5, section 4), where calls depend on
+//! results.
+//!
+//! Windows that end with each awaited result show a heuristic little. Whoever knows the algorithm
+//! gives a graph that is like its executions: tasks are called as the functions are. It is mapped
+//! once, as a whole, and each call goes where the next task of its function was mapped. Calls
+//! beyond the graph are mapped window by window.
+
+use super::discovery::Gathered;
+use crate::calls::ServerCard;
+use gridspan_workflow::Platform;
+use gridspan_workflow::ServerId;
+use gridspan_workflow::TaskGraph;
+use gridspan_workflow::heuristics::Heuristic;
+use gridspan_workflow::{MapError, Mapping};
+use std::collections::{BTreeMap, VecDeque};
+
+/// Where the next calls of each function go: the number of the server, and the place in the order.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(super) struct GivenGraph {
+    next: BTreeMap<String, VecDeque<(u32, u32)>>,
+    relays: bool,
+}
+
+impl GivenGraph {
+    /// Maps a graph to the servers there are. Those that do not offer a task's function are left
+    /// out for it.
+    pub(super) fn new(
+        graph: &TaskGraph,
+        heuristic: &dyn Heuristic,
+        platform: &Platform,
+        cards: &[ServerCard],
+    ) -> Result<Self, MapError> {
+        let offers = |server: ServerId, function: &str| {
+            cards.get(server.index()).is_some_and(|card| card.functions.contains_key(function))
+        };
+        let graph = graph.clone().with_eligible(|task| {
+            let able = platform.server_ids().filter(|&server| task.can_run_on(server));
+            able.filter(|&server| offers(server, &task.name)).collect()
+        });
+        let mapping = heuristic.map(&graph, platform)?;
+        let mut next: BTreeMap<String, VecDeque<(u32, u32)>> = BTreeMap::new();
+        for &task in graph.order() {
+            let (server, place) = (mapping.servers[task.index()], mapping.places[task.index()]);
+            let queue = next.entry(graph.task(task).name.clone()).or_default();
+            queue.push_back((cards[server.index()].number, place));
+        }
+        Ok(Self { next, relays: mapping.relays })
+    }
+
+    /// The mapping of a window. Calls that the graph does not have, or whose server has left, go
+    /// where `otherwise` says.
+    pub(super) fn follow(
+        &mut self,
+        calls: &[Gathered],
+        place_of: &dyn Fn(u32) -> Option<ServerId>,
+        otherwise: impl FnOnce() -> Result<Mapping, MapError>,
+    ) -> Result<Mapping, MapError> {
+        let mut next = |call: &Gathered| {
+            let (number, place) = self.next.get_mut(call.function)?.pop_front()?;
+            Some((place_of(number)?, place))
+        };
+        let foreseen: Vec<Option<(ServerId, u32)>> = calls.iter().map(&mut next).collect();
+        if let Some(all) = foreseen.iter().copied().collect::<Option<Vec<_>>>() {
+            let (servers, places) = all.into_iter().unzip();
+            return Ok(Mapping { servers, places, relays: self.relays, predicted_s: 0.0 });
+        }
+        let mut mapping = otherwise()?;
+        for (server, foreseen) in mapping.servers.iter_mut().zip(foreseen) {
+            if let Some((foreseen, _)) = foreseen {
+                *server = foreseen;
+            }
+        }
+        Ok(mapping)
+    }
+}

@@ -1,0 +1,54 @@
+//! Who goes first where several futures of one task want the same.
+
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::future::poll_fn;
+use std::task::{Poll, Waker};
+
+/// What is taken, by key, and who waits for it.
+#[derive(Debug)]
+pub(super) struct KeyedMutex<K> {
+    taken: RefCell<BTreeMap<K, Vec<Waker>>>,
+}
+
+impl<K> Default for KeyedMutex<K> {
+    fn default() -> Self {
+        Self { taken: RefCell::default() }
+    }
+}
+
+/// Something is taken, until this is dropped.
+#[derive(Debug)]
+pub(super) struct KeyedGuard<'a, K: Ord + Copy> {
+    locks: &'a KeyedMutex<K>,
+    key: K,
+}
+
+impl<K: Ord + Copy> KeyedMutex<K> {
+    /// Waits until nobody else has taken it.
+    pub(super) async fn take(&self, key: K) -> KeyedGuard<'_, K> {
+        poll_fn(|cx| {
+            let mut taken = self.taken.borrow_mut();
+            match taken.get_mut(&key) {
+                None => {
+                    taken.insert(key, Vec::new());
+                    Poll::Ready(())
+                }
+                Some(waiting) => {
+                    waiting.push(cx.waker().clone());
+                    Poll::Pending
+                }
+            }
+        })
+        .await;
+        KeyedGuard { locks: self, key }
+    }
+}
+
+impl<K: Ord + Copy> Drop for KeyedGuard<'_, K> {
+    fn drop(&mut self) {
+        // All of them, since some may not be there any more.
+        let waiting = self.locks.taken.borrow_mut().remove(&self.key);
+        waiting.into_iter().flatten().for_each(Waker::wake);
+    }
+}

@@ -1,0 +1,333 @@
+//! The data that a server keeps: in memory as far as it may, and beyond on disk.
+
+use super::disk::{Disk, Room};
+use super::order::{DataKey, Held, Piece, pieces};
+use crate::block::{Arriving, DATA_SEGMENT_BYTES, EncodedBlock, SEGMENTS_MAX};
+use gridspan_runtime::Numbers;
+use serde::{Deserialize, Serialize};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Where data is.
+#[derive(Debug, Serialize, Deserialize)]
+enum Kept {
+    /// In memory, and when it was used last.
+    Here(EncodedBlock, u64),
+    /// On disk, and how large it is.
+    There(u64),
+    /// Nowhere, and never will be.
+    Failed(String),
+}
+
+/// Data by key.
+#[derive(Debug, Default, Serialize, Deserialize)]
+pub(crate) struct ObjectStore {
+    kept: BTreeMap<DataKey, Kept>,
+    /// What has begun to come, and from which attempt at making it.
+    arriving: BTreeMap<(DataKey, u32), Arriving>,
+    room: Room,
+    here_bytes: u64,
+    /// What is in memory, what was not used for the longest time in front.
+    by_use: BTreeSet<(u64, DataKey)>,
+    uses: u64,
+    /// Which segment of the first data is given away next, if some of it was.
+    given: Option<(DataKey, u32)>,
+    #[serde(skip)]
+    disk: Disk,
+}
+
+impl ObjectStore {
+    pub(crate) fn furnish(&mut self, room: Room) {
+        self.room = room;
+    }
+
+    pub(crate) fn has(&self, key: DataKey) -> bool {
+        self.kept.contains_key(&key)
+    }
+
+    /// A piece of data comes; whether all of it is there now, for the first time.
+    pub(crate) fn arrive(&mut self, piece: Piece) -> bool {
+        let Piece { key, attempt, index, count, bytes, .. } = piece;
+        if self.has(key) {
+            return false;
+        }
+        let held = match bytes {
+            Err(reason) => Err(reason),
+            Ok(_) if count as usize > SEGMENTS_MAX => Err(format!(
+                "it was to come in {count} segments, and at most {SEGMENTS_MAX} are taken"
+            )),
+            Ok(segment) => {
+                let arriving = self.arriving.entry((key, attempt));
+                let arriving = arriving.or_insert_with(|| Arriving::new(count as usize));
+                match arriving.arrive(index as usize, segment) {
+                    Some(block) => Ok(block),
+                    None => return false,
+                }
+            }
+        };
+        self.put(key, held);
+        true
+    }
+
+    /// Data is there. What was there before stays as it is.
+    pub(crate) fn put(&mut self, key: DataKey, held: Held) {
+        let attempts: Vec<_> = self.arriving.range((key, 0)..=(key, u32::MAX)).collect();
+        let attempts: Vec<(DataKey, u32)> = attempts.into_iter().map(|(of, _)| *of).collect();
+        attempts.iter().for_each(|of| drop(self.arriving.remove(of)));
+        if self.has(key) {
+            return;
+        }
+        match held {
+            Err(reason) => drop(self.kept.insert(key, Kept::Failed(reason))),
+            Ok(block) => {
+                self.here_bytes += block.len() as u64;
+                self.uses += 1;
+                self.by_use.insert((self.uses, key));
+                self.kept.insert(key, Kept::Here(block, self.uses));
+                self.make_room();
+            }
+        }
+    }
+
+    /// Moves what was not used for the longest time to disk, until the rest may be in memory.
+    fn make_room(&mut self) {
+        while self.here_bytes > self.room.memory_bytes
+            && let Some((_, key)) = self.by_use.pop_first()
+        {
+            if let Some(Kept::Here(block, _)) = self.kept.remove(&key) {
+                let bytes = block.len() as u64;
+                self.here_bytes -= bytes;
+                let kept = match self.disk.write(&self.room, key, &block) {
+                    Ok(()) => Kept::There(bytes),
+                    Err(reason) => Kept::Failed(reason),
+                };
+                self.kept.insert(key, kept);
+            }
+        }
+    }
+
+    /// Data, or why it will never be.
+    pub(crate) fn get(&mut self, key: DataKey) -> Held {
+        match self.kept.get_mut(&key) {
+            None => Err("the data was freed".to_owned()),
+            Some(Kept::Failed(reason)) => Err(reason.clone()),
+            Some(Kept::There(bytes)) => {
+                let bytes = self.disk.read(key, 0, *bytes as usize)?;
+                EncodedBlock::cut("the data", bytes, DATA_SEGMENT_BYTES)
+            }
+            Some(Kept::Here(block, used)) => {
+                self.by_use.remove(&(*used, key));
+                self.uses += 1;
+                *used = self.uses;
+                self.by_use.insert((self.uses, key));
+                Ok(block.clone())
+            }
+        }
+    }
+
+    /// A segment of data, and how many there are; of what is on disk, only that is read.
+    pub(crate) fn piece(&mut self, key: DataKey, index: u32) -> Piece {
+        let Some(Kept::There(bytes)) = self.kept.get(&key) else {
+            let all = self.get(key);
+            let missing = Piece::failed(key, "the data has fewer segments".to_owned());
+            return pieces(key, 0, &all).nth(index as usize).unwrap_or(missing);
+        };
+        let segment = DATA_SEGMENT_BYTES as u64;
+        let offset = (u64::from(index) * segment).min(*bytes);
+        let length = (bytes - offset).min(segment) as usize;
+        let count = bytes.div_ceil(segment).max(1) as u32;
+        let read = self.disk.read(key, offset, length).map(Numbers::from);
+        Piece { key, attempt: 0, index, count, bytes: read, then: Vec::new() }
+    }
+
+    pub(crate) fn remove(&mut self, key: DataKey) {
+        match self.kept.remove(&key) {
+            Some(Kept::Here(block, used)) => {
+                self.here_bytes -= block.len() as u64;
+                self.by_use.remove(&(used, key));
+            }
+            Some(Kept::There(_)) => self.disk.remove(key),
+            Some(Kept::Failed(_)) | None => {}
+        }
+    }
+
+    /// Forgets what is not wanted any more.
+    pub(crate) fn retain(&mut self, is_wanted: impl Fn(DataKey) -> bool) {
+        let unwanted: Vec<DataKey> =
+            self.kept.keys().copied().filter(|key| !is_wanted(*key)).collect();
+        unwanted.into_iter().for_each(|key| self.remove(key));
+        self.arriving.retain(|(key, _), _| is_wanted(*key));
+    }
+
+    /// Forgets what is not wanted any more of one group.
+    pub(crate) fn retain_of(&mut self, group: u32, is_wanted: impl Fn(u32) -> bool) {
+        let all = DataKey { group, data: 0 }..=DataKey { group, data: u32::MAX };
+        let kept = self.kept.range(all).map(|(key, _)| *key);
+        let unwanted: Vec<DataKey> = kept.filter(|key| !is_wanted(key.data)).collect();
+        unwanted.into_iter().for_each(|key| self.remove(key));
+        self.arriving.retain(|(key, _), _| key.group != group || is_wanted(key.data));
+    }
+
+    /// Bytes that are kept, in memory and on disk.
+    pub(crate) fn bytes(&self) -> u64 {
+        let on_disk = self.kept.values().map(|kept| match kept {
+            Kept::There(bytes) => *bytes,
+            Kept::Here(..) | Kept::Failed(_) => 0,
+        });
+        let arriving = self.arriving.values().map(|arriving| arriving.len() as u64);
+        self.here_bytes + on_disk.sum::<u64>() + arriving.sum::<u64>()
+    }
+
+    /// Gives a piece away, and forgets data with its last; in the order of keys, until nothing is
+    /// left. Pieces that have come without the others go first.
+    pub(crate) fn give(&mut self) -> Option<Piece> {
+        if let Some(((key, attempt), mut arriving)) = self.arriving.pop_first() {
+            let Some((index, count, segment)) = arriving.give() else { return self.give() };
+            self.arriving.insert((key, attempt), arriving);
+            let bytes = Ok(segment);
+            return Some(Piece { key, attempt, index, count, bytes, then: Vec::new() });
+        }
+        let key = *self.kept.first_key_value()?.0;
+        let index = self.given.filter(|(of, _)| *of == key).map_or(0, |(_, index)| index);
+        let piece = self.piece(key, index);
+        self.given = Some((key, index + 1));
+        if index + 1 >= piece.count {
+            self.remove(key);
+        }
+        Some(piece)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn key(data: u32) -> DataKey {
+        DataKey { group: 1, data }
+    }
+
+    fn block(value: u8, bytes: usize) -> EncodedBlock {
+        EncodedBlock::cut("it", vec![value; bytes], DATA_SEGMENT_BYTES).unwrap()
+    }
+
+    fn objects(room: &Room) -> (ObjectStore, tempfile::TempDir) {
+        let folder = tempfile::tempdir().unwrap();
+        let mut objects = ObjectStore::default();
+        objects.furnish(Room { folder: Some(folder.path().to_owned()), ..room.clone() });
+        (objects, folder)
+    }
+
+    #[test]
+    fn what_was_not_used_for_long_goes_to_disk_and_comes_back_the_same() {
+        let (mut objects, folder) = objects(&Room { memory_bytes: 250, ..Room::default() });
+        for data in 0..2 {
+            objects.put(key(data), Ok(block(data as u8, 100)));
+        }
+        objects.get(key(0)).unwrap();
+        assert_eq!(folder.path().read_dir().unwrap().count(), 0, "there is nothing to write yet");
+
+        objects.put(key(2), Ok(block(2, 100)));
+
+        assert!(matches!(objects.kept[&key(1)], Kept::There(100)));
+        assert_eq!((objects.here_bytes, objects.bytes()), (200, 300));
+        for data in 0..3 {
+            assert_eq!(objects.get(key(data)), Ok(block(data as u8, 100)));
+        }
+        assert_eq!(
+            folder.path().read_dir().unwrap().count(),
+            0,
+            "who kills the server leaves no file"
+        );
+        objects.retain(|of| of != key(1));
+        assert_eq!(objects.bytes(), 200);
+    }
+
+    #[test]
+    fn data_on_disk_is_read_by_the_segment() {
+        let (mut objects, _folder) = objects(&Room { memory_bytes: 0, ..Room::default() });
+        let bytes = DATA_SEGMENT_BYTES + 5;
+        objects.put(key(0), Ok(block(7, bytes)));
+
+        let [first, last, beyond] = [0, 1, 2].map(|index| objects.piece(key(0), index));
+
+        assert_eq!((first.count, first.bytes.unwrap().len()), (2, DATA_SEGMENT_BYTES));
+        assert_eq!(&last.bytes.unwrap()[..], [7; 5]);
+        assert_eq!(beyond.bytes.unwrap().len(), 0);
+    }
+
+    #[test]
+    fn what_has_no_room_anywhere_fails_and_says_what_to_do() {
+        let small = Room { memory_bytes: 10, disk_bytes: 100, ..Room::default() };
+        let (mut full, folder) = objects(&small);
+        full.put(key(0), Ok(block(0, 60)));
+        full.put(key(1), Ok(block(1, 60)));
+        let error = full.get(key(1)).unwrap_err();
+        assert!(
+            error.contains(
+                "no room for 60 bytes more: it may keep 100 bytes on disk; give it more memory"
+            ),
+            "{error}"
+        );
+        full.remove(key(0));
+        full.put(key(2), Ok(block(2, 60)));
+        assert!(full.get(key(2)).is_ok(), "what was removed makes room");
+
+        let mut nowhere = ObjectStore::default();
+        nowhere.furnish(Room { folder: Some(folder.path().join("gone")), ..small });
+        nowhere.put(key(0), Ok(block(0, 60)));
+        assert!(nowhere.get(key(0)).unwrap_err().contains("no room for 60 bytes more"));
+        assert_eq!(nowhere.bytes(), 0);
+    }
+
+    #[test]
+    fn what_is_given_away_is_given_by_the_piece_and_forgotten_as_it_goes() {
+        let (mut objects, _folder) = objects(&Room { memory_bytes: 0, ..Room::default() });
+        for data in 0..3 {
+            objects.put(key(data), Ok(block(data as u8, 2 * DATA_SEGMENT_BYTES + 1)));
+        }
+        let half = pieces(key(9), 4, &Ok(block(9, DATA_SEGMENT_BYTES + 1))).next().unwrap();
+        assert!(!objects.arrive(half.clone()));
+        assert_eq!(objects.give(), Some(half));
+
+        let (mut other, before) = (ObjectStore::default(), objects.bytes());
+        let mut next =
+            || objects.give().map(|piece| (other.arrive(piece), objects.bytes())).unwrap();
+        assert_eq!([next().0, next().0], [false, false]);
+        let (is_there, left) = next();
+        assert!(is_there && left == before - (2 * DATA_SEGMENT_BYTES as u64 + 1));
+        // What is freed under way is not given any further.
+        next();
+        objects.remove(key(1));
+        while let Some(piece) = objects.give() {
+            assert_eq!(piece.key, key(2));
+            other.arrive(piece);
+        }
+        assert_eq!(other.get(key(0)), Ok(block(0, 2 * DATA_SEGMENT_BYTES + 1)));
+        assert!(other.has(key(2)) && !other.has(key(1)));
+        assert_eq!(objects.bytes(), 0);
+    }
+
+    #[test]
+    fn what_claims_more_segments_than_there_may_be_fails() {
+        let mut objects = ObjectStore::default();
+        let piece =
+            Piece { count: u32::MAX, ..pieces(key(0), 0, &Ok(block(1, 1))).next().unwrap() };
+
+        assert!(objects.arrive(piece));
+
+        assert!(objects.get(key(0)).unwrap_err().contains("4294967295 segments"));
+    }
+
+    #[test]
+    fn of_two_attempts_the_first_that_is_complete_counts() {
+        let (mut objects, _folder) = objects(&Room::default());
+        let [one, other] = [1, 2].map(|value| {
+            let held = Ok(block(value, DATA_SEGMENT_BYTES + 1));
+            pieces(key(0), u32::from(value), &held).collect::<Vec<Piece>>()
+        });
+        assert!(!objects.arrive(one[0].clone()) && !objects.arrive(other[1].clone()));
+        assert!(objects.arrive(other[0].clone()) && !objects.arrive(one[1].clone()));
+
+        assert_eq!(objects.get(key(0)), Ok(block(2, DATA_SEGMENT_BYTES + 1)));
+        assert_eq!(objects.bytes(), DATA_SEGMENT_BYTES as u64 + 1);
+    }
+}

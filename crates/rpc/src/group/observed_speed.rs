@@ -1,0 +1,43 @@
+//! How fast servers turn out to be.
+
+/// How long tasks of a server took, beside how long they should have; older ones count less.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct ObservedSpeed {
+    took_s: f64,
+    should_s: f64,
+}
+
+/// Each task makes all earlier ones count so much less for the pace of a server.
+const FADING: f64 = 0.9;
+
+impl ObservedSpeed {
+    pub(super) fn observe(&mut self, took_s: f64, should_s: f64) {
+        self.took_s = self.took_s * FADING + took_s;
+        self.should_s = self.should_s * FADING + should_s;
+    }
+
+    /// How fast, as a part of what was said.
+    pub(super) fn factor(self) -> f64 {
+        let factor = self.should_s / self.took_s;
+        // What nobody believes is not measured well.
+        if factor.is_finite() && factor > 0.0 { factor.clamp(1e-3, 1e3) } else { 1.0 }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_server_that_takes_twice_as_long_is_half_as_fast() {
+        let mut observed_speed = ObservedSpeed::default();
+        assert!(
+            (observed_speed.factor() - 1.0).abs() < 1e-12,
+            "as it says, until something is seen"
+        );
+
+        (0..5).for_each(|_| observed_speed.observe(2.0, 1.0));
+
+        assert!((observed_speed.factor() - 0.5).abs() < 1e-12);
+    }
+}

@@ -1,0 +1,99 @@
+//! What a mapping sees of the servers of a job: as declared, or as the runtime has measured the
+//! links between them.
+
+use crate::calls::ServerCard;
+use gridspan_runtime::{Layout, Links, NodeId, SiteId};
+use gridspan_topology::{GroupId, Latency, Link, LinkEstimate};
+use gridspan_workflow::{ClientSpec, Platform, ServerSpec, Site};
+use std::collections::BTreeMap;
+
+/// Links as long as nothing better is known.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Declared {
+    /// Inside sites.
+    pub(super) lan: Link,
+    /// From each site to the others.
+    pub(super) wan: Link,
+}
+
+/// The platform of these servers, by their positions. `observed_speed` says how fast each turned out to be,
+/// as a part of what it says of itself.
+pub(super) fn platform(
+    layout: &Layout,
+    cards: &[ServerCard],
+    declared: Declared,
+    links: Option<&Links>,
+    observed_speed: &dyn Fn(u32) -> f64,
+) -> Platform {
+    let server = |card: &ServerCard| ServerSpec {
+        name: card.name.clone(),
+        site: card.site as usize,
+        cores: 1,
+        speed: card.speed * observed_speed(card.number),
+        is_direct: card.is_direct,
+    };
+    let servers = cards.iter().map(server).collect();
+    match links {
+        None => by_uplinks(layout, servers, declared),
+        Some(links) => by_pairs(layout, servers, &Measured::new(links), declared),
+    }
+}
+
+fn by_uplinks(layout: &Layout, servers: Vec<ServerSpec>, declared: Declared) -> Platform {
+    let Declared { lan, wan } = declared;
+    let half = wan.with_latency(Latency(wan.latency.0 / 2));
+    let site = |site| Site { name: layout.site_name(site).to_owned(), lan, uplink: half };
+    let client = ClientSpec { site: Some(0), link: lan };
+    Platform::new(servers, layout.sites().map(site).collect(), client)
+}
+
+/// All transfers between two sites share what was measured between them.
+fn by_pairs(
+    layout: &Layout,
+    servers: Vec<ServerSpec>,
+    measured: &Measured<'_>,
+    declared: Declared,
+) -> Platform {
+    let free = Link::perfect().with_latency(Latency::ZERO);
+    let nodes =
+        |site: SiteId| layout.nodes().filter(move |&node| layout.site_of_node(node) == site);
+    let lan = |site| {
+        let mut nodes = nodes(site);
+        let pair = nodes.next().zip(nodes.next_back());
+        pair.map_or(declared.lan, |(one, other)| measured.link(one, other, declared.lan))
+    };
+    let site =
+        |site| Site { name: layout.site_name(site).to_owned(), lan: lan(site), uplink: free };
+    let client = ClientSpec { site: Some(0), link: lan(SiteId(0)) };
+    let mut platform = Platform::new(servers, layout.sites().map(site).collect(), client);
+    for from in layout.sites() {
+        for to in layout.sites().filter(|&to| to != from) {
+            let ends = nodes(from).next().zip(nodes(to).next());
+            let link =
+                ends.map_or(declared.wan, |(one, other)| measured.link(one, other, declared.wan));
+            platform = platform.with_link(from.index(), to.index(), link);
+        }
+    }
+    platform
+}
+
+struct Measured<'a> {
+    links: &'a Links,
+    estimates: BTreeMap<(GroupId, GroupId), LinkEstimate>,
+}
+
+impl<'a> Measured<'a> {
+    fn new(links: &'a Links) -> Self {
+        Self { links, estimates: links.estimates.iter().copied().collect() }
+    }
+
+    /// What is known of the way from one node to another; otherwise as declared.
+    fn link(&self, from: NodeId, to: NodeId, declared: Link) -> Link {
+        let hierarchy = &self.links.places.hierarchy;
+        let estimate = hierarchy.ends(from, to).and_then(|ends| self.estimates.get(&ends));
+        let by_rtt = || hierarchy.rtt(from, to).map(|rtt| Latency(rtt / 2));
+        let latency = estimate.map(|estimate| estimate.latency).or_else(by_rtt);
+        let bandwidth = estimate.and_then(|estimate| estimate.bandwidth);
+        Link::new(latency.unwrap_or(declared.latency), bandwidth.unwrap_or(declared.bandwidth))
+    }
+}

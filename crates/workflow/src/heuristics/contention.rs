@@ -1,0 +1,212 @@
+//! HEFT that sees links shared: `heft-c`.
+//!
+//! Four things differ from HEFT. A transfer reserves what the links on its way have left, so that
+//! many of them over one link are believed to take as long as they do. What has come to a site is
+//! passed on inside it instead of crossing again. What the client wants counts: it is reserved when
+//! it is made. And a task that would end a little earlier far from the tasks with which it shares
+//! readers is not sent there, because what it makes would have to come back: see `reader_affinity.rs`.
+
+use super::Heuristic;
+use super::cores::{Cores, Slot};
+use super::rank::by_upward_rank;
+use super::reader_affinity::ReaderAffinity;
+use super::reservations::Reservations;
+use crate::graph::TaskGraph;
+use crate::id::{DataId, Endpoint, ServerId, TaskId};
+use crate::mapping::{MapError, Mapping, check};
+use crate::platform::Platform;
+
+/// HEFT with links reserved and relays inside sites. The default.
+#[derive(Clone, Debug, Default)]
+pub struct HeftC {
+    site: Option<usize>,
+}
+
+impl HeftC {
+    /// The same, with tasks on servers of one site alone where those can execute them.
+    pub fn in_site(site: usize) -> Self {
+        Self { site: Some(site) }
+    }
+}
+
+impl Heuristic for HeftC {
+    fn name(&self) -> &'static str {
+        "heft-c"
+    }
+
+    fn map(&self, graph: &TaskGraph, platform: &Platform) -> Result<Mapping, MapError> {
+        check(graph, platform)?;
+        Ok(Mapper::new(graph, platform).run(self.site))
+    }
+}
+
+/// A server for a task.
+#[derive(Clone, Copy)]
+struct Reassignment {
+    end_s: f64,
+    /// When its results are where they will be read, about.
+    told_s: f64,
+    server: ServerId,
+    slot: Slot,
+}
+
+struct Mapper<'a> {
+    graph: &'a TaskGraph,
+    platform: &'a Platform,
+    cores: Cores,
+    links: Reservations,
+    /// Who has each data, and from when on.
+    copies: Vec<Vec<(Endpoint, f64)>>,
+    reader_affinity: ReaderAffinity<'a>,
+}
+
+impl<'a> Mapper<'a> {
+    fn new(graph: &'a TaskGraph, platform: &'a Platform) -> Self {
+        let speed: f64 =
+            platform.servers().iter().map(|server| server.speed * f64::from(server.cores)).sum();
+        let bytes: f64 = graph.data().iter().map(|data| data.bytes as f64).sum();
+        let widest = platform.capacities().iter().copied().fold(1.0, f64::max);
+        let guess_s = 2.0 * graph.work_s() / speed + bytes / widest;
+        let held = |data: &crate::graph::Data| data.held_by.iter().map(|&at| (at, 0.0)).collect();
+        Self {
+            graph,
+            platform,
+            cores: Cores::new(platform),
+            links: Reservations::new(platform, guess_s),
+            copies: graph.data().iter().map(held).collect(),
+            reader_affinity: ReaderAffinity::new(graph, platform),
+        }
+    }
+
+    fn run(mut self, site: Option<usize>) -> Mapping {
+        let tasks = self.graph.tasks().len();
+        let mut servers = vec![ServerId(0); tasks];
+        let mut starts_s = vec![0.0; tasks];
+        let mut last_s: f64 = 0.0;
+        let mut order = by_upward_rank(self.graph, self.platform);
+        for &task in &order {
+            let Some(best) = self.best(task, site) else { continue };
+            let there = self.inputs(task, best.server);
+            self.links.keep();
+            self.cores.take(best.server, best.slot, best.end_s - best.slot.start_s);
+            let home_s = self.place(task, best, &there);
+            servers[task.index()] = best.server;
+            starts_s[task.index()] = best.slot.start_s;
+            last_s = last_s.max(home_s);
+        }
+        // What was put into a gap goes before what was placed earlier.
+        order.sort_by(|one, other| starts_s[one.index()].total_cmp(&starts_s[other.index()]));
+        Mapping::in_order(servers, &order, true, last_s)
+    }
+
+    /// The server that ends the task first.
+    fn best(&mut self, task: TaskId, site: Option<usize>) -> Option<Reassignment> {
+        let called = self.graph.task(task);
+        let able = || self.platform.server_ids().filter(|&server| called.can_run_on(server));
+        let is_at =
+            |server: &ServerId| site.is_none_or(|site| self.platform.server(*server).site == site);
+        let mut servers: Vec<ServerId> = able().filter(is_at).collect();
+        if servers.is_empty() {
+            servers = able().collect();
+        }
+        let mut best: Option<Reassignment> = None;
+        let away_s = self.reader_affinity.away_s(task);
+        let exist_s = self.exist_s(task);
+        for server in servers {
+            let time_s = self.platform.time_s(called.work_s, server);
+            let away_s = away_s[self.platform.server(server).site];
+            // Not even with its inputs there as they are made would it end earlier.
+            let least_s = self.cores.earliest(server, exist_s, time_s).start_s + time_s;
+            if best.is_some_and(|best| least_s + away_s >= best.told_s) {
+                continue;
+            }
+            let there = self.inputs(task, server);
+            self.links.give_back();
+            let inputs_s = there.iter().map(|&(_, at_s)| at_s).fold(0.0, f64::max);
+            let slot = self.cores.earliest(server, inputs_s, time_s);
+            let end_s = slot.start_s + time_s;
+            let told_s = end_s + away_s;
+            if best.is_none_or(|best| told_s < best.told_s) {
+                best = Some(Reassignment { end_s, told_s, server, slot });
+            }
+        }
+        best
+    }
+
+    /// When all inputs of a task exist somewhere.
+    fn exist_s(&self, task: TaskId) -> f64 {
+        let of_data = |data: &DataId| {
+            let copies = self.copies[data.index()].iter();
+            copies.map(|&(_, at_s)| at_s).fold(f64::INFINITY, f64::min)
+        };
+        self.graph.task(task).inputs.iter().map(of_data).fold(0.0, f64::max)
+    }
+
+    /// Reserves the ways of all inputs to a server; when each is there.
+    fn inputs(&mut self, task: TaskId, server: ServerId) -> Vec<(DataId, f64)> {
+        let inputs = &self.graph.task(task).inputs;
+        inputs.iter().map(|&data| (data, self.fetch(data, Endpoint::Server(server)))).collect()
+    }
+
+    /// When data is at an endpoint, over ways that are reserved for it.
+    fn fetch(&mut self, data: DataId, to: Endpoint) -> f64 {
+        let copies = &self.copies[data.index()];
+        let keeps = match to {
+            Endpoint::Server(server) => self.platform.server(server).is_direct,
+            Endpoint::Client => true,
+        };
+        if let Some(&(_, at_s)) = copies.iter().find(|copy| copy.0 == to && keeps) {
+            return at_s;
+        }
+        let bytes = self.graph.datum(data).bytes;
+        let direct =
+            copies.iter().filter(|&&(from, _)| self.platform.is_direct(from, to) && (from != to));
+        // From the same site if it is there, otherwise from where it comes first over idle links.
+        let best = direct.min_by(|one, other| {
+            let far = |from| !self.platform.is_near(from, to);
+            let idle_s =
+                |copy: &(Endpoint, f64)| copy.1 + self.platform.transfer_s(bytes, copy.0, to);
+            far(one.0).cmp(&far(other.0)).then(idle_s(one).total_cmp(&idle_s(other)))
+        });
+        match best.copied() {
+            Some((from, at_s)) => self.send(bytes, from, to, at_s),
+            None => match copies.first().copied() {
+                Some((from, at_s)) => {
+                    let client_s = self.send(bytes, from, Endpoint::Client, at_s);
+                    self.send(bytes, Endpoint::Client, to, client_s)
+                }
+                None => f64::INFINITY,
+            },
+        }
+    }
+
+    fn send(&mut self, bytes: u64, from: Endpoint, to: Endpoint, at_s: f64) -> f64 {
+        let path: Vec<usize> = self.platform.path(from, to).collect();
+        self.links.reserve(&path, at_s + self.platform.latency_s(from, to), bytes)
+    }
+
+    /// The task runs there: its inputs have come, its outputs are made. When the client has what it
+    /// wants of them.
+    fn place(&mut self, task: TaskId, offer: Reassignment, there: &[(DataId, f64)]) -> f64 {
+        let at = Endpoint::Server(offer.server);
+        self.reader_affinity.place(task, self.platform.server(offer.server).site);
+        for &(data, at_s) in there {
+            let copies = &mut self.copies[data.index()];
+            if !copies.iter().any(|copy| copy.0 == at) {
+                copies.push((at, at_s));
+            }
+        }
+        let mut home_s = offer.end_s;
+        for &data in &self.graph.task(task).outputs {
+            self.copies[data.index()].push((at, offer.end_s));
+            let is_plain = !self.platform.server(offer.server).is_direct;
+            if self.graph.datum(data).is_wanted || is_plain {
+                let client_s = self.fetch(data, Endpoint::Client);
+                self.links.keep();
+                self.copies[data.index()].push((Endpoint::Client, client_s));
+                home_s = home_s.max(client_s);
+            }
+        }
+        home_s
+    }
+}

@@ -1,0 +1,71 @@
+//! All mappings of a small group, and the best of them in a simulated execution.
+
+use super::Heuristic;
+use super::rank::by_upward_rank;
+use crate::graph::TaskGraph;
+use crate::id::{ServerId, TaskId};
+use crate::mapping::{MapError, Mapping, check};
+use crate::platform::Platform;
+use crate::simulate::{Perturbations, StragglerPolicy, execute};
+
+/// The best there is, for tasks that go in the order of their ranks.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Exhaustive;
+
+/// So many mappings take a few seconds.
+const MAPPINGS_MAX: usize = 100_000;
+
+impl Heuristic for Exhaustive {
+    fn name(&self) -> &'static str {
+        "exhaustive"
+    }
+
+    fn map(&self, graph: &TaskGraph, platform: &Platform) -> Result<Mapping, MapError> {
+        check(graph, platform)?;
+        let able = |task: &crate::graph::TaskSpec| -> Vec<ServerId> {
+            platform.server_ids().filter(|&server| task.can_run_on(server)).collect()
+        };
+        let choices: Vec<Vec<ServerId>> = graph.tasks().iter().map(able).collect();
+        let count = choices.iter().try_fold(1_usize, |all, able| all.checked_mul(able.len()));
+        if count.is_none_or(|count| count > MAPPINGS_MAX) {
+            return Err(MapError::TooMany { limit: MAPPINGS_MAX });
+        }
+        let order = by_upward_rank(graph, platform);
+        let mut digits = vec![0; choices.len()];
+        let mut best = judged(graph, platform, &choices, &digits, &order);
+        while advance(&mut digits, &choices) {
+            let other = judged(graph, platform, &choices, &digits, &order);
+            if other.predicted_s < best.predicted_s {
+                best = other;
+            }
+        }
+        Ok(best)
+    }
+}
+
+fn judged(
+    graph: &TaskGraph,
+    platform: &Platform,
+    choices: &[Vec<ServerId>],
+    digits: &[usize],
+    order: &[TaskId],
+) -> Mapping {
+    let servers = choices.iter().zip(digits).map(|(able, &digit)| able[digit]).collect();
+    let mut mapping = Mapping::in_order(servers, order, true, 0.0);
+    let expected = Perturbations::default();
+    mapping.predicted_s =
+        execute(graph, platform, &mapping, &expected, StragglerPolicy::None).makespan_s;
+    mapping
+}
+
+/// Counts up; false after the last.
+fn advance(digits: &mut [usize], choices: &[Vec<ServerId>]) -> bool {
+    for (digit, able) in digits.iter_mut().zip(choices) {
+        *digit += 1;
+        if *digit < able.len() {
+            return true;
+        }
+        *digit = 0;
+    }
+    false
+}

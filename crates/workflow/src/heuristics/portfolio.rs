@@ -1,0 +1,73 @@
+//! Several heuristics, and the best of them in a simulated execution.
+
+use super::Heuristic;
+use super::contention::HeftC;
+use super::heft::Heft;
+use crate::graph::TaskGraph;
+use crate::mapping::{MapError, Mapping};
+use crate::platform::Platform;
+use crate::simulate::{Perturbations, StragglerPolicy, execute};
+
+/// HEFT, HEFT-C, and HEFT-C on each single site.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Portfolio;
+
+/// Single sites are tried up to so many, those with most to compute with first: each takes a
+/// mapping and an execution.
+const SITES_MAX: usize = 4;
+
+impl Heuristic for Portfolio {
+    fn name(&self) -> &'static str {
+        "portfolio"
+    }
+
+    fn map(&self, graph: &TaskGraph, platform: &Platform) -> Result<Mapping, MapError> {
+        let mut best = simulated(&HeftC::default(), graph, platform)?;
+        let mut consider = |member: &dyn Heuristic| -> Result<f64, MapError> {
+            let other = simulated(member, graph, platform)?;
+            if other.predicted_s < best.predicted_s {
+                best = other;
+            }
+            Ok(best.predicted_s)
+        };
+        let mut best_s = consider(&Heft)?;
+        for (site, speed) in strongest(platform) {
+            // With all its cores busy from the beginning a site alone takes so long; no need to
+            // look closer.
+            if graph.work_s() / speed < best_s {
+                best_s = consider(&HeftC::in_site(site))?;
+            }
+        }
+        Ok(best)
+    }
+}
+
+/// The mapping of a heuristic, with what the simulation predicts of it.
+fn simulated(
+    heuristic: &dyn Heuristic,
+    graph: &TaskGraph,
+    platform: &Platform,
+) -> Result<Mapping, MapError> {
+    let mut mapping = heuristic.map(graph, platform)?;
+    let expected = Perturbations::default();
+    mapping.predicted_s =
+        execute(graph, platform, &mapping, &expected, StragglerPolicy::None).makespan_s;
+    Ok(mapping)
+}
+
+/// The sites with most to compute with, and the speed of all their cores; none if there is no
+/// other.
+fn strongest(platform: &Platform) -> Vec<(usize, f64)> {
+    let mut speeds = vec![0.0; platform.sites().len()];
+    for server in platform.servers() {
+        speeds[server.site] += server.speed * f64::from(server.cores);
+    }
+    let mut sites: Vec<(usize, f64)> =
+        speeds.into_iter().enumerate().filter(|&(_, speed)| speed > 0.0).collect();
+    if sites.len() < 2 {
+        return Vec::new();
+    }
+    sites.sort_by(|one, other| other.1.total_cmp(&one.1));
+    sites.truncate(SITES_MAX);
+    sites
+}

@@ -1,0 +1,41 @@
+//! Servers drawn by seeded dice, to compare with.
+
+use super::Heuristic;
+use crate::graph::TaskGraph;
+use crate::id::ServerId;
+use crate::mapping::{MapError, Mapping, check};
+use crate::platform::Platform;
+use rand_core::{Rng, SeedableRng};
+use rand_pcg::Pcg64Mcg;
+
+/// Any server that can execute a task, each as likely as the others.
+#[derive(Clone, Copy, Debug)]
+pub struct RandomMapping {
+    seed: u64,
+}
+
+impl RandomMapping {
+    /// Dice of this seed.
+    pub fn new(seed: u64) -> Self {
+        Self { seed }
+    }
+}
+
+impl Heuristic for RandomMapping {
+    fn name(&self) -> &'static str {
+        "random"
+    }
+
+    fn map(&self, graph: &TaskGraph, platform: &Platform) -> Result<Mapping, MapError> {
+        check(graph, platform)?;
+        let mut dice = Pcg64Mcg::seed_from_u64(self.seed);
+        let draw = |task: &crate::graph::TaskSpec| {
+            let able: Vec<ServerId> =
+                platform.server_ids().filter(|&server| task.can_run_on(server)).collect();
+            let drawn = (u128::from(dice.next_u64()) * able.len() as u128) >> 64;
+            able[drawn as usize]
+        };
+        let servers = graph.tasks().iter().map(draw).collect();
+        Ok(Mapping::in_order(servers, graph.order(), false, 0.0))
+    }
+}

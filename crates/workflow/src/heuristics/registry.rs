@@ -1,0 +1,48 @@
+//! Finds a heuristic by the name that a user wrote.
+
+use super::Heuristic;
+use super::contention::HeftC;
+use super::exhaustive::Exhaustive;
+use super::greedy::MinCompletionTime;
+use super::heft::Heft;
+use super::portfolio::Portfolio;
+use super::random::RandomMapping;
+use super::ready::{ReadyList, Rule};
+use thiserror::Error;
+
+/// The names of all heuristics.
+pub const NAMES: &[&str] = &[
+    "greedy",
+    "min-min",
+    "max-min",
+    "sufferage",
+    "heft",
+    "heft-c",
+    "portfolio",
+    "exhaustive",
+    "random",
+];
+
+/// There is no heuristic of this name. Nothing was made; write one of the names listed.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[error("there is no heuristic `{}`; write one of {}", .name.escape_debug(), NAMES.join(", "))]
+pub struct UnknownHeuristic {
+    /// The name that was asked for.
+    pub name: String,
+}
+
+/// Makes the heuristic of this name. Those that throw dice seed them with `seed`.
+pub fn by_name(name: &str, seed: u64) -> Result<Box<dyn Heuristic>, UnknownHeuristic> {
+    match name {
+        "greedy" => Ok(Box::new(MinCompletionTime)),
+        "min-min" => Ok(Box::new(ReadyList(Rule::MinMin))),
+        "max-min" => Ok(Box::new(ReadyList(Rule::MaxMin))),
+        "sufferage" => Ok(Box::new(ReadyList(Rule::Sufferage))),
+        "heft" => Ok(Box::new(Heft)),
+        "heft-c" => Ok(Box::new(HeftC::default())),
+        "portfolio" => Ok(Box::new(Portfolio)),
+        "exhaustive" => Ok(Box::new(Exhaustive)),
+        "random" => Ok(Box::new(RandomMapping::new(seed))),
+        _ => Err(UnknownHeuristic { name: name.to_owned() }),
+    }
+}

@@ -1,0 +1,315 @@
+//! What is done about servers that turn out to be slow: one policy, for simulated executions and
+//! for real ones.
+//!
+//! Servers are watched: how long tasks took, beside how long they should have. One that is much
+//! slower than another, in what was seen, may lose tasks that have not begun to it, if that has an
+//! idle core and would end them clearly earlier. While nobody is much slower nothing is moved,
+//! because the mapping knew better. With copies, a task that is late and runs on a slow server is
+//! begun again elsewhere on the same terms.
+
+mod watch;
+
+use crate::graph::TaskGraph;
+use crate::id::{ServerId, TaskId};
+use crate::platform::Platform;
+use std::time::Duration;
+pub use watch::Watch;
+
+/// A server is much slower than another if its tasks take so many times as long as they should,
+/// measured by how long those of the other take.
+const MUCH_SLOWER: f64 = 1.5;
+/// A task must end within this part of the time that is left to it where it is.
+const CLEARLY_EARLIER: f64 = 0.8;
+/// What is seen of a server counts as much as the belief that it is as it was said to be once it
+/// has computed for so many tasks of mean size.
+const BELIEF_TASKS: f64 = 1.0;
+/// So many attempts that wait on a server are compared for each move, at most: what moves cost is
+/// near-linear in the tasks of a slow server then.
+const CONSIDERED_MAX: usize = 32;
+
+/// How far an attempt is whose inputs exist.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum AttemptState {
+    /// Its inputs are on their way.
+    Waiting,
+    /// It could begin.
+    Ready,
+    /// It runs.
+    Running {
+        /// Since when, in seconds.
+        since_s: f64,
+    },
+}
+
+/// How often real servers are looked at, as a part of the time of a mean task; and in which bounds.
+const GLANCES_PER_TASK: f64 = 4.0;
+const GLANCE_MAX: Duration = Duration::from_secs(1);
+/// Each look at a group takes a time that grows with its tasks, and so do the times between them:
+/// looking after a large one takes a small part of the client's time.
+const GLANCE_EACH: Duration = Duration::from_micros(5);
+
+/// How long to wait between two looks at the servers of a group: `least` if its tasks are few and
+/// short.
+pub fn polling_interval(graph: &TaskGraph, least: Duration) -> Duration {
+    let tasks = graph.tasks().len().max(1);
+    let glance_s = graph.work_s() / tasks as f64 / GLANCES_PER_TASK;
+    let polling_interval = Duration::try_from_secs_f64(glance_s).unwrap_or(GLANCE_MAX);
+    let least = least.max(GLANCE_EACH.saturating_mul(tasks.min(u32::MAX as usize) as u32));
+    polling_interval.min(GLANCE_MAX).max(least)
+}
+
+/// An attempt at a task that is not over.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct OngoingAttempt {
+    /// Its number.
+    pub number: usize,
+    /// What is attempted.
+    pub task: TaskId,
+    /// Where.
+    pub server: ServerId,
+    /// Nothing as long as an input does not exist.
+    pub state: Option<AttemptState>,
+    /// Whether it is the only one at its task.
+    pub is_alone: bool,
+}
+
+/// A task that could run elsewhere.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Reassignment {
+    gain_s: f64,
+    /// The number of the attempt.
+    pub attempt: usize,
+    /// The task.
+    pub task: TaskId,
+    /// Where it could run.
+    pub to: ServerId,
+    /// Whether the attempt goes on beside the new one.
+    pub is_copy: bool,
+}
+
+/// An execution as it stands.
+pub struct Observations<'a> {
+    /// The tasks.
+    pub graph: &'a TaskGraph,
+    /// The servers.
+    pub platform: &'a Platform,
+    /// What was seen of them.
+    pub watch: &'a Watch,
+    /// The time, in seconds.
+    pub now_s: f64,
+    /// All attempts that are not over.
+    pub ongoing: Vec<OngoingAttempt>,
+    /// How many cores of each server have nothing to do.
+    pub free: Vec<u32>,
+    /// How long the inputs of a task take to a server, in seconds.
+    pub inputs_s: &'a dyn Fn(TaskId, ServerId) -> f64,
+}
+
+impl Observations<'_> {
+    fn expected_s(&self, task: TaskId, server: ServerId) -> f64 {
+        self.platform.time_s(self.graph.task(task).work_s, server)
+    }
+
+    /// How many times as long as they should tasks take on each server, with what those that run
+    /// show already; nothing if no server is much slower than another.
+    pub fn slowness(&self) -> Option<Vec<f64>> {
+        let mut seen_s = self.watch.seen_s.clone();
+        for attempt in &self.ongoing {
+            if let Some(AttemptState::Running { since_s }) = attempt.state {
+                let expected_s = self.expected_s(attempt.task, attempt.server);
+                let (took_s, should_s) = &mut seen_s[attempt.server.index()];
+                if self.now_s - since_s > expected_s {
+                    *took_s += self.now_s - since_s;
+                    *should_s += expected_s;
+                }
+            }
+        }
+        let belief_s = self.watch.mean_s.iter().map(|mean_s| mean_s * BELIEF_TASKS);
+        let seen = seen_s.iter().zip(belief_s);
+        let ratio = |((took_s, should_s), belief_s): (&(f64, f64), f64)| {
+            let both = should_s + belief_s;
+            if both > 0.0 { (took_s + belief_s) / both } else { 1.0 }
+        };
+        let slowness: Vec<f64> = seen.map(ratio).collect();
+        let fastest = slowness.iter().copied().fold(f64::INFINITY, f64::min);
+        slowness.iter().any(|&slow| slow >= fastest * MUCH_SLOWER).then_some(slowness)
+    }
+
+    /// Cores of a server for which nothing is there or on its way.
+    fn idle_cores(&self) -> Vec<u32> {
+        let mut idle = self.free.clone();
+        for attempt in &self.ongoing {
+            if let Some(AttemptState::Waiting | AttemptState::Ready) = attempt.state {
+                idle[attempt.server.index()] = idle[attempt.server.index()].saturating_sub(1);
+            }
+        }
+        idle
+    }
+
+    /// The move that gains most.
+    pub fn best_offer(&self, slowness: &[f64]) -> Option<Reassignment> {
+        let idle = self.idle_cores();
+        let idle: Vec<ServerId> =
+            self.platform.server_ids().filter(|server| idle[server.index()] > 0).collect();
+        if idle.is_empty() {
+            return None;
+        }
+        let waits_s = self.waits_s(slowness);
+        let mut best: Option<Reassignment> = None;
+        for attempt in self.considered() {
+            let Some((left_s, is_copy)) = self.left_s(attempt, slowness, &waits_s) else {
+                continue;
+            };
+            let from = attempt.server.index();
+            for &to in &idle {
+                let is_slower = slowness[from] >= slowness[to.index()] * MUCH_SLOWER;
+                let can = self.graph.task(attempt.task).can_run_on(to);
+                if !is_slower || !can {
+                    continue;
+                }
+                let there_s = (self.inputs_s)(attempt.task, to)
+                    + self.expected_s(attempt.task, to) * slowness[to.index()];
+                let gain_s = left_s - there_s;
+                let is_better = best.as_ref().is_none_or(|best| gain_s > best.gain_s);
+                if there_s < left_s * CLEARLY_EARLIER && is_better {
+                    let (task, attempt) = (attempt.task, attempt.number);
+                    best = Some(Reassignment { gain_s, attempt, task, to, is_copy });
+                }
+            }
+        }
+        best
+    }
+
+    /// The attempts that might be moved: of those that wait on a server only the last ones, for
+    /// these wait longest.
+    fn considered(&self) -> impl Iterator<Item = &OngoingAttempt> {
+        let is_waiting = |attempt: &OngoingAttempt| {
+            matches!(attempt.state, Some(AttemptState::Waiting | AttemptState::Ready))
+        };
+        let mut before = vec![0_usize; self.free.len()];
+        for attempt in self.ongoing.iter().filter(|attempt| is_waiting(attempt)) {
+            before[attempt.server.index()] += 1;
+        }
+        self.ongoing.iter().filter(move |attempt| {
+            if !is_waiting(attempt) {
+                return true;
+            }
+            let before = &mut before[attempt.server.index()];
+            *before -= 1;
+            *before < CONSIDERED_MAX
+        })
+    }
+
+    /// How long an attempt that might be moved, or copied, has to go where it is, in seconds.
+    fn left_s(
+        &self,
+        attempt: &OngoingAttempt,
+        slowness: &[f64],
+        waits_s: &[f64],
+    ) -> Option<(f64, bool)> {
+        let from = attempt.server.index();
+        let expected_s = self.expected_s(attempt.task, attempt.server) * slowness[from];
+        let since_s = match attempt.state? {
+            AttemptState::Waiting | AttemptState::Ready => {
+                return Some((waits_s[from] + expected_s, false));
+            }
+            AttemptState::Running { since_s } => since_s,
+        };
+        let ran_s = self.now_s - since_s;
+        let is_late = ran_s >= Watch::patience_s(expected_s / slowness[from]) * 0.999;
+        // What is late without end is expected to take half as long again as it did.
+        let left_s = (expected_s - ran_s).max(ran_s / 2.0);
+        (self.watch.is_copying && attempt.is_alone && is_late).then_some((left_s, true))
+    }
+
+    /// How long what can begin on each server waits for a core, about, in seconds.
+    fn waits_s(&self, slowness: &[f64]) -> Vec<f64> {
+        let mut waits_s = vec![0.0; slowness.len()];
+        let mut queued = vec![0_u32; slowness.len()];
+        for attempt in &self.ongoing {
+            let server = attempt.server.index();
+            let expected_s = self.expected_s(attempt.task, attempt.server) * slowness[server];
+            let wait_s = match attempt.state {
+                Some(AttemptState::Ready) => expected_s,
+                Some(AttemptState::Running { since_s }) => {
+                    (expected_s - (self.now_s - since_s)).max(0.0)
+                }
+                Some(AttemptState::Waiting) | None => continue,
+            };
+            waits_s[server] += wait_s;
+            queued[server] += 1;
+        }
+        let cores = self.platform.servers().iter().map(|server| server.cores);
+        let has_room = |queued: &u32, cores: u32| *queued < cores;
+        let all = waits_s.iter().zip(&queued).zip(cores);
+        all.map(|((wait_s, queued), cores)| match has_room(queued, cores) {
+            true => 0.0,
+            false => wait_s / f64::from(cores) / 2.0,
+        })
+        .collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::graph::GraphBuilder;
+
+    #[test]
+    fn what_an_offer_costs_does_not_grow_with_what_waits() {
+        let mut graph = GraphBuilder::default();
+        let tasks: Vec<_> = (0..10_000).map(|n| graph.task(n.to_string(), 1.0)).collect();
+        let graph = graph.build().unwrap();
+        let spec = gridspan_topology::GridSpec::from_emulate("2x1,wan=1ms").unwrap();
+        let platform = crate::described(&spec, None);
+        let servers: Vec<_> = platform.server_ids().collect();
+        let waiting = |(number, &task): (usize, &TaskId)| OngoingAttempt {
+            number,
+            task,
+            server: servers[0],
+            state: Some(AttemptState::Ready),
+            is_alone: true,
+        };
+        let asked = std::cell::Cell::new(0);
+        let inputs_s = |_, _| {
+            asked.set(asked.get() + 1);
+            0.1
+        };
+        let watch = Watch::new(&graph, &platform, false);
+        let ongoing = tasks.iter().enumerate().map(waiting).collect();
+        let (graph, platform, watch, inputs_s) = (&graph, &platform, &watch, &inputs_s);
+        let observations = Observations {
+            graph,
+            platform,
+            watch,
+            now_s: 0.0,
+            ongoing,
+            free: vec![0, 1],
+            inputs_s,
+        };
+
+        let offer = observations.best_offer(&[3.0, 1.0]).unwrap();
+
+        assert!(offer.attempt >= tasks.len() - CONSIDERED_MAX, "of those that wait longest");
+        assert_eq!((offer.to, asked.get()), (servers[1], CONSIDERED_MAX));
+    }
+
+    fn glance_of(tasks: u32, work_s: f64) -> Duration {
+        let mut graph = GraphBuilder::default();
+        for number in 0..tasks {
+            graph.task(number.to_string(), work_s);
+        }
+        polling_interval(&graph.build().unwrap(), Duration::from_millis(1))
+    }
+
+    #[test]
+    fn the_larger_a_group_the_rarer_it_is_looked_at() {
+        let [few, long, many] = [(10, 0.1), (10, 1e9), (100_000, 0.001)]
+            .map(|(tasks, work_s)| glance_of(tasks, work_s));
+
+        assert_eq!(
+            [few, long, many].map(|polling_interval| polling_interval.as_millis()),
+            [25, 1000, 500]
+        );
+    }
+}

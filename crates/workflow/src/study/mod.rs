@@ -1,0 +1,96 @@
+//! What heuristics are compared on: four platforms from a wide area that hardly matters to one that
+//! decides.
+
+use crate::platform::{ClientSpec, Platform, ServerSpec, Site};
+use gridspan_topology::{Bandwidth, Latency, Link};
+use std::time::Duration;
+
+/// A platform and what it is called.
+#[derive(Clone, Debug)]
+pub struct Ground {
+    /// One letter.
+    pub name: &'static str,
+    /// What it is like.
+    pub description: &'static str,
+    /// The platform.
+    pub platform: Platform,
+}
+
+/// What differs from platform to platform.
+struct Recipe {
+    name: &'static str,
+    description: &'static str,
+    /// How fast the servers of each site are, and what its uplink carries, in Mbit/s.
+    sites: &'static [(f64, u64)],
+    /// Between sites, in ms.
+    round_trip: u64,
+    client_mbit: u64,
+}
+
+/// Every site has so many servers of so many cores.
+const SERVERS: usize = 4;
+const CORES: u32 = 4;
+/// How fast the servers of a site are, beside each other.
+const SPEEDS: [f64; SERVERS] = [1.0, 1.2, 0.9, 1.1];
+
+const RECIPES: [Recipe; 4] = [
+    Recipe {
+        name: "A",
+        description: "2 sites, 1 Gbit/s, 10 ms",
+        sites: &[(1.0, 1000), (1.4, 1000)],
+        round_trip: 10,
+        client_mbit: 1000,
+    },
+    Recipe {
+        name: "B",
+        description: "3 sites, 200 Mbit/s, 40 ms",
+        sites: &[(1.0, 200), (1.4, 200), (0.7, 200)],
+        round_trip: 40,
+        client_mbit: 200,
+    },
+    Recipe {
+        name: "C",
+        description: "4 sites, 20 to 100 Mbit/s, 80 ms",
+        sites: &[(1.0, 100), (1.4, 50), (0.7, 50), (1.2, 20)],
+        round_trip: 80,
+        client_mbit: 100,
+    },
+    Recipe {
+        name: "D",
+        description: "4 sites, 10 Gbit/s, 20 ms",
+        sites: &[(1.0, 10_000), (1.4, 10_000), (0.7, 10_000), (1.2, 10_000)],
+        round_trip: 20,
+        client_mbit: 1000,
+    },
+];
+
+/// The four platforms, A to D. Servers have four cores and 10 Gbit/s to the others of their site;
+/// each site has one uplink to all others, and the client a link of its own.
+pub fn grounds() -> Vec<Ground> {
+    RECIPES.iter().map(ground).collect()
+}
+
+fn ground(recipe: &Recipe) -> Ground {
+    // Half of a latency at each end, so that two uplinks make one way.
+    let half = Latency(Duration::from_millis(recipe.round_trip) / 4);
+    let link = |mbit: u64| Link::new(half, Bandwidth::from_bits_per_second(mbit * 1_000_000));
+    let mut servers = Vec::new();
+    let mut sites = Vec::new();
+    for (site, &(speed, mbit)) in recipe.sites.iter().enumerate() {
+        sites.push(Site {
+            name: format!("site{}", site + 1),
+            lan: Link::lan(),
+            uplink: link(mbit),
+        });
+        servers.extend(SPEEDS.iter().enumerate().map(|(number, relative)| ServerSpec {
+            name: format!("site{}-{}", site + 1, number + 1),
+            site,
+            cores: CORES,
+            speed: speed * relative,
+            is_direct: true,
+        }));
+    }
+    let client = ClientSpec { site: None, link: link(recipe.client_mbit) };
+    let platform = Platform::new(servers, sites, client);
+    Ground { name: recipe.name, description: recipe.description, platform }
+}

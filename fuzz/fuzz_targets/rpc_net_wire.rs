@@ -1,0 +1,10 @@
+//! What is said through a registry, and tokens: understood or refused.
+#![no_main]
+
+use gridspan_rpc_net::Token;
+use libfuzzer_sys::fuzz_target;
+
+fuzz_target!(|data: &[u8]| {
+    gridspan_rpc_net::fuzzing::wire(data);
+    drop(serde_json::from_slice::<Token>(data));
+});

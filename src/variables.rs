@@ -12,7 +12,7 @@
 //! | `GRIDSPAN_ON_STALL` | what is done about a job that can never go on: `warn`, or `fail` to end it | `warn` |
 //! | `GRIDSPAN_TIME_LIMIT` | a job that takes longer, such as `10m`, ends with an error | none |
 //! | `GRIDSPAN_BALANCE_GATE` | `on`: plans must be worth what they cost, and are undone if they were not; `off` | the program's, else `on` |
-//! | `GRIDSPAN_STEALING` | by which policy nodes without tasks find some: one of [`VICTIMS`](gridspan_balance::victim::VICTIMS) | the program's, else `directory` |
+//! | `GRIDSPAN_STEALING` | by which policy nodes without tasks find some: one of [`STEALING_POLICIES`](gridspan_balance::stealing::STEALING_POLICIES) | the program's, else `directory` |
 //! | `GRIDSPAN_BROADCAST` | how broadcasts travel: one of [`MODES`](gridspan_bcast::MODES) | the program's, else `planned` |
 //! | `GRIDSPAN_BALANCE_DUMP` | a path to which what is measured for each rebalance is written | none |
 //! | `GRIDSPAN_LAUNCHER` | the number of the descriptor from which a node reads what its launcher says; set by the launcher | 0, standard input |
@@ -23,7 +23,7 @@
 
 use crate::settings::{Driver, Settings, Start};
 use gridspan_balance::UnknownStrategy;
-use gridspan_balance::victim::{UnknownVictim, victim_by_name};
+use gridspan_balance::stealing::{UnknownStealingPolicy, stealing_policy};
 use gridspan_bcast::UnknownMode;
 use gridspan_topology::{EmulateError, GridFileError, GridSpec, parse_duration};
 use std::env::VarError;
@@ -110,7 +110,7 @@ pub enum VariableError {
     Strategy(#[from] UnknownStrategy),
     /// A policy for stealing that does not exist.
     #[error("{STEALING}: {0}")]
-    Stealing(#[from] UnknownVictim),
+    Stealing(#[from] UnknownStealingPolicy),
     /// A way for broadcasts that does not exist.
     #[error("{BROADCAST}: {0}")]
     Broadcast(#[from] UnknownMode),
@@ -229,7 +229,7 @@ fn settings(get: Get<'_>) -> Result<Settings, VariableError> {
     let balance_dump = get(BALANCE_DUMP)?.map(Into::into);
     let stealing = get(STEALING)?;
     if let Some(name) = &stealing {
-        victim_by_name(name)?;
+        stealing_policy(name)?;
     }
     let broadcast = get(BROADCAST)?.map(|name| name.parse()).transpose()?;
     let fails_on_stall = match get(ON_STALL)?.as_deref() {

@@ -19,80 +19,52 @@
 //! - [`border_hops`]: how near actors are to another site, for the scheduler.
 //! - [`PlanReport`]: what a plan does, and why each actor moves.
 //! - [`to_vt`], [`from_vt`]: snapshots as files of DARMA/vt.
-//! - [`victim`]: which node to steal tasks from.
+//! - [`stealing`]: which node to steal tasks from.
 //! - [`study`]: what all of it is judged with.
 //!
 //! Everything here is pure: the same snapshot and seed give the same plan, so that a snapshot that
 //! was stored can be replayed without a runtime.
 
-mod actor;
-mod auto;
 mod balancer;
-mod border;
-mod capacity;
 mod cost;
 pub mod cutter;
 mod dice;
-mod figures;
 mod gate;
-mod greedy;
-mod grid_cut;
-mod groups;
-mod handler_exchange;
 pub mod leaders;
-mod load_evening;
-mod local_search;
-mod none;
-mod objects;
-mod pace;
-mod pe_lag;
 mod plan;
-mod random;
-mod refine;
-mod registry;
-mod replicas;
-mod replicate;
 mod report;
-mod rotate;
-mod rounds;
-mod site_distance;
 mod snapshot;
-mod speeds;
-mod step_times;
-mod strategy;
+pub mod stealing;
+mod strategies;
 pub mod study;
-mod tighten;
-mod vacate;
-pub mod victim;
-mod vt;
 
-pub use auto::Auto;
 pub use balancer::{BalanceReport, Balancer, Cause, Occasion, Window};
-pub use border::Border;
+pub use cost::figures::Figures;
+pub use cost::replicas::{predict_with, with_replicas};
 pub use cost::{Bound, CostModel, Prediction, Traffic, predict};
-pub use figures::Figures;
 pub use gate::{Appraisal, Gate, GateConfig, Outcome, Proposal, Refusal, Verdict};
-pub use greedy::Greedy;
-pub use grid_cut::GridCut;
 pub use leaders::LeaderCut;
-pub use none::NoMoves;
 pub use plan::{Move, Plan, PlanError};
-pub use random::Random;
-pub use refine::Refine;
-pub use registry::{NAMES, UnknownStrategy, by_name};
-pub use replicas::{predict_with, with_replicas};
-pub use replicate::Replicate;
 pub use report::{Explanation, PlanReport, Reason};
-pub use rotate::Rotate;
-pub use rounds::rounds;
-pub use site_distance::border_hops;
+pub use snapshot::rounds::rounds;
+pub use snapshot::speeds::{Evidence, SpeedEstimate};
+pub use snapshot::vt::{VtError, VtFile, from_vt, to_vt};
 pub use snapshot::{
     ActorKey, ActorLoad, Edge, HandlingTime, PeLoad, Replica, SiteLink, Snapshot, SnapshotError,
 };
-pub use speeds::{Evidence, SpeedEstimate};
-pub use strategy::Strategy;
-pub use vacate::Vacate;
-pub use vt::{VtError, VtFile, from_vt, to_vt};
+pub use strategies::auto::Auto;
+pub use strategies::border::Border;
+pub use strategies::greedy::Greedy;
+pub use strategies::grid_cut::GridCut;
+pub use strategies::none::NoMoves;
+pub use strategies::random::Random;
+pub use strategies::refine::Refine;
+pub use strategies::registry::{NAMES, UnknownStrategy, by_name};
+pub use strategies::replicate::Replicate;
+pub use strategies::rotate::Rotate;
+pub use strategies::site_distance::border_hops;
+pub use strategies::strategy::Strategy;
+pub use strategies::vacate::Vacate;
 
 #[cfg(test)]
 mod fixture;

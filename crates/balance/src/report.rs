@@ -1,10 +1,10 @@
 //! What a plan does, in numbers and reasons: for `gridctl balance replay` and for logs.
 
-use crate::capacity::Capacity;
+use crate::cost::replicas::predict_with;
 use crate::cost::{CostModel, Prediction};
 use crate::plan::{Plan, PlanError};
-use crate::replicas::predict_with;
 use crate::snapshot::{ActorKey, Snapshot};
+use crate::strategies::capacity::Capacity;
 use gridspan_topology::PeId;
 use serde::{Deserialize, Serialize};
 

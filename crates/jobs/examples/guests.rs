@@ -8,7 +8,7 @@
 //! - `--seeds N` or `--seeds A..B`: which seeds. Default 0..20.
 //! - `--threads T`: default one per core.
 
-use gridspan_balance::victim::VICTIMS;
+use gridspan_balance::stealing::STEALING_POLICIES;
 use gridspan_jobs::uts::Visit;
 use gridspan_runtime::{GuestEvent, Job, JobError, SiteId};
 use gridspan_sim::{
@@ -118,7 +118,7 @@ fn check(seed: u64) -> Result<Sum, String> {
 fn run(seed: u64) -> Result<(SimReport, Sum), String> {
     let mut dice = Dice(Pcg64Mcg::seed_from_u64(seed));
     let spec = grid(&mut dice)?;
-    let policy = VICTIMS[dice.below(VICTIMS.len() as u64) as usize];
+    let policy = STEALING_POLICIES[dice.below(STEALING_POLICIES.len() as u64) as usize];
     let events = Arc::new(Mutex::new(Vec::new()));
     let told = Arc::clone(&events);
     let job = Job::new("guests")

@@ -73,9 +73,9 @@ fn table(options: &Options) -> Result<(), String> {
 
 fn cell(tree: &str, place: (u32, u32, u64), policy: &str) -> Result<String, String> {
     let (took, nodes, statistics) = search(tree, place, policy)?;
-    let StealStatistics { messages, far_messages, gifts, .. } = statistics;
+    let StealStatistics { messages, far_messages, grants, .. } = statistics;
     let efficiency = COST.as_secs_f64() * nodes as f64 / (f64::from(place.0) * took.as_secs_f64());
-    Ok(format!("{efficiency:.3} / {messages} ({far_messages}) / {gifts}"))
+    Ok(format!("{efficiency:.3} / {messages} ({far_messages}) / {grants}"))
 }
 
 /// How long the search took, and how many nodes the tree has.

@@ -167,7 +167,7 @@ impl Job {
     }
 
     /// Sets the policy by which nodes without tasks find others that have some: one of
-    /// [`VICTIMS`](gridspan_balance::victim::VICTIMS).
+    /// [`STEALING_POLICIES`](gridspan_balance::stealing::STEALING_POLICIES).
     pub fn stealing(mut self, name: impl Into<String>) -> Self {
         self.stealing = name.into();
         self
@@ -320,7 +320,7 @@ impl Job {
                 "the job has two definitions of the {what} `{name}`; give each a name of its own"
             )));
         }
-        gridspan_balance::victim::victim_by_name(&self.stealing)
+        gridspan_balance::stealing::stealing_policy(&self.stealing)
             .map_err(|error| JobError::Failed(error.to_string()))?;
         self.balancing.check().map_err(|error| JobError::Failed(error.to_string()))
     }

@@ -7,7 +7,7 @@
 use crate::codec::DecodeError;
 use crate::tasks::CopyId;
 use bytes::Bytes;
-use gridspan_balance::victim::{Gift, StealingLayout};
+use gridspan_balance::stealing::{Grant, StealingLayout};
 use gridspan_topology::{NodeId, PeId, Time};
 use std::sync::Arc;
 
@@ -48,7 +48,7 @@ pub(crate) enum StealEvent {
     /// The node has run dry, has work again, or has much more or less of it.
     Look,
     /// What it asked a worker to give away: so many tasks in a note, perhaps none.
-    Given { to: NodeId, gift: Gift, tasks: u64, note: Bytes },
+    Given { to: NodeId, grant: Grant, tasks: u64, note: Bytes },
     /// One copy of a loan to that node of another site is done, and this is the other.
     Superseded { to: NodeId, copy: CopyId },
     /// Tasks that a worker wants to be rid of, in a note.

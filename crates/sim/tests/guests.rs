@@ -2,7 +2,7 @@
 //! exactly once.
 #![allow(missing_docs, clippy::unwrap_used)]
 
-use gridspan_balance::victim::VICTIMS;
+use gridspan_balance::stealing::STEALING_POLICIES;
 use gridspan_runtime::{
     GuestEvent, Job, JobError, Merge, PeId, Search, SearchContext, SiteId, Step, Task, TaskContext,
 };
@@ -126,7 +126,7 @@ fn guests_make_a_search_faster() {
 
 #[test]
 fn under_every_policy_guests_come_go_and_die_and_nothing_is_counted_twice() {
-    for policy in VICTIMS {
+    for policy in STEALING_POLICIES {
         for is_search in [true, false] {
             let guests = vec![
                 guest(0, 5, Some((120, Departure::Killed))),
@@ -213,7 +213,7 @@ fn whatever_becomes_of_guests_on_a_faulty_network_counts_are_exact_and_runs_repe
     for seed in 0..24 {
         let mut dice = Pcg64Mcg::seed_from_u64(seed);
         let guests = random_guests(&mut dice);
-        let policy = VICTIMS[seed as usize % VICTIMS.len()];
+        let policy = STEALING_POLICIES[seed as usize % STEALING_POLICIES.len()];
         let simulate = || {
             let faults = FaultPlan {
                 local_delay: 0.05,

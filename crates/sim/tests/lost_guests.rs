@@ -2,7 +2,7 @@
 //! twice.
 #![allow(missing_docs, clippy::unwrap_used)]
 
-use gridspan_balance::victim::VICTIMS;
+use gridspan_balance::stealing::STEALING_POLICIES;
 use gridspan_runtime::{Job, Merge, PeId, Search, SearchContext, SiteId, Step, Task, TaskContext};
 use gridspan_sim::{Departure, GuestPlan, SimOptions, Simulation};
 use gridspan_topology::{GridSpec, Latency, Layout, Link};
@@ -171,7 +171,7 @@ const MS: Duration = Duration::from_millis(1);
 
 #[test]
 fn under_every_policy_orphans_stop_within_two_crossings_of_the_news() {
-    for policy in VICTIMS {
+    for policy in STEALING_POLICIES {
         for (is_search, is_one_site) in [(true, false), (false, false), (true, true), (false, true)]
         {
             let (sites, site) =

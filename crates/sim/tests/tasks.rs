@@ -1,7 +1,7 @@
 //! Tasks in virtual time: the same answer under every policy, the same run for the same seed.
 #![allow(missing_docs)]
 
-use gridspan_balance::victim::VICTIMS;
+use gridspan_balance::stealing::STEALING_POLICIES;
 use gridspan_runtime::{Grid, Job, JobError, Merge, PeId, Search, SearchContext, StealStatistics};
 use gridspan_sim::{SimOptions, SimReport, Simulation};
 use gridspan_topology::{GridSpec, Latency, Layout, Link};
@@ -66,9 +66,9 @@ fn simulate(policy: &str, spec: GridSpec, teeth: u32) -> (SimReport, StealStatis
 
 #[test]
 fn a_search_is_complete_under_every_policy_and_several_nodes_take_part() {
-    for policy in VICTIMS {
+    for policy in STEALING_POLICIES {
         let (_, statistics, took) = simulate(policy, sites(4, 2), 15);
-        assert!(statistics.gifts > 0, "{policy}: {statistics:?}");
+        assert!(statistics.grants > 0, "{policy}: {statistics:?}");
         // 16 PEs; alone it would take 3.3 s.
         assert!(took < Duration::from_millis(1500), "{policy}: {took:?}");
     }
@@ -115,7 +115,7 @@ fn seconds(policy: &str, nodes: &[u32], tasks: u32) -> Duration {
 
 #[test]
 fn nodes_of_one_pe_take_part() {
-    for policy in VICTIMS {
+    for policy in STEALING_POLICIES {
         let took = seconds(policy, &[1, 1], 8);
         assert!(took < Duration::from_secs(7), "{policy}: {took:?}");
     }

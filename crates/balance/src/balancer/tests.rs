@@ -4,8 +4,8 @@ use super::*;
 use crate::fixture::{actor, snapshot};
 use crate::gate::Refusal;
 use crate::plan::Move;
-use crate::random::Random;
-use crate::refine::Refine;
+use crate::strategies::random::Random;
+use crate::strategies::refine::Refine;
 
 const SECOND: Duration = Duration::from_secs(1);
 /// How long actors move; what is handled meanwhile says nothing of steps.

@@ -1,8 +1,8 @@
 //! What a plan would bring and what would move, as the gate and reports need it.
 
+use crate::cost::replicas::predict_with;
 use crate::cost::{CostModel, Prediction};
 use crate::plan::{Plan, PlanError};
-use crate::replicas::predict_with;
 use crate::snapshot::{PeLoad, Snapshot};
 use gridspan_topology::{Layout, NodeId, PeId};
 use std::collections::BTreeMap;

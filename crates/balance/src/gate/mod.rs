@@ -22,12 +22,13 @@
 
 mod appraisal;
 mod learned;
+pub(crate) mod step_times;
 mod verdict;
 
 pub use appraisal::Appraisal;
 pub use verdict::{GateConfig, Outcome, Proposal, Refusal, Verdict};
 
-use crate::step_times::StepTimes;
+use crate::gate::step_times::StepTimes;
 use gridspan_topology::Time;
 use learned::Learned;
 use std::time::Duration;

@@ -3,10 +3,10 @@
 
 use super::note::{CoarseVertex, Part, Terms};
 use crate::cutter::Graph;
-use crate::grid_cut::Phases;
-use crate::groups::GroupTree;
-use crate::objects::weight_max;
+use crate::snapshot::objects::weight_max;
 use crate::snapshot::{ActorKey, ActorLoad, PeLoad, Snapshot};
+use crate::strategies::grid_cut::Phases;
+use crate::strategies::groups::GroupTree;
 use gridspan_topology::{Layout, PeId, SiteId};
 use std::collections::BTreeMap;
 use std::time::Duration;

@@ -4,9 +4,9 @@ use super::cut::Places;
 use super::note::{LeaderActor, NewTalk, Newcomer};
 use super::site_graph::{SiteGraph, graph_of};
 use crate::cost::CostModel;
-use crate::objects::pulls;
-use crate::site_distance::hops_from;
+use crate::snapshot::objects::pulls;
 use crate::snapshot::{ActorKey, ActorLoad};
+use crate::strategies::site_distance::hops_from;
 use gridspan_topology::PeId;
 use std::collections::BTreeMap;
 

@@ -10,11 +10,11 @@ use super::note::{
 use super::outlook::Duty;
 use super::site_graph::{Borders, SiteGraph};
 use crate::cutter::Graph;
-use crate::objects::pulls;
 use crate::plan::Move;
-use crate::rounds::rounds;
+use crate::snapshot::objects::pulls;
+use crate::snapshot::rounds::rounds;
+use crate::snapshot::speeds::Evidence;
 use crate::snapshot::{ActorKey, ActorLoad, Edge, PeLoad};
-use crate::speeds::Evidence;
 use gridspan_topology::{Layout, PeId, SiteId};
 use std::collections::BTreeMap;
 use std::time::Duration;

@@ -1,7 +1,7 @@
 //! What leaders and the top tell each other.
 
+use crate::snapshot::speeds::Evidence;
 use crate::snapshot::{ActorKey, ActorLoad, PeLoad};
-use crate::speeds::Evidence;
 use gridspan_topology::{Hierarchy, SiteId};
 use serde::{Deserialize, Serialize};
 use std::time::Duration;

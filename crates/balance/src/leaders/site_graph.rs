@@ -3,8 +3,8 @@
 
 use super::note::{Border, LeaderActor, SiteTalk, SiteView};
 use crate::cutter::Graph;
-use crate::objects::{weight, weight_max};
 use crate::snapshot::ActorKey;
+use crate::snapshot::objects::{weight, weight_max};
 use std::collections::BTreeMap;
 
 /// The actors of a site, by key, and behind them those of other sites that are known by name.

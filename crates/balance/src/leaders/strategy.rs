@@ -3,11 +3,11 @@
 use super::leader::{Leader, Said};
 use super::note::{LeaderActor, Note, SiteTalk, SiteView};
 use super::top::{GridView, Top};
-use crate::figures::Figures;
+use crate::cost::figures::Figures;
 use crate::plan::{Move, Plan};
+use crate::snapshot::speeds::SpeedEstimate;
 use crate::snapshot::{ActorLoad, Snapshot};
-use crate::speeds::SpeedEstimate;
-use crate::strategy::Strategy;
+use crate::strategies::strategy::Strategy;
 use gridspan_topology::{PeId, SiteId};
 use std::collections::VecDeque;
 

@@ -354,7 +354,7 @@ fn period(text: &str) -> Result<Duration, &'static str> {
 }
 
 fn policies() -> clap::builder::PossibleValuesParser {
-    gridspan::balance::victim::VICTIMS.into()
+    gridspan::balance::stealing::STEALING_POLICIES.into()
 }
 
 fn modes() -> impl TypedValueParser<Value = Mode> {

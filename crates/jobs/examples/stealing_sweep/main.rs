@@ -19,7 +19,7 @@ mod workload;
 use cell::{Cell, measure};
 use clap::Parser;
 use grids::SHAPES;
-use gridspan_balance::victim::VICTIMS;
+use gridspan_balance::stealing::STEALING_POLICIES;
 use std::collections::BTreeMap;
 use std::process::ExitCode;
 use std::sync::Mutex;
@@ -49,7 +49,7 @@ struct Options {
     #[arg(long, default_value_t = 1)]
     seed: u64,
     /// Policies; the first is compared with the others.
-    #[arg(long, value_delimiter = ',', default_values_t = VICTIMS.iter().map(|&name| name.to_owned()))]
+    #[arg(long, value_delimiter = ',', default_values_t = STEALING_POLICIES.iter().map(|&name| name.to_owned()))]
     policies: Vec<String>,
     /// Runs per policy and cell, of which the median counts.
     #[arg(long, default_value_t = 5)]

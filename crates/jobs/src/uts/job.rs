@@ -89,10 +89,10 @@ async fn run(grid: &Grid, options: Options) -> Result<(), JobError> {
         census.nodes as f64 / elapsed.as_secs_f64() / 1e6
     );
     if grid.layout().node_count() > 1 {
-        let StealStatistics { messages, far_messages, gifts, far_gifts, tasks, .. } =
+        let StealStatistics { messages, far_messages, grants, far_grants, tasks, .. } =
             pool.statistics().await?;
         println!(
-            "stolen: {tasks} tasks in {gifts} packets ({far_gifts} between sites), by {messages} messages \
+            "stolen: {tasks} tasks in {grants} packets ({far_grants} between sites), by {messages} messages \
              ({far_messages} between sites)"
         );
     }

@@ -18,8 +18,8 @@ use crate::error::panic_message;
 use crate::pe::{Budget, Visiting};
 use crate::steal_agent::{MembershipEvent, Nudge, StealAgent, StealCommand, StealEvent};
 use bytes::Bytes;
-use gridspan_balance::victim::{
-    Amount, Command, Gift, StealMessage, Stealing, StealingLayout, victim_by_name,
+use gridspan_balance::stealing::{
+    Amount, Command, Grant, StealMessage, Stealing, StealingLayout, stealing_policy,
 };
 use gridspan_topology::{Hierarchy, Layout, NodeId, Time};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -65,7 +65,7 @@ impl<W: Work> PoolAgent<W> {
         }
         let common = &cx.core.common;
         // The job was checked for it.
-        let policy = victim_by_name(&common.stealing).ok()?;
+        let policy = stealing_policy(&common.stealing).ok()?;
         let workers = layout.place(me).pes.len() as u32;
         let mut agent = Box::new(Self {
             stealing: Stealing::new(policy, me, workers, places(cx), common.seed),
@@ -124,7 +124,7 @@ impl<W: Work> PoolAgent<W> {
     fn take_gift(
         &mut self,
         now: Time,
-        (from, gift): (NodeId, Gift),
+        (from, grant): (NodeId, Grant),
         loans: Vec<Loan>,
         out: &mut Vec<StealCommand>,
     ) -> Result<(), DecodeError> {
@@ -162,7 +162,7 @@ impl<W: Work> PoolAgent<W> {
         self.arrive(loans.into_iter().map(lent), out);
         self.node.note_told(stock);
         self.stealing.note_done(self.node.done());
-        self.stealing.handle_received(now, from, tasks, stock, gift);
+        self.stealing.handle_received(now, from, tasks, stock, grant);
         Ok(())
     }
 
@@ -190,7 +190,9 @@ impl<W: Work> PoolAgent<W> {
                 }
                 match command {
                     Command::Send { to, message } => self.say(to, message, out),
-                    Command::Give { to, amount, gift } => self.give(now, (to, gift), amount, out),
+                    Command::Grant { to, amount, grant } => {
+                        self.give(now, (to, grant), amount, out)
+                    }
                     Command::WakeAt(time) => self.due = Some(time),
                 }
             }
@@ -210,13 +212,13 @@ impl<W: Work> PoolAgent<W> {
     fn give(
         &mut self,
         now: Time,
-        (to, gift): (NodeId, Gift),
+        (to, grant): (NodeId, Grant),
         amount: Amount,
         out: &mut Vec<StealCommand>,
     ) {
         let limit = amount.of(self.node.stock());
-        let until = self.output_due(now, to, gift);
-        let order = Order::Give { to, limit, gift, until };
+        let until = self.output_due(now, to, grant);
+        let order = Order::Give { to, limit, grant, until };
         if self.layout.is_guest(to) {
             return out.push(self.tell(0, &order));
         }
@@ -258,15 +260,15 @@ impl<W: Work> PoolAgent<W> {
         {
             return out.push(self.tell(seat, &order));
         }
-        let note = codec::encode(&Note::Gift { gift, loans });
-        self.ship(now, (to, gift), tasks, note, out);
+        let note = codec::encode(&Note::Grant { grant, loans });
+        self.ship(now, (to, grant), tasks, note, out);
     }
 
     /// Sends tasks that have left, if there are any.
     fn ship(
         &mut self,
         now: Time,
-        (to, gift): (NodeId, Gift),
+        (to, grant): (NodeId, Grant),
         tasks: u64,
         note: Vec<u8>,
         out: &mut Vec<StealCommand>,
@@ -274,8 +276,8 @@ impl<W: Work> PoolAgent<W> {
         if tasks > 0 {
             let is_far = self.is_far(to);
             self.node.count(|statistics| {
-                statistics.gifts += 1;
-                statistics.far_gifts += u64::from(is_far);
+                statistics.grants += 1;
+                statistics.far_grants += u64::from(is_far);
                 statistics.tasks += tasks;
             });
             out.push(StealCommand::Send { to, note });
@@ -284,7 +286,7 @@ impl<W: Work> PoolAgent<W> {
         let stock = self.node.stock();
         self.node.note_told(stock);
         let told = if tasks > 0 { stock } else { 0 };
-        self.stealing.handle_given(now, to, tasks, told, gift);
+        self.stealing.handle_given(now, to, tasks, told, grant);
     }
 
     /// Tells nodes of an improvement of the bound.
@@ -306,8 +308,8 @@ impl<W: Work> StealAgent for PoolAgent<W> {
     fn hear(&mut self, now: Time, event: StealEvent, out: &mut Vec<StealCommand>) {
         match event {
             StealEvent::Look => self.look(now),
-            StealEvent::Given { to, gift, tasks, note } => {
-                self.ship(now, (to, gift), tasks, note.into(), out);
+            StealEvent::Given { to, grant, tasks, note } => {
+                self.ship(now, (to, grant), tasks, note.into(), out);
             }
             StealEvent::Superseded { to, copy } => self.drop_copy(to, copy, out),
             StealEvent::Hand { to, note } => out.push(StealCommand::Send { to, note: note.into() }),
@@ -352,7 +354,7 @@ impl<W: Work> StealAgent for PoolAgent<W> {
     ) -> Result<(), DecodeError> {
         match codec::decode("a note about tasks", note)? {
             Note::Steal(message) => self.stealing.handle_message(now, from, message),
-            Note::Gift { gift, loans } => self.take_gift(now, (from, gift), loans, out)?,
+            Note::Grant { grant, loans } => self.take_gift(now, (from, grant), loans, out)?,
             Note::Superseded(lender, copy) if !self.layout.is_guest(from) => {
                 self.supersede(Via::Copy(lender, copy), Some(from), out);
             }

@@ -3,7 +3,7 @@
 //! A task is a *token*: all that is needed to run it anywhere (Zhang et al., Jcluster, IPDPS 2007,
 //! section 3). Each PE keeps its tasks in a queue of its own, newest first, and lays its oldest
 //! ones out where the other PEs of its node can take them without asking. Nodes that have run dry
-//! ask other nodes, by the rules of a [`Victim`](gridspan_balance) policy.
+//! ask other nodes, by the rules of a [`StealingPolicy`](gridspan_balance) policy.
 //!
 //! - [`Task`] forks and joins: its children's outputs come back to it. [`Search`] visits a tree
 //!   whose nodes add to one total.

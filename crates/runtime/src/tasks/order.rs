@@ -9,7 +9,7 @@ use crate::steal_agent::StealEvent;
 use crate::wire::{Packet, Spread};
 use crate::{Actor, Context, codec};
 use bytes::Bytes;
-use gridspan_balance::victim::{Gift, StealMessage};
+use gridspan_balance::stealing::{Grant, StealMessage};
 use gridspan_topology::{Layout, NodeId, PeId, Time};
 use serde::{Deserialize, Serialize};
 
@@ -41,7 +41,7 @@ pub(crate) enum Order {
     Done { lender: Lender, output: Bytes, by: PeId },
     /// Give so many tasks to another node, and have the agent bring them. If it is one of another
     /// site, copies are kept until then.
-    Give { to: NodeId, limit: u64, gift: Gift, until: Option<Time> },
+    Give { to: NodeId, limit: u64, grant: Grant, until: Option<Time> },
     /// What became of a guest; of this node, if it is one.
     Notice(Notice),
     /// Tasks that a guest hands back, for the frame that they work for.
@@ -66,7 +66,7 @@ pub(super) enum Note {
     /// The rank of a better value of the pool's bound.
     Bound(i64),
     /// Tasks.
-    Gift { gift: Gift, loans: Vec<Loan> },
+    Grant { grant: Grant, loans: Vec<Loan> },
     /// The other copy of a loan is done: nobody waits for what has come through this one.
     Superseded(NodeId, CopyId),
 }

@@ -10,17 +10,17 @@ pub struct StealStatistics {
     /// Those that went to another site.
     pub far_messages: u64,
     /// Packets of tasks.
-    pub gifts: u64,
+    pub grants: u64,
     /// Those that went to another site.
-    pub far_gifts: u64,
+    pub far_grants: u64,
     /// Tasks in them.
     pub tasks: u64,
 }
 
 impl StealStatistics {
     pub(super) fn to_vec(self) -> Vec<u64> {
-        let Self { attempts, messages, far_messages, gifts, far_gifts, tasks } = self;
-        vec![attempts, messages, far_messages, gifts, far_gifts, tasks]
+        let Self { attempts, messages, far_messages, grants, far_grants, tasks } = self;
+        vec![attempts, messages, far_messages, grants, far_grants, tasks]
     }
 
     pub(super) fn from_slice(values: &[u64]) -> Self {
@@ -29,8 +29,8 @@ impl StealStatistics {
             attempts: at(0),
             messages: at(1),
             far_messages: at(2),
-            gifts: at(3),
-            far_gifts: at(4),
+            grants: at(3),
+            far_grants: at(4),
             tasks: at(5),
         }
     }

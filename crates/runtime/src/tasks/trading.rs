@@ -9,7 +9,7 @@ use super::order::{Loan, Note, say};
 use super::worker::Worker;
 use crate::steal_agent::StealEvent;
 use crate::{Context, codec};
-use gridspan_balance::victim::Gift;
+use gridspan_balance::stealing::Grant;
 use gridspan_topology::{NodeId, Time};
 
 impl<W: Work> Worker<W> {
@@ -27,7 +27,7 @@ impl<W: Work> Worker<W> {
     /// Gives away tasks that the agent could not take itself, or that a guest will owe.
     pub(super) fn give(
         &mut self,
-        (to, gift): (NodeId, Gift),
+        (to, grant): (NodeId, Grant),
         (limit, until): (u64, Option<Time>),
         cx: &mut Context<'_, Self>,
     ) {
@@ -49,8 +49,8 @@ impl<W: Work> Worker<W> {
             node.backups.keep(cx.node(), to, (cx.now(), until), loan);
         }
         let tasks = loans.iter().map(|loan| loan.lender.items).sum();
-        let note = codec::encode(&Note::Gift { gift, loans }).into();
-        say(StealEvent::Given { to, gift, tasks, note }, cx);
+        let note = codec::encode(&Note::Grant { grant, loans }).into();
+        say(StealEvent::Given { to, grant, tasks, note }, cx);
         self.engine.share_rest();
     }
 

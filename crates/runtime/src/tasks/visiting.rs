@@ -18,7 +18,7 @@ use crate::codec;
 use crate::limits::PIECE_BYTES_MAX;
 use crate::pe::Notice;
 use crate::steal_agent::StealEvent;
-use gridspan_balance::victim::Gift;
+use gridspan_balance::stealing::Grant;
 use gridspan_topology::PeId;
 use std::collections::BTreeMap;
 
@@ -137,7 +137,7 @@ impl<W: Work> Worker<W> {
             }
             let lender = Lender { pe: cx.pe(), frame, child, items: 1, copy: None };
             let loans = vec![Loan { lender, lineage: vias.clone(), items: encoded.into() }];
-            let note = codec::encode(&Note::Gift { gift: Gift::Lifeline, loans }).into();
+            let note = codec::encode(&Note::Grant { grant: Grant::Lifeline, loans }).into();
             say(StealEvent::Hand { to: founder, note }, cx);
         }
     }

@@ -111,7 +111,7 @@ impl<W: Work> Actor for Worker<W> {
             }
             Order::Wake => {}
             Order::Done { lender, output, by } => self.take_output(&lender, (&output, by), cx),
-            Order::Give { to, limit, gift, until } => self.give((to, gift), (limit, until), cx),
+            Order::Give { to, limit, grant, until } => self.give((to, grant), (limit, until), cx),
             Order::Notice(notice) => self.handle_notice(notice, cx),
             Order::Return { to, loan } => self.take_back(&to, &loan, cx),
             Order::Leave => drop(self.leaving.get_or_insert_default()),

@@ -12,7 +12,7 @@ use crate::guests::{Departure, GuestPlan};
 use crate::options::SimOptions;
 use crate::report::SimError;
 use crate::simulation::Simulation;
-use gridspan_balance::victim::VICTIMS;
+use gridspan_balance::stealing::STEALING_POLICIES;
 use gridspan_runtime::{Job, Layout, Placement};
 use gridspan_topology::{GridSpec, Latency, Link, SiteId};
 use std::time::Duration;
@@ -67,7 +67,7 @@ impl Scenario {
             let mut dice = Dice::new(seed ^ 0x7175_6963);
             (faults.sessions, faults.quic) = (None, Some(quic_faults(&mut dice, planted)));
         }
-        let stealing = dice.chance(0.4).then(|| dice.one_of(VICTIMS));
+        let stealing = dice.chance(0.4).then(|| dice.one_of(STEALING_POLICIES));
         let guests = match stealing {
             // Dice of their own, so that the same seed means the same otherwise.
             Some(_) => guests(&mut Dice::new(seed ^ 0x6775_6573_7473), &grid, duration),

@@ -1,7 +1,9 @@
 //! The nodes and links of an experiment, event by event.
 
 use super::{StealingExperiment, Tally};
-use crate::victim::{Command, Gift, StealMessage, Stealing, UnknownVictim, victim_by_name};
+use crate::stealing::{
+    Command, Grant, StealMessage, Stealing, UnknownStealingPolicy, stealing_policy,
+};
 use gridspan_topology::{NodeId, Time};
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -12,7 +14,10 @@ use std::time::Duration;
 const DETECTION: Duration = Duration::from_millis(2);
 
 /// Runs the experiment.
-pub(super) fn run(experiment: &StealingExperiment, policy: &str) -> Result<Tally, UnknownVictim> {
+pub(super) fn run(
+    experiment: &StealingExperiment,
+    policy: &str,
+) -> Result<Tally, UnknownStealingPolicy> {
     let mut engine = Engine::new(experiment, policy)?;
     for batch in 0..experiment.batches {
         engine.begin(batch);
@@ -53,7 +58,7 @@ struct Packet {
 
 enum Content {
     Message(StealMessage),
-    Tasks(u64, Gift),
+    Tasks(u64, Grant),
 }
 
 /// One node: a queue of tasks, a worker, and the machine under study.
@@ -87,10 +92,13 @@ struct Engine<'a> {
 }
 
 impl<'a> Engine<'a> {
-    fn new(experiment: &'a StealingExperiment, policy: &str) -> Result<Self, UnknownVictim> {
+    fn new(
+        experiment: &'a StealingExperiment,
+        policy: &str,
+    ) -> Result<Self, UnknownStealingPolicy> {
         let places = Arc::new(experiment.places());
         let node = |node: u32| {
-            let policy = victim_by_name(policy)?;
+            let policy = stealing_policy(policy)?;
             let machine =
                 Stealing::new(policy, NodeId(node), 1, Arc::clone(&places), experiment.seed);
             let (is_busy, is_lost, free) = (false, false, Time::ZERO);
@@ -224,11 +232,11 @@ impl<'a> Engine<'a> {
             Content::Message(message) => {
                 self.nodes[at.index()].machine.handle_message(self.now, from, message);
             }
-            Content::Tasks(tasks, gift) => {
+            Content::Tasks(tasks, grant) => {
                 self.nodes[at.index()].queue += tasks;
                 self.run_one(at);
                 let node = &mut self.nodes[at.index()];
-                node.machine.handle_received(self.now, from, tasks, node.queue, gift);
+                node.machine.handle_received(self.now, from, tasks, node.queue, grant);
             }
         }
         self.carry_out(at, self.now + StealingExperiment::HANDLER);
@@ -265,13 +273,13 @@ impl<'a> Engine<'a> {
                         self.tally.attempts += if self.open > 0 { is_attempt } else { 0 };
                         self.send(at, to, Content::Message(message), time);
                     }
-                    Command::Give { to, amount, gift } => {
+                    Command::Grant { to, amount, grant } => {
                         let node = &mut self.nodes[at.index()];
                         let tasks = amount.of(node.queue);
                         node.queue -= tasks;
-                        node.machine.handle_given(self.now, to, tasks, node.queue, gift);
+                        node.machine.handle_given(self.now, to, tasks, node.queue, grant);
                         if tasks > 0 {
-                            self.send(at, to, Content::Tasks(tasks, gift), time);
+                            self.send(at, to, Content::Tasks(tasks, grant), time);
                         }
                     }
                     Command::WakeAt(due) => {

@@ -11,7 +11,7 @@ mod tests;
 
 pub use spread::LoadSpread;
 
-use crate::victim::{StealingLayout, UnknownVictim};
+use crate::stealing::{StealingLayout, UnknownStealingPolicy};
 use gridspan_topology::{GridSpec, Hierarchy, NodeId, Time};
 use std::time::Duration;
 
@@ -81,7 +81,7 @@ impl StealingExperiment {
     }
 
     /// Runs it with the policy of this name.
-    pub fn run(&self, policy: &str) -> Result<Tally, UnknownVictim> {
+    pub fn run(&self, policy: &str) -> Result<Tally, UnknownStealingPolicy> {
         engine::run(self, policy)
     }
 }

@@ -1,7 +1,7 @@
 //! What paper 3 and the issue of ours say, on small jobs; figures of large ones are in the bench.
 
 use super::*;
-use crate::victim::VICTIMS;
+use crate::stealing::STEALING_POLICIES;
 
 fn run(experiment: &StealingExperiment, policy: &str) -> Tally {
     experiment.run(policy).unwrap()
@@ -24,7 +24,7 @@ fn every_policy_does_every_task_once_and_repeats_itself() {
         ..StealingExperiment::new(32, LoadSpread::BinomialThird)
             .on_sites(4, Duration::from_millis(5))
     };
-    for &policy in VICTIMS {
+    for &policy in STEALING_POLICIES {
         let tally = run(&experiment, policy);
 
         assert_eq!(tally.done, 2 * 5 * 32, "{policy}");

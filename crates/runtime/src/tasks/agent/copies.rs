@@ -7,7 +7,7 @@ use super::super::order::{Loan, Note, Order};
 use super::PoolAgent;
 use crate::codec;
 use crate::steal_agent::StealCommand;
-use gridspan_balance::victim::Gift;
+use gridspan_balance::stealing::Grant;
 use gridspan_topology::{NodeId, Time};
 use std::time::Duration;
 
@@ -31,10 +31,10 @@ impl<W: Work> PoolAgent<W> {
 
     /// When an output of what is lent to another site now could be back; `None` if it is lent in
     /// this site, by or to a guest, or where nobody knows.
-    pub(super) fn output_due(&self, now: Time, to: NodeId, gift: Gift) -> Option<Time> {
+    pub(super) fn output_due(&self, now: Time, to: NodeId, grant: Grant) -> Option<Time> {
         let has_guest = [self.me, to].into_iter().any(|node| self.layout.is_guest(node));
-        match gift {
-            Gift::Directory { way, .. } if !has_guest && !way.is_zero() => Some(now + way * 2),
+        match grant {
+            Grant::Directory { way, .. } if !has_guest && !way.is_zero() => Some(now + way * 2),
             _ => None,
         }
     }

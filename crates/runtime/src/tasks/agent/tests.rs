@@ -53,7 +53,7 @@ fn agent<S: Search>(tasks: Vec<S>) -> (PoolAgent<Searching<S>>, Engine<Searching
     }
     engine.share();
     let (me, places) = (NodeId(0), StealingLayout::new(&Hierarchy::from_layout(&layout)));
-    let policy = victim_by_name("random").unwrap();
+    let policy = stealing_policy("random").unwrap();
     let stealing = Stealing::new(policy, me, 2, Arc::new(places), 0);
     let (budget, due) = (Budget::default(), None);
     (
@@ -85,11 +85,11 @@ fn receive<S: Search>(
     agent.receive(Time(0), OTHER, &note, &mut out).map(|()| out)
 }
 
-fn gift(pe: PeId, text: &str) -> Note {
+fn grant(pe: PeId, text: &str) -> Note {
     let frame: FrameId = Frames::<()>::default().reserve();
     let lender = Lender { pe, frame, child: 0, items: 1, copy: None };
     let items = codec::encode(&[Text(text.to_owned())]).into();
-    Note::Gift { gift: Gift::Answer, loans: vec![Loan { lender, lineage: Vec::new(), items }] }
+    Note::Grant { grant: Grant::Answer, loans: vec![Loan { lender, lineage: Vec::new(), items }] }
 }
 
 #[test]
@@ -112,7 +112,7 @@ fn tasks_that_do_not_leave_after_all_are_back_where_they_were() {
     let out = receive(&mut agent, &Note::Steal(StealMessage::Request)).unwrap();
 
     let [StealCommand::Send { to: OTHER, note }] = &out[..] else { panic!("{out:?}") };
-    let Ok(Note::Gift { loans, .. }) = codec::decode("a note", note) else { panic!("no gift") };
+    let Ok(Note::Grant { loans, .. }) = codec::decode("a note", note) else { panic!("no gift") };
     assert_eq!(loans[0].lender.items, 1);
     for arrival in agent.node.take_arrivals() {
         let Arrival::Back(seat, token) = arrival else { panic!("it was never lent") };
@@ -126,19 +126,19 @@ fn tasks_that_do_not_leave_after_all_are_back_where_they_were() {
 fn a_gift_names_lenders_that_its_sender_may_have_them_from() {
     let (mut agent, _engine) = agent::<Text>(Vec::new());
     for stranger in [PeId(4), PeId(u32::MAX)] {
-        let error = receive(&mut agent, &gift(stranger, "mine")).unwrap_err();
+        let error = receive(&mut agent, &grant(stranger, "mine")).unwrap_err();
         assert!(error.to_string().contains("not of node1"), "{error}");
     }
     assert!(!agent.node.has_arrivals());
     // Founders pass on what founders have lent, this node among them.
     for lender in [PeId(0), PeId(3)] {
-        assert!(receive(&mut agent, &gift(lender, "ours")).is_ok());
+        assert!(receive(&mut agent, &grant(lender, "ours")).is_ok());
     }
 
     let guest = agent.layout.guest(SiteId(0), 0).unwrap();
     let near = near(&agent.layout, guest).unwrap();
     agent.stealing.handle_joined(Time(0), guest, near);
-    let note = codec::encode(&gift(PeId(0), "yours")).into();
+    let note = codec::encode(&grant(PeId(0), "yours")).into();
     assert!(agent.receive(Time(0), guest, &note, &mut Vec::new()).is_err());
 }
 
@@ -146,9 +146,9 @@ fn a_gift_names_lenders_that_its_sender_may_have_them_from() {
 /// been asked for.
 fn given(agent: &mut PoolAgent<Searching<Text>>, limit: u64) -> Vec<(Lender, Vec<String>)> {
     let mut out = Vec::new();
-    agent.give(Time(0), (OTHER, Gift::Answer), Amount::UpTo(limit), &mut out);
+    agent.give(Time(0), (OTHER, Grant::Answer), Amount::UpTo(limit), &mut out);
     let [StealCommand::Send { to: OTHER, note }] = &out[..] else { panic!("{out:?}") };
-    let Ok(Note::Gift { loans, .. }) = codec::decode("a note", note) else { panic!("no gift") };
+    let Ok(Note::Grant { loans, .. }) = codec::decode("a note", note) else { panic!("no gift") };
     let texts = |loan: &Loan| codec::decode::<Vec<Text>>("tasks", &loan.items).unwrap();
     let texts = |loan| texts(loan).into_iter().map(|text| text.0).collect();
     loans.iter().map(|loan| (loan.lender, texts(loan))).collect()
@@ -163,7 +163,7 @@ fn tasks_that_come_while_all_pes_are_busy_are_passed_on_to_work_for_their_lender
     let items: Vec<Text> = ["a", "b", "c"].map(|text| Text(text.to_owned())).into();
     let items = codec::encode(&items).into();
     let loans = vec![Loan { lender: lender(3), lineage: Vec::new(), items }];
-    receive(&mut agent, &Note::Gift { gift: Gift::Answer, loans }).unwrap();
+    receive(&mut agent, &Note::Grant { grant: Grant::Answer, loans }).unwrap();
     assert_eq!(agent.node.stock(), 3);
 
     assert_eq!(given(&mut agent, 2), [(lender(2), texts(&["a", "b"]))]);
@@ -176,10 +176,10 @@ fn tasks_that_come_while_all_pes_are_busy_are_passed_on_to_work_for_their_lender
 fn a_guest_passes_nothing_on() {
     let (mut agent, _engine) = agent::<Text>(Vec::new());
     agent.me = agent.layout.guest(SiteId(0), 0).unwrap();
-    receive(&mut agent, &gift(PeId(2), "owed")).unwrap();
+    receive(&mut agent, &grant(PeId(2), "owed")).unwrap();
 
     let mut out = Vec::new();
-    agent.give(Time(0), (NodeId(0), Gift::Answer), Amount::One, &mut out);
+    agent.give(Time(0), (NodeId(0), Grant::Answer), Amount::One, &mut out);
 
     assert!(!out.iter().any(|deed| matches!(deed, StealCommand::Send { .. })), "{out:?}");
     assert!(agent.node.has_arrivals());
@@ -191,11 +191,11 @@ fn what_guests_have_lent_is_not_passed_on() {
     let guest = agent.layout.guest(SiteId(0), 0).unwrap();
     let near = near(&agent.layout, guest).unwrap();
     agent.stealing.handle_joined(Time(0), guest, near);
-    let note = codec::encode(&gift(agent.layout.leader(guest), "its own")).into();
+    let note = codec::encode(&grant(agent.layout.leader(guest), "its own")).into();
     agent.receive(Time(0), guest, &note, &mut Vec::new()).unwrap();
 
     let mut out = Vec::new();
-    agent.give(Time(0), (OTHER, Gift::Answer), Amount::One, &mut out);
+    agent.give(Time(0), (OTHER, Grant::Answer), Amount::One, &mut out);
 
     assert!(!out.iter().any(|deed| matches!(deed, StealCommand::Send { .. })), "{out:?}");
     assert!(agent.node.has_arrivals());
@@ -206,8 +206,8 @@ fn what_was_lent_counts_in_the_budget_until_a_pe_takes_it_or_its_lender_is_gone(
     let (mut agent, _engine) = agent::<Text>(Vec::new());
     let text = "x".repeat(5000);
     for takes in [true, false] {
-        receive(&mut agent, &gift(PeId(2), &text)).unwrap();
-        receive(&mut agent, &gift(PeId(3), &text)).unwrap();
+        receive(&mut agent, &grant(PeId(2), &text)).unwrap();
+        receive(&mut agent, &grant(PeId(3), &text)).unwrap();
         assert!((10_000..11_000).contains(&agent.budget.bytes()), "{}", agent.budget.bytes());
         match takes {
             true => drop(agent.node.take_arrivals()),
@@ -225,7 +225,7 @@ fn what_a_guest_gives_unasked_is_bounded_and_what_founders_give_is_not() {
     let near = near(&agent.layout, guest).unwrap();
     agent.stealing.handle_joined(Time(0), guest, near);
     let give = |agent: &mut PoolAgent<_>, from: NodeId| {
-        let note = codec::encode(&gift(agent.layout.leader(from), &text)).into();
+        let note = codec::encode(&grant(agent.layout.leader(from), &text)).into();
         agent.receive(Time(0), from, &note, &mut Vec::new())
     };
 

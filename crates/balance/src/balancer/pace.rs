@@ -1,0 +1,119 @@
+//! The recent pace of a job: how many messages its actors have handled in which time.
+
+use crate::gate::step_times::StepTimes;
+use std::collections::VecDeque;
+use std::time::Duration;
+
+/// Pieces of time, and how many messages were handled in each. All since actors have moved last.
+#[derive(Debug, Default)]
+pub(crate) struct RecentPace {
+    pieces: VecDeque<(Duration, u64)>,
+    /// How many of the pieces are of the present window.
+    fresh: usize,
+    /// Whether the first piece is the job's first, in which it has begun.
+    has_begin: bool,
+    /// Whether the next piece began before actors moved.
+    is_moving: bool,
+}
+
+/// The pace of the job as it began, with a few steps before a plan, says little; so many pieces are
+/// looked at, or those of the window if these are more.
+const PIECES: usize = 16;
+/// The most that is kept, for windows that never end.
+const PIECES_MAX: usize = 256;
+/// With fewer samples than this, nobody knows how much steps differ.
+const SAMPLES_MIN: usize = 3;
+/// Steps that differ by less than this factor are not taken for slower where nobody knows how much
+/// steps differ.
+const UNKNOWN_DIFFERENCE: f64 = 1.25;
+
+/// What a step takes.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct UsualStep {
+    /// The median.
+    pub(crate) median: Duration,
+    /// Only longer ones are slower.
+    pub(crate) slow: Duration,
+}
+
+impl RecentPace {
+    /// That of a job that has not begun.
+    pub(crate) fn of_new_job() -> Self {
+        Self { has_begin: true, ..Self::default() }
+    }
+
+    /// That of a job whose actors have just moved.
+    pub(crate) fn after_a_move() -> Self {
+        Self { is_moving: true, ..Self::default() }
+    }
+
+    /// So many messages were handled in a piece of time. Whether actors moved in it, so that it
+    /// says nothing of steps.
+    pub(crate) fn add(&mut self, time: Duration, handled: u64) -> bool {
+        if std::mem::take(&mut self.is_moving) {
+            return true;
+        }
+        if self.pieces.len() == PIECES_MAX {
+            self.pieces.pop_front();
+            self.has_begin = false;
+        }
+        self.pieces.push_back((time, handled));
+        self.fresh = (self.fresh + 1).min(self.pieces.len());
+        false
+    }
+
+    /// A window has ended.
+    pub(crate) fn end_window(&mut self) {
+        self.fresh = 0;
+    }
+
+    /// What a step of so many messages takes; `window` is what it took on average in the present
+    /// window.
+    pub(crate) fn usual_step(&self, messages: f64, window: Duration) -> UsualStep {
+        let wanted = self.fresh.max(PIECES);
+        let is_first = |at: usize| self.has_begin && at == 0 && self.pieces.len() > SAMPLES_MIN;
+        let skipped = self.pieces.len().saturating_sub(wanted);
+        let mut times = StepTimes::default();
+        for (at, &(time, handled)) in self.pieces.iter().enumerate().skip(skipped) {
+            if !is_first(at) {
+                times.add(time.as_secs_f64(), handled as f64 / messages.max(1.0));
+            }
+        }
+        if times.len() < SAMPLES_MIN {
+            return UsualStep { median: window, slow: window.mul_f64(UNKNOWN_DIFFERENCE) };
+        }
+        let [median, slow] =
+            [0.5, 0.75].map(|part| Duration::try_from_secs_f64(times.quantile(part)));
+        let [median, slow] = [median, slow].map(|time| time.unwrap_or(Duration::MAX));
+        UsualStep { median, slow }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MS: Duration = Duration::from_millis(1);
+
+    #[test]
+    fn the_begin_of_a_job_and_single_odd_pieces_do_not_count() {
+        let mut pace = RecentPace::of_new_job();
+        for ms in [900, 40, 42, 38, 300, 41, 39] {
+            pace.add(MS * ms, 100);
+        }
+
+        let step = pace.usual_step(100.0, MS * 200);
+
+        assert_eq!((step.median, step.slow), (MS * 40, MS * 42));
+    }
+
+    #[test]
+    fn with_a_single_window_a_step_must_be_much_longer_to_be_slower() {
+        let mut pace = RecentPace::of_new_job();
+        pace.add(MS * 900, 900);
+
+        let step = pace.usual_step(100.0, MS * 100);
+
+        assert_eq!((step.median, step.slow), (MS * 100, MS * 125));
+    }
+}

@@ -1,0 +1,321 @@
+//! What a strategy decides upon: loads, messages and PEs of one measured window.
+
+pub use crate::snapshot::actor::{ActorKey, ActorLoad, HandlingTime, Replica};
+use gridspan_topology::{Bandwidth, Hierarchy, Latency, Layout, NodeId, PeId, SiteId};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeSet;
+use std::time::Duration;
+use thiserror::Error;
+
+/// The object graph of a job and the PEs it runs on. It can be stored and read by other tools;
+/// what was read should go through [`Snapshot::validate`] before it goes to a strategy.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Snapshot {
+    /// The version of this format: [`Snapshot::VERSION`].
+    pub version: u32,
+    /// All actors, in the same order on every run: strategies break ties by it.
+    pub actors: Vec<ActorLoad>,
+    /// The messages between actors; at most one edge from one actor to another.
+    pub edges: Vec<Edge>,
+    /// All PEs by number.
+    pub pes: Vec<PeLoad>,
+    /// Where the PEs are.
+    pub layout: Layout,
+    /// How many steps (rounds of sync points) the window had; loads and messages are of all of
+    /// them. 0 and 1 mean that the window is one step.
+    #[serde(default)]
+    pub steps: u64,
+    /// Whether messages of older steps are handled first, and in a step, once a plan has told who
+    /// they are, those whose results another site waits for.
+    #[serde(default)]
+    pub has_step_order: bool,
+    /// What is near what, with any number of levels. Without it, the sites of the layout count.
+    #[serde(default)]
+    pub hierarchy: Option<Hierarchy>,
+    /// What is known about links between sites; a pair not listed is looked up in the hierarchy,
+    /// and costs nothing if that knows nothing.
+    #[serde(default)]
+    pub links: Vec<SiteLink>,
+    /// Actors that may have a replica, as positions in [`Snapshot::actors`], ascending.
+    #[serde(default, alias = "pure")]
+    pub deterministic: Vec<u32>,
+    /// Those that have one, by actor. Loads are those of primaries, edges from them are messages
+    /// of either.
+    #[serde(default, alias = "twins")]
+    pub replicas: Vec<Replica>,
+}
+
+/// A link from one site to another.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SiteLink {
+    /// The site that sends.
+    pub from: SiteId,
+    /// The site that receives.
+    pub to: SiteId,
+    /// One way.
+    pub latency: Latency,
+    /// For all that flows from the one site to the other.
+    pub bandwidth: Bandwidth,
+}
+
+/// The messages from one actor to another in the measured window.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Edge {
+    /// The sender as a position in [`Snapshot::actors`].
+    pub from: u32,
+    /// The receiver as a position in [`Snapshot::actors`].
+    pub to: u32,
+    /// How many messages.
+    pub messages: u64,
+    /// How many bytes they had together.
+    pub bytes: u64,
+}
+
+/// One PE in the measured window.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct PeLoad {
+    /// How fast it computes when it has a processor, where 1.0 is an ordinary PE; above zero.
+    pub speed: f64,
+    /// The part of a processor that it last got when it wanted one, above zero and at most 1.0:
+    /// less where others' processes compete with it, since schedulers share fairly.
+    #[serde(default = "whole")]
+    pub available: f64,
+    /// The time it spent on what cannot be moved, other users' work included.
+    pub background: Duration,
+    /// The time it waited with nothing to do.
+    #[serde(default)]
+    pub idle: Duration,
+    /// The time it spent on sending and receiving, which is part of neither loads nor background.
+    #[serde(default)]
+    pub communication: Duration,
+}
+
+impl PeLoad {
+    /// How fast it computes with the part of a processor that it gets.
+    pub fn effective_speed(&self) -> f64 {
+        self.speed * self.available
+    }
+}
+
+const fn whole() -> f64 {
+    1.0
+}
+
+impl Default for PeLoad {
+    /// An ordinary PE without background.
+    fn default() -> Self {
+        Self {
+            speed: 1.0,
+            available: 1.0,
+            background: Duration::ZERO,
+            idle: Duration::ZERO,
+            communication: Duration::ZERO,
+        }
+    }
+}
+
+/// Why a snapshot contradicts itself. Nothing was changed; take it anew or correct the entry named.
+#[derive(Clone, Copy, Debug, PartialEq, Error)]
+pub enum SnapshotError {
+    /// Another version of the format.
+    #[error("the snapshot has version {found}; this program reads version {}", Snapshot::VERSION)]
+    Version {
+        /// The version refused.
+        found: u32,
+    },
+    /// A node of the layout is missing in the hierarchy.
+    #[error("{node} is not in the hierarchy; leave the hierarchy out or list every node")]
+    NotInHierarchy {
+        /// The node.
+        node: NodeId,
+    },
+    /// A link of a site that does not exist.
+    #[error(
+        "there is a link from {from} to {to}, but only {sites} sites; write sites of the layout"
+    )]
+    NoSuchSite {
+        /// The site that sends.
+        from: SiteId,
+        /// The site that receives.
+        to: SiteId,
+        /// How many sites there are.
+        sites: u32,
+    },
+    /// The list of PEs and the layout differ in length.
+    #[error("there are {pes} PEs in the list and {layout} in the layout; list each PE once")]
+    PeCount {
+        /// How many are listed.
+        pes: usize,
+        /// How many there are.
+        layout: u32,
+    },
+    /// A speed that is not above zero or not finite.
+    #[error("{pe} has speed {speed}; write a number above zero, such as 1")]
+    Speed {
+        /// Whose speed it is.
+        pe: PeId,
+        /// The value refused.
+        speed: f64,
+    },
+    /// A part of a processor that is none.
+    #[error("{pe} gets {available} of a processor; write a number above zero and at most 1")]
+    Available {
+        /// Whose part it is.
+        pe: PeId,
+        /// The value refused.
+        available: f64,
+    },
+    /// An actor lives on a PE that does not exist.
+    #[error("{actor} lives on {pe}, which does not exist; write a PE of the layout")]
+    NoSuchPe {
+        /// The actor.
+        actor: ActorKey,
+        /// The PE refused.
+        pe: PeId,
+    },
+    /// Two entries describe one actor.
+    #[error("{actor} is listed twice; remove one entry")]
+    ActorTwice {
+        /// The actor.
+        actor: ActorKey,
+    },
+    /// A replica, or the right to one, of an actor that does not exist, or on a PE that does
+    /// not.
+    #[error("replicas do not fit: {what}; name actors and PEs of the snapshot, each actor once")]
+    Replicas {
+        /// What is wrong.
+        what: &'static str,
+    },
+    /// An edge begins or ends at an actor that does not exist.
+    #[error(
+        "edge {edge} leads from {from} to {to}; write positions in the list of {actors} actors"
+    )]
+    NoSuchActor {
+        /// The position of the edge.
+        edge: usize,
+        /// Where it begins.
+        from: u32,
+        /// Where it ends.
+        to: u32,
+        /// How many actors there are.
+        actors: usize,
+    },
+}
+
+impl Snapshot {
+    /// The version of the format that this program writes and reads.
+    pub const VERSION: u32 = 1;
+
+    /// A snapshot of one step, of which no hierarchy and no links are known.
+    pub fn new(actors: Vec<ActorLoad>, edges: Vec<Edge>, pes: Vec<PeLoad>, layout: Layout) -> Self {
+        let version = Self::VERSION;
+        Self {
+            version,
+            actors,
+            edges,
+            pes,
+            layout,
+            steps: 1,
+            has_step_order: false,
+            hierarchy: None,
+            links: Vec::new(),
+            deterministic: Vec::new(),
+            replicas: Vec::new(),
+        }
+    }
+
+    /// Whether the parts fit together.
+    pub fn validate(&self) -> Result<(), SnapshotError> {
+        if self.version != Self::VERSION {
+            return Err(SnapshotError::Version { found: self.version });
+        }
+        self.validate_places()?;
+        let layout = self.layout.pe_count();
+        if self.pes.len() != layout as usize {
+            return Err(SnapshotError::PeCount { pes: self.pes.len(), layout });
+        }
+        for (pe, load) in self.layout.pes().zip(&self.pes) {
+            if !(load.speed > 0.0 && load.speed.is_finite()) {
+                return Err(SnapshotError::Speed { pe, speed: load.speed });
+            }
+            if !(load.available > 0.0 && load.available <= 1.0) {
+                return Err(SnapshotError::Available { pe, available: load.available });
+            }
+        }
+        let mut seen = BTreeSet::new();
+        for actor in &self.actors {
+            if !self.layout.contains(actor.pe) {
+                return Err(SnapshotError::NoSuchPe { actor: actor.id, pe: actor.pe });
+            }
+            if !seen.insert(actor.id) {
+                return Err(SnapshotError::ActorTwice { actor: actor.id });
+            }
+        }
+        let actors = self.actors.len();
+        for (edge, &Edge { from, to, .. }) in self.edges.iter().enumerate() {
+            if from.max(to) as usize >= actors {
+                return Err(SnapshotError::NoSuchActor { edge, from, to, actors });
+            }
+        }
+        self.validate_replicas(&seen)
+    }
+
+    fn validate_replicas(&self, known: &BTreeSet<ActorKey>) -> Result<(), SnapshotError> {
+        let refuse = |what| Err(SnapshotError::Replicas { what });
+        let mut seen = BTreeSet::new();
+        if self.deterministic.iter().any(|&at| at as usize >= self.actors.len()) {
+            return refuse("a deterministic actor is not in the list");
+        }
+        for replica in &self.replicas {
+            if !known.contains(&replica.actor) || !seen.insert(replica.actor) {
+                return refuse("the actor of a replica is not in the list, or has two");
+            }
+            if !self.layout.contains(replica.at) {
+                return refuse("the PE of a replica does not exist");
+            }
+        }
+        Ok(())
+    }
+
+    fn validate_places(&self) -> Result<(), SnapshotError> {
+        if let Some(hierarchy) = &self.hierarchy
+            && let Some(node) = self.layout.nodes().find(|&node| !hierarchy.contains(node))
+        {
+            return Err(SnapshotError::NotInHierarchy { node });
+        }
+        let sites = self.layout.site_count();
+        match self.links.iter().find(|link| link.from.max(link.to).0 >= sites) {
+            Some(&SiteLink { from, to, .. }) => Err(SnapshotError::NoSuchSite { from, to, sites }),
+            None => Ok(()),
+        }
+    }
+
+    /// How many steps loads and messages are of: at least one.
+    pub fn step_count(&self) -> u64 {
+        self.steps.max(1)
+    }
+
+    /// The CPU time of the actors on each PE, by number; background is not counted.
+    pub fn load_per_pe(&self) -> Vec<Duration> {
+        let mut loads = vec![Duration::ZERO; self.pes.len()];
+        for actor in &self.actors {
+            let load = &mut loads[actor.pe.index()];
+            *load = load.saturating_add(actor.load);
+        }
+        loads
+    }
+
+    /// The edges whose ends live in different sites.
+    pub fn wide_area_edges(&self) -> impl Iterator<Item = &Edge> {
+        let site = |actor: u32| self.layout.site_of(self.actors[actor as usize].pe);
+        self.edges.iter().filter(move |edge| site(edge.from) != site(edge.to))
+    }
+}
+
+pub(crate) mod actor;
+pub(crate) mod objects;
+pub(crate) mod rounds;
+pub(crate) mod speeds;
+#[cfg(test)]
+mod tests;
+pub(crate) mod vt;

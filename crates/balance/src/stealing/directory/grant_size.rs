@@ -1,0 +1,98 @@
+//! How many tasks a thief gets of those that spawn others.
+//!
+//! The size of such a task shows only afterwards. Of a tree that divides evenly the oldest task has
+//! half of the work, and more than one would leave the holder crumbs; where most tasks spawn
+//! nothing, one is not worth its messages. So grants grow while thieves come back soon, and shrink
+//! while they stay away for long.
+
+use gridspan_topology::{NodeId, Time};
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+/// Below this many round trips a grant was too small to pay for its messages.
+const SOON: u32 = 4;
+/// Beyond this many it was more than enough.
+const LATE: u32 = 32;
+/// The largest grant. Tasks of which as many last for less than some round trips are not worth
+/// more.
+const MAX: u64 = 256;
+
+/// At least this part of an even share is granted: of many tasks one is no large part of the work.
+const LEAST_PART: u64 = 8;
+
+/// The size of grants, for each worker of a thief.
+#[derive(Clone, Debug)]
+pub(super) struct GrantSize {
+    tasks: u64,
+    /// When each thief was served last.
+    served: BTreeMap<NodeId, Time>,
+}
+
+impl Default for GrantSize {
+    fn default() -> Self {
+        Self { tasks: 1, served: BTreeMap::new() }
+    }
+}
+
+impl GrantSize {
+    /// How many tasks a thief with this many workers gets, if so many would be its even share.
+    pub(super) fn limit(&self, even: u64, workers: u32) -> u64 {
+        let grant = self.tasks.saturating_mul(u64::from(workers.max(1)));
+        even.min(grant.max(even / LEAST_PART))
+    }
+
+    /// A thief is served now.
+    pub(super) fn note_served(&mut self, thief: NodeId, now: Time) {
+        self.served.insert(thief, now);
+    }
+
+    /// A thief asks again.
+    pub(super) fn note_back(&mut self, thief: NodeId, now: Time, round_trip: Duration) {
+        let Some(served) = self.served.remove(&thief) else { return };
+        let away = now.since(served);
+        if away < round_trip * SOON {
+            self.tasks = (self.tasks * 2).min(MAX);
+        } else if away > round_trip * LATE {
+            self.tasks = (self.tasks / 2).max(1);
+        }
+    }
+
+    /// A thief is gone.
+    pub(super) fn forget(&mut self, thief: NodeId) {
+        self.served.remove(&thief);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const RTT: Duration = Duration::from_micros(100);
+
+    /// The grant after a thief was away for this long, this many times.
+    fn after(grant: &mut GrantSize, times: u32, micros: u64) -> u64 {
+        for _ in 0..times {
+            grant.note_served(NodeId(1), Time(0));
+            grant.note_back(NodeId(1), Time(micros * 1000), RTT);
+        }
+        grant.tasks
+    }
+
+    #[test]
+    fn grants_grow_while_thieves_are_back_soon_and_shrink_while_they_stay_away() {
+        let mut grant = GrantSize::default();
+        assert_eq!(grant.limit(20, 3), 3);
+        assert_eq!(after(&mut grant, 3, 300), 8);
+        assert_eq!(after(&mut grant, 3, 1000), 8);
+        assert_eq!(after(&mut grant, 2, 10_000), 2);
+        assert_eq!(after(&mut grant, 5, 10_000), 1);
+        assert_eq!(after(&mut grant, 100, 1), MAX);
+    }
+
+    #[test]
+    fn a_thief_that_was_not_served_shows_nothing() {
+        let mut grant = GrantSize::default();
+        grant.note_back(NodeId(1), Time(5), RTT);
+        assert_eq!(grant.limit(10, 1), 1);
+    }
+}

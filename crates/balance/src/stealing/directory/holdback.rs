@@ -1,0 +1,58 @@
+//! How long a node keeps what it has to itself, where stealing costs more than it brings.
+//!
+//! A tree may consist of a long trunk with little beside it. Whoever steals its oldest task steals
+//! the trunk, and leaves the holder nothing: then a node has work for less time than a steal takes,
+//! steals the trunk back, and all of them wait for messages. A node that had work for such a short
+//! time keeps what it gets next for about as long as a steal takes, and offers it only if it has
+//! lasted by then.
+
+use gridspan_topology::Time;
+use std::time::Duration;
+
+/// One node's times with work.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Holdback {
+    since: Option<Time>,
+    was_brief: bool,
+}
+
+impl Holdback {
+    /// The node has work now; `steal` is what a steal takes. Until when it keeps that to itself,
+    /// if it does.
+    pub(super) fn keeps_until(&mut self, now: Time, steal: Duration) -> Option<Time> {
+        let until = *self.since.get_or_insert(now) + steal;
+        (self.was_brief && now < until).then_some(until)
+    }
+
+    /// The node has no work any more.
+    pub(super) fn ended(&mut self, now: Time, steal: Duration) {
+        if let Some(since) = self.since.take() {
+            self.was_brief = now.since(since) < steal;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const STEAL: Duration = Duration::from_micros(100);
+
+    fn at(micros: u64) -> Time {
+        Time(micros * 1000)
+    }
+
+    #[test]
+    fn who_had_work_for_less_than_a_steal_takes_keeps_the_next_for_as_long() {
+        let mut brief = Holdback::default();
+        assert_eq!(brief.keeps_until(at(0), STEAL), None);
+        brief.ended(at(20), STEAL);
+
+        assert_eq!(brief.keeps_until(at(500), STEAL), Some(at(600)));
+        assert_eq!(brief.keeps_until(at(550), STEAL), Some(at(600)));
+        assert_eq!(brief.keeps_until(at(600), STEAL), None);
+
+        brief.ended(at(700), STEAL);
+        assert_eq!(brief.keeps_until(at(900), STEAL), None);
+    }
+}

@@ -1,0 +1,65 @@
+//! How far other sites are: as the hierarchy has it, or else as this head has measured it.
+//!
+//! A job may run tasks before its hierarchy is measured. A head that holds tasks then asks each
+//! other head for an echo, once, and knows the latency after a round trip. Work stays in the site
+//! until then.
+
+use super::super::message::StealMessage;
+use super::outgoing::Outgoing;
+use gridspan_topology::{NodeId, Time};
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+/// One way to the heads of other sites.
+#[derive(Clone, Debug, Default)]
+pub(super) struct SiteLatencies(BTreeMap<NodeId, SiteLatency>);
+
+#[derive(Clone, Copy, Debug)]
+enum SiteLatency {
+    /// An echo was asked for then.
+    Asked(Time),
+    Measured(Duration),
+}
+
+impl SiteLatencies {
+    /// One way to another site; `None` as long as it is not known.
+    pub(super) fn latency(&self, site: usize, post: &Outgoing<'_>) -> Option<Duration> {
+        let (own, _) = post.own();
+        let given = post.places.latency(own, site).duration();
+        if !given.is_zero() {
+            return Some(given);
+        }
+        match self.0.get(&post.places.head(site)?)? {
+            SiteLatency::Asked(_) => None,
+            SiteLatency::Measured(way) => Some(*way),
+        }
+    }
+
+    /// Asks the heads of other sites for an echo that are not known yet.
+    pub(super) fn ask(&mut self, post: &mut Outgoing<'_>) {
+        let (own, _) = post.own();
+        for site in (0..post.places.site_count()).filter(|&site| site != own) {
+            let is_given = !post.places.latency(own, site).duration().is_zero();
+            let Some(head) = post.places.head(site).filter(|_| !is_given) else { continue };
+            if let std::collections::btree_map::Entry::Vacant(way) = self.0.entry(head) {
+                way.insert(SiteLatency::Asked(post.now));
+                post.send(head, StealMessage::LatencyProbe { is_answer: false });
+            }
+        }
+    }
+
+    /// An echo comes. One that was not asked for shows nothing.
+    pub(super) fn heard(&mut self, from: NodeId, now: Time) {
+        if let Some(way) = self.0.get_mut(&from)
+            && let SiteLatency::Asked(at) = *way
+        {
+            // At least a nanosecond: zero would mean unknown.
+            *way = SiteLatency::Measured((now.since(at) / 2).max(Duration::from_nanos(1)));
+        }
+    }
+
+    /// A node is lost: another may be the head of its site.
+    pub(super) fn forget(&mut self, node: NodeId) {
+        self.0.remove(&node);
+    }
+}

@@ -1,0 +1,127 @@
+//! What other sites ask of this one, and what they were sent.
+
+use super::super::message::StandingRequest;
+use super::latencies::SiteLatencies;
+use super::outgoing::Outgoing;
+use super::shares::Receivers;
+use gridspan_topology::Time;
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+/// The requests that stand at the head of a site.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Requests {
+    standing: BTreeMap<usize, (StandingRequest, Time)>,
+    sent: BTreeMap<usize, Sent>,
+}
+
+/// What a site was sent, as long as it has not run dry since.
+#[derive(Clone, Copy, Debug)]
+struct Sent {
+    tasks: u64,
+    at: Time,
+}
+
+/// How long tasks take, as the head of a site believes.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct TaskPace {
+    /// Nanoseconds for each task.
+    pub(super) task_ns: f64,
+    /// Whether tasks spawn others: those of the same origin then last as long as those that stayed.
+    pub(super) is_replenished: bool,
+}
+
+impl Requests {
+    /// A site asks now.
+    pub(super) fn park(&mut self, site: usize, standing: StandingRequest, post: &Outgoing<'_>) {
+        if standing.backlog.is_zero() && !self.is_blind(site, post.now, post) {
+            self.sent.remove(&site);
+        }
+        self.standing.insert(site, (standing, post.now));
+    }
+
+    /// A site asks no more.
+    pub(super) fn withdraw(&mut self, site: usize) {
+        self.standing.remove(&site);
+    }
+
+    /// A site asks no more if it asked before that.
+    pub(super) fn withdraw_if(&mut self, site: usize, is_old: impl Fn(Time) -> bool) {
+        if self.standing.get(&site).is_some_and(|&(_, at)| is_old(at)) {
+            self.standing.remove(&site);
+        }
+    }
+
+    /// The places are others: requests stand for the sites that their receivers are in now.
+    pub(super) fn move_to(&mut self, post: &Outgoing<'_>) {
+        let (own, _) = post.own();
+        let standing = std::mem::take(&mut self.standing).into_values();
+        let site = |standing: &StandingRequest| post.places.site_of(*standing.receivers.first()?);
+        let moved = standing.filter_map(|request| Some((site(&request.0)?, request)));
+        self.standing = moved.filter(|&(site, _)| site != own).collect();
+        self.sent.clear();
+    }
+
+    /// Forgets the sites that have no nodes any more.
+    pub(super) fn retain(&mut self, has_nodes: impl Fn(usize) -> bool) {
+        self.standing.retain(|&site, _| has_nodes(site));
+        self.sent.retain(|&site, _| has_nodes(site));
+    }
+
+    /// Answers a request: to whom tasks are to be sent.
+    pub(super) fn answer(&mut self, site: usize) -> Option<StandingRequest> {
+        self.standing.remove(&site).map(|(standing, _)| standing)
+    }
+
+    /// So many tasks were sent to a site.
+    pub(super) fn note_sent(&mut self, site: usize, tasks: u64, pace: TaskPace, now: Time) {
+        let before = self.sent.get(&site).filter(|_| pace.is_replenished);
+        let tasks = before.map_or(tasks, |before| before.tasks.saturating_add(tasks));
+        self.sent.insert(site, Sent { tasks, at: now });
+    }
+
+    /// How far the nearest site is that asks.
+    pub(super) fn nearest(&self, ways: &SiteLatencies, post: &Outgoing<'_>) -> Option<Duration> {
+        self.standing.keys().filter_map(|&site| ways.latency(site, post)).min()
+    }
+
+    /// Who asks, and when they can begin with what they are sent now.
+    pub(super) fn receivers(
+        &self,
+        pace: TaskPace,
+        ways: &SiteLatencies,
+        post: &Outgoing<'_>,
+    ) -> Vec<(usize, Receivers)> {
+        let receiver = |(&site, (standing, _)): (&usize, &(StandingRequest, Time))| {
+            let way = ways.latency(site, post)?;
+            // The tasks take the way there, and their results the way back.
+            let begins = way.max(self.backlog(site, pace, post)) + way;
+            let from = begins.as_nanos() as f64 / pace.task_ns;
+            let nodes = f64::from(standing.nodes).min(post.places.nodes_in(site).len() as f64);
+            (!standing.receivers.is_empty()).then_some((site, Receivers { nodes, from }))
+        };
+        self.standing.iter().filter_map(receiver).collect()
+    }
+
+    /// How long a site that asks still has work.
+    fn backlog(&self, site: usize, pace: TaskPace, post: &Outgoing<'_>) -> Duration {
+        let Some((standing, at)) = self.standing.get(&site) else { return Duration::ZERO };
+        let left = |said: Duration| said.saturating_sub(post.now.since(*at));
+        let Some(sent) = self.sent.get(&site) else { return left(standing.backlog) };
+        let each = sent.tasks / u64::from(standing.nodes).max(1);
+        let lasts = Duration::from_nanos((pace.task_ns * each as f64) as u64);
+        let is_blind = self.is_blind(site, *at, post);
+        match pace.is_replenished {
+            // What was sent spawns others, too.
+            true if is_blind || !standing.backlog.is_zero() => left(standing.backlog).max(lasts),
+            false if is_blind => left(standing.backlog.saturating_add(lasts)),
+            _ => left(standing.backlog),
+        }
+    }
+
+    /// Whether the site asked then before it knew what was on its way to it.
+    fn is_blind(&self, site: usize, asked: Time, post: &Outgoing<'_>) -> bool {
+        let round_trip = post.places.latency(post.own().0, site).duration() * 2;
+        self.sent.get(&site).is_some_and(|sent| asked < sent.at + round_trip)
+    }
+}

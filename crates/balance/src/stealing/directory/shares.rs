@@ -1,0 +1,71 @@
+//! How work is levelled between groups of nodes that can begin with it at different times.
+
+/// A group of nodes.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Receivers {
+    /// How many workers or nodes it has.
+    pub(super) nodes: f64,
+    /// When they can begin with more, in tasks' times from now.
+    pub(super) from: f64,
+}
+
+/// The time, in tasks' times from now, at which all parties are done with `tasks` if each gets what
+/// makes it end with the others. Who cannot begin before that gets nothing.
+///
+/// This is the fluid optimum: the latency a task pays on its way is discounted from its receiver's
+/// share.
+pub(super) fn level(receivers: &[Receivers], tasks: f64) -> f64 {
+    let mut sorted: Vec<Receivers> =
+        receivers.iter().copied().filter(|receiver| receiver.nodes > 0.0).collect();
+    sorted.sort_by(|a, b| a.from.total_cmp(&b.from));
+    let (mut nodes, mut work, mut level) = (0.0, tasks, f64::INFINITY);
+    for receiver in sorted {
+        if receiver.from >= level {
+            break;
+        }
+        nodes += receiver.nodes;
+        work += receiver.nodes * receiver.from;
+        level = work / nodes;
+    }
+    level
+}
+
+/// What a party gets at this level.
+pub(super) fn share(receiver: Receivers, level: f64) -> f64 {
+    if level.is_finite() { receiver.nodes * (level - receiver.from).max(0.0) } else { 0.0 }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn far_nodes_get_less_by_what_the_way_takes() {
+        // 5120 tasks of 10 ms on one of four sites of 256 nodes that are 20 ms apart: 256 T + 768
+        // (T - 2) = 5120.
+        let near = Receivers { nodes: 256.0, from: 0.0 };
+        let far = Receivers { nodes: 256.0, from: 2.0 };
+
+        let level = level(&[near, far, far, far], 5120.0);
+
+        assert_eq!(level, 6.5);
+        assert_eq!((share(near, level), share(far, level)), (1664.0, 1152.0));
+    }
+
+    #[test]
+    fn who_is_too_far_for_so_little_work_gets_nothing() {
+        let near = Receivers { nodes: 10.0, from: 0.0 };
+        let far = Receivers { nodes: 90.0, from: 2.0 };
+
+        let level = level(&[far, near], 15.0);
+
+        assert_eq!((share(near, level), share(far, level)), (15.0, 0.0));
+    }
+
+    #[test]
+    fn without_anyone_nobody_gets_anything() {
+        let level = level(&[], 3.0);
+
+        assert_eq!(share(Receivers { nodes: 1.0, from: 0.0 }, level), 0.0);
+    }
+}

@@ -1,0 +1,418 @@
+//! The head of a site: levels work between the parts of the site, and between the site and others.
+//!
+//! A site that will run dry soon parks a *standing request* at every other one. Where much work is,
+//! the head answers all that stand with it at once and early: it computes when everything would be
+//! done if each site got what it can do by then (`shares.rs`), the latency being discounted from
+//! shares. It tells each site that it answers which others it answers, so that these do not feed
+//! each other. A site that is answered takes its other requests back. Where tasks spawn others,
+//! nobody knows when they will be done (`backlog.rs`): a site then asks as long as they have lasted
+//! for less than a round trip, and gets one of the oldest for each of its nodes.
+
+use super::super::message::{Demand, StandingRequest, StealMessage};
+use super::grant_size::GrantSize;
+use super::holders::quiet;
+use super::latencies::SiteLatencies;
+use super::outgoing::Outgoing;
+use super::part_directory::settling;
+use super::requests::{Requests, TaskPace};
+use super::shares::{Receivers, level, share};
+use super::site_outlook::{Part, SiteOutlook};
+use gridspan_topology::{NodeId, Time};
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+/// What the head of a site knows. It exists on every node and is empty where nobody speaks to it.
+#[derive(Clone, Debug, Default)]
+pub(super) struct SiteDirectory {
+    outlook: SiteOutlook,
+    requests: Requests,
+    ways: SiteLatencies,
+    /// How many tasks that spawn others each site gets at once.
+    grants: BTreeMap<usize, GrantSize>,
+    /// The sites where a request of this one stands.
+    parked: BTreeSet<usize>,
+    /// Tasks are on their way here until then.
+    fed_until: Time,
+    /// Parts may have more to report until then.
+    hearing: Option<Time>,
+    due: Option<Time>,
+}
+
+impl SiteDirectory {
+    /// When [`SiteDirectory::settle`] is due although nothing comes.
+    pub(super) fn due(&self) -> Option<Time> {
+        self.due
+    }
+
+    /// A part of the site says what it has and lacks.
+    pub(super) fn report(&mut self, from: NodeId, mut demand: Demand, post: &mut Outgoing<'_>) {
+        let (own, _) = post.own();
+        let Some((_, part)) = post.places.place(from).filter(|&(site, _)| site == own) else {
+            return;
+        };
+        demand.idle = demand.idle.min(post.places.nodes_of_part(own, part).len() as u32);
+        self.outlook.report(part, demand, post.now);
+        if self.outlook.queued() > 0 {
+            self.ways.ask(post);
+            self.hear(post);
+        }
+        self.settle(post);
+    }
+
+    /// The head of another site answers.
+    pub(super) fn echo(&mut self, from: NodeId, post: &mut Outgoing<'_>) {
+        self.ways.heard(from, post.now);
+        self.settle(post);
+    }
+
+    /// Another site asks.
+    pub(super) fn park(
+        &mut self,
+        from: NodeId,
+        standing: StandingRequest,
+        post: &mut Outgoing<'_>,
+    ) {
+        let (own, _) = post.own();
+        let Some(site) = post.places.site_of(from).filter(|&site| site != own) else { return };
+        self.requests.park(site, standing, post);
+        if let Some(way) = self.ways.latency(site, post) {
+            self.grants.entry(site).or_default().note_back(from, post.now, way * 2);
+        }
+        self.hear(post);
+        self.settle(post);
+    }
+
+    /// Another site asks no more.
+    pub(super) fn unpark(&mut self, from: NodeId, post: &Outgoing<'_>) {
+        if let Some(site) = post.places.site_of(from) {
+            self.requests.withdraw(site);
+        }
+    }
+
+    /// Another site has answered.
+    pub(super) fn shipped(
+        &mut self,
+        from: NodeId,
+        tasks: u64,
+        fed: &[NodeId],
+        post: &mut Outgoing<'_>,
+    ) {
+        let (own, _) = post.own();
+        let Some(answering) = post.places.site_of(from).filter(|&site| site != own) else { return };
+        for site in std::mem::take(&mut self.parked) {
+            if let Some(head) = post.places.head(site).filter(|_| site != answering) {
+                post.send(head, StealMessage::WithdrawRequest);
+            }
+        }
+        self.announce(tasks, post);
+        self.outlook.backlog.expect(tasks);
+        let latency = |site| post.places.latency(own, site).duration();
+        let farthest = (0..post.places.site_count()).map(latency).max().unwrap_or_default();
+        self.fed_until = post.now + settling(latency(own)).min(farthest);
+        // Who sends tasks has work itself; what it asked for before is out of date.
+        self.requests.withdraw(answering);
+        let others = fed.iter().filter_map(|&head| post.places.site_of(head));
+        for site in others {
+            // A request that the other sent after it was fed stands.
+            let way = |from, to| post.places.latency(from, to).duration();
+            let since_fed = way(answering, site) + way(site, own);
+            let is_old = |at: Time| at + way(answering, own) < post.now + since_fed;
+            self.requests.withdraw_if(site, is_old);
+        }
+        self.settle(post);
+    }
+
+    /// Lets the keepers of parts whose nodes were named as receivers know what comes.
+    fn announce(&self, tasks: u64, post: &mut Outgoing<'_>) {
+        let (own, _) = post.own();
+        let lacking =
+            |part: &usize| self.outlook.parts.get(part).is_some_and(|part| part.demand.idle > 0);
+        let parts: Vec<usize> = (0..post.places.part_count(own)).filter(lacking).collect();
+        for &part in &parts {
+            if let Some(keeper) = post.places.keeper(own, part) {
+                let tasks = tasks / parts.len() as u64;
+                post.send(keeper, StealMessage::Incoming { tasks });
+            }
+        }
+    }
+
+    /// The places are others.
+    pub(super) fn moved(&mut self, lost: Option<NodeId>, post: &mut Outgoing<'_>) {
+        let (own, _) = post.own();
+        match lost {
+            None => {
+                self.requests.move_to(post);
+                *self = Self {
+                    outlook: self.outlook.without_parts(),
+                    requests: std::mem::take(&mut self.requests),
+                    ways: std::mem::take(&mut self.ways),
+                    ..Self::default()
+                };
+            }
+            Some(node) => {
+                self.ways.forget(node);
+                // Requests stood with heads that may be gone; there they replace those that still
+                // stand.
+                self.parked.clear();
+                let has_nodes = |site: usize| !post.places.nodes_in(site).is_empty();
+                self.requests.retain(has_nodes);
+                self.outlook.parts.retain(|&part, _| post.places.keeper(own, part).is_some());
+                self.settle(post);
+            }
+        }
+    }
+
+    /// Does what is to be done: ships, and parks requests.
+    pub(super) fn settle(&mut self, post: &mut Outgoing<'_>) {
+        self.due = None;
+        if post.places.head(post.own().0) != Some(post.me) {
+            return;
+        }
+        if let Some(until) = self.hearing.filter(|&until| until > post.now) {
+            return self.wake(until, post);
+        }
+        self.hearing = None;
+        self.ship(post);
+        self.ask(post);
+    }
+
+    /// Others may have as much to say: nothing is decided before they had the time to.
+    fn hear(&mut self, post: &Outgoing<'_>) {
+        let (own, _) = post.own();
+        let quiet = quiet(post.places.latency(own, own).duration());
+        self.hearing.get_or_insert(post.now + quiet);
+    }
+
+    fn wake(&mut self, time: Time, post: &Outgoing<'_>) {
+        if time > post.now {
+            self.due = Some(self.due.map_or(time, |due| due.min(time)));
+        }
+    }
+
+    /// The sites that ask, and when what they do of this site's work could be back here.
+    ///
+    /// How long tasks that spawn others will last is a guess: sites that are too far for it are
+    /// left out.
+    fn askers(&self, pace: TaskPace, post: &Outgoing<'_>) -> Vec<(usize, Receivers)> {
+        if pace.task_ns <= 0.0 {
+            return Vec::new();
+        }
+        let mut askers = self.requests.receivers(pace, &self.ways, post);
+        if pace.is_replenished || self.outlook.task_ns == 0 {
+            let lasted = self.outlook.backlog.lasted_ns(post.now) as f64 * (1.0 + WAY_TOLERANCE);
+            let way = |site| self.ways.latency(site, post).unwrap_or_default();
+            askers.retain(|&(site, _)| lasted >= enough(way(site)).as_nanos() as f64);
+        }
+        askers
+    }
+
+    fn ship(&mut self, post: &mut Outgoing<'_>) {
+        let (own, _) = post.own();
+        let pace = self.outlook.pace(post);
+        let askers = self.askers(pace, post);
+        let parts: Vec<(usize, Receivers, f64, f64)> = (0..post.places.part_count(own))
+            .map(|part| {
+                let nodes = post.places.nodes_of_part(own, part).len() as f64;
+                let (work, queued) = self.outlook.work(part, post);
+                (part, Receivers { nodes, from: 0.0 }, work, queued)
+            })
+            .collect();
+        let queued: f64 = parts.iter().map(|part| part.3).sum();
+        if queued < 1.0 {
+            return;
+        }
+        let receivers: Vec<Receivers> =
+            parts.iter().map(|part| part.1).chain(askers.iter().map(|asker| asker.1)).collect();
+        let level = level(&receivers, parts.iter().map(|part| part.2).sum());
+        let mut lacking: Vec<(Option<usize>, u64, Vec<NodeId>)> = Vec::new();
+        let (mut fair, mut handed) = (0.0, 0.0);
+        for &(site, receiver) in &askers {
+            // Fractions of tasks add up over the sites, so that together they get what is their
+            // share.
+            fair += share(receiver, level);
+            let mut tasks = (fair.floor() - handed) as u64;
+            handed = fair.floor();
+            if pace.is_replenished {
+                tasks = self.grants.entry(site).or_default().limit(tasks, receiver.nodes as u32);
+            }
+            if tasks > 0
+                && let Some(standing) = self.requests.answer(site)
+            {
+                lacking.push((Some(site), tasks, standing.receivers));
+            }
+        }
+        for &(number, receiver, work, _) in &parts {
+            let nodes = post.places.nodes_of_part(own, number);
+            let Some(part) = self.outlook.parts.get_mut(&number) else { continue };
+            let demand = &mut part.demand;
+            let fair = share(receiver, level);
+            let tasks = (fair - work).round();
+            if work < fair * LEVEL_ENOUGH && demand.receivers.is_empty() {
+                demand.receivers = few(nodes, post);
+            }
+            let is_lacking = demand.queued == 0 || work < fair * LEVEL_ENOUGH;
+            if tasks >= 1.0 && is_lacking && !demand.receivers.is_empty() {
+                if let Some(keeper) = post.places.keeper(own, number) {
+                    post.send(keeper, StealMessage::Incoming { tasks: tasks as u64 });
+                }
+                lacking.push((None, tasks as u64, std::mem::take(&mut demand.receivers)));
+                demand.queued += tasks as u64;
+                part.at = post.now;
+            }
+        }
+        let spare = |&(number, receiver, work, queued): &(usize, Receivers, f64, f64)| {
+            (number, (work - share(receiver, level)).clamp(0.0, queued).round() as u64)
+        };
+        self.hand_out(lacking, parts.iter().map(spare).collect(), post);
+        self.wake_for_those_who_wait(post);
+    }
+
+    /// Looks again when what is known of tasks will have changed although nobody reports: once the
+    /// backlog is older than what nodes observed explains, and then whenever it has lasted twice as
+    /// long, and as long as the way takes.
+    fn wake_for_those_who_wait(&mut self, post: &Outgoing<'_>) {
+        let Some(way) = self.requests.nearest(&self.ways, post) else { return };
+        let nodes = post.places.nodes_in(post.own().0).len() as u64;
+        let lasted = Duration::from_nanos(self.outlook.backlog.lasted_ns(post.now));
+        let outlasts = self
+            .outlook
+            .backlog
+            .outlasts_at(nodes, self.outlook.task_ns)
+            .filter(|&at| at > post.now);
+        let again = match enough(way).checked_sub(lasted) {
+            Some(missing) if !missing.is_zero() => {
+                self.wake(post.now + missing, post);
+                missing
+            }
+            _ => lasted,
+        };
+        self.wake(outlasts.unwrap_or(post.now + again), post);
+    }
+
+    /// Has parts with something to spare send it to those that lack it.
+    fn hand_out(
+        &mut self,
+        lacking: Vec<(Option<usize>, u64, Vec<NodeId>)>,
+        mut spare: Vec<(usize, u64)>,
+        post: &mut Outgoing<'_>,
+    ) {
+        let (own, _) = post.own();
+        let head = |site: &Option<usize>| site.and_then(|site| post.places.head(site));
+        let fed: Vec<NodeId> = lacking.iter().filter_map(|(site, ..)| head(site)).collect();
+        let pace = self.outlook.pace(post);
+        for (site, mut tasks, to) in lacking {
+            let mut sent = 0;
+            let way = site.and_then(|site| self.ways.latency(site, post)).unwrap_or_default();
+            for (part, left) in &mut spare {
+                let now = tasks.min(*left);
+                let Some(keeper) = post.places.keeper(own, *part).filter(|_| now > 0) else {
+                    continue;
+                };
+                tasks -= now;
+                *left -= now;
+                sent += now;
+                if let Some(part) = self.outlook.parts.get_mut(part) {
+                    part.demand.queued = part.demand.queued.saturating_sub(now);
+                }
+                post.send(keeper, StealMessage::GrantRemotely { tasks: now, to: to.clone(), way });
+            }
+            if let Some((site, head)) = site.zip(head(&site)).filter(|_| sent > 0) {
+                self.requests.note_sent(site, sent, pace, post.now);
+                self.grants.entry(site).or_default().note_served(head, post.now);
+                self.outlook.backlog.gave(post.now, sent);
+                // There, what this site asked for before is out of date now.
+                self.parked.remove(&site);
+                post.send(head, StealMessage::RemoteGrant { tasks: sent, fed: fed.clone() });
+            }
+        }
+    }
+
+    /// Parks a request wherever none stands and the site would run dry before an answer could be
+    /// here.
+    fn ask(&mut self, post: &mut Outgoing<'_>) {
+        let (own, _) = post.own();
+        if post.now < self.fed_until {
+            return self.wake(self.fed_until, post);
+        }
+        if self.outlook.parts.is_empty() {
+            return;
+        }
+        // It will have to be known when there are tasks.
+        self.ways.ask(post);
+        let nodes = post.places.nodes_in(own).len();
+        let work: f64 =
+            (0..post.places.part_count(own)).map(|part| self.outlook.work(part, post).0).sum();
+        let task_ns = if self.outlook.task_ns > 0 { self.outlook.pace(post).task_ns } else { 0.0 };
+        let backlog = Duration::from_nanos((work * task_ns / nodes.max(1) as f64) as u64);
+        let is_starving = self.outlook.parts.values().all(|part| part.demand.queued == 0)
+            && self.outlook.parts.values().any(|part| part.demand.idle > 0);
+        for site in (0..post.places.site_count()).filter(|&site| site != own) {
+            let round_trip = post.places.latency(own, site).duration() * 2;
+            let is_low = self.outlook.task_ns > 0 && backlog <= round_trip;
+            if self.parked.contains(&site) {
+                if !is_starving && backlog > round_trip * 2 {
+                    // The site has found work of its own.
+                    self.parked.remove(&site);
+                    let head = post.places.head(site);
+                    head.iter().for_each(|&head| post.send(head, StealMessage::WithdrawRequest));
+                }
+                continue;
+            }
+            if !(is_starving || is_low) {
+                if self.outlook.task_ns > 0 {
+                    self.wake(post.now + backlog.saturating_sub(round_trip), post);
+                }
+                continue;
+            }
+            let Some(head) = post.places.head(site) else { continue };
+            self.parked.insert(site);
+            let receivers = self.receivers(post);
+            post.send(
+                head,
+                StealMessage::RemoteRequest(StandingRequest {
+                    nodes: nodes as u32,
+                    backlog,
+                    receivers,
+                }),
+            );
+        }
+    }
+
+    /// Idle nodes of all parts; if there are none, some that will be.
+    fn receivers(&self, post: &Outgoing<'_>) -> Vec<NodeId> {
+        let of_part = |part: &Part| part.demand.receivers.clone();
+        let mut idle: Vec<NodeId> = self.outlook.parts.values().flat_map(of_part).collect();
+        let nodes = post.places.nodes_in(post.own().0);
+        idle.retain(|node| nodes.binary_search(node).is_ok());
+        if idle.is_empty() {
+            idle = nodes.to_vec();
+        }
+        few(&idle, post)
+    }
+}
+
+/// Some of these nodes, evenly, that anybody may send tasks to.
+fn few(nodes: &[NodeId], post: &Outgoing<'_>) -> Vec<NodeId> {
+    let founders: Vec<NodeId> =
+        nodes.iter().copied().filter(|&node| !post.places.is_late(node)).collect();
+    let step = founders.len().div_ceil(RECEIVERS).max(1);
+    founders.into_iter().step_by(step).collect()
+}
+
+/// How long tasks that spawn others must have lasted before some go to a site that is this far.
+/// They are expected to last as long again: the way there and back, and half of that for the site
+/// to be of use.
+fn enough(way: Duration) -> Duration {
+    way * 3
+}
+
+/// Sites whose measured latencies differ by less than this part are equally far.
+const WAY_TOLERANCE: f64 = 1.0 / 16.0;
+
+/// A part that has this share of what would be even is left alone while it has some: what it
+/// reported may be out by a factor of two.
+const LEVEL_ENOUGH: f64 = 0.5;
+
+/// A request names so many nodes: tasks for a site go to few, in large packets, and are spread
+/// there.
+const RECEIVERS: usize = 16;

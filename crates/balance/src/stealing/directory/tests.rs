@@ -1,0 +1,302 @@
+//! What a directory and the head of a site do over some time.
+
+use super::super::{Command, Stealing, StealingLayout, stealing_policy};
+use super::*;
+use crate::stealing::message::StandingRequest;
+use gridspan_topology::{GridSpec, Hierarchy};
+use std::sync::Arc;
+use std::time::Duration;
+
+const MS: u64 = 1_000_000;
+
+/// The first of two nodes of the first of two sites, 10 ms from each other.
+fn head() -> Stealing {
+    let grid = GridSpec::from_emulate("2x2,wan=10ms,lan=50us").unwrap();
+    let places = Arc::new(StealingLayout::new(&Hierarchy::from_grid(&grid)));
+    Stealing::new(stealing_policy("directory").unwrap(), NodeId(0), 1, places, 1)
+}
+
+/// Lets time pass; the first time at which somebody is to send tasks to the other site, and how
+/// many.
+fn first_shipment(head: &mut Stealing, until: Time) -> Option<(Time, u64)> {
+    let mut now = Time(0);
+    loop {
+        let commands: Vec<Command> = head.commands().collect();
+        let mut next = None;
+        for command in commands {
+            match command {
+                Command::Send { to: NodeId(1), message: StealMessage::Assign { shares, .. } } => {
+                    let far = shares.iter().filter(|share| share.to.0 >= 2);
+                    return Some((now, far.map(|share| share.tasks).sum()));
+                }
+                Command::WakeAt(time) => next = Some(time),
+                _ => {}
+            }
+        }
+        now = next.filter(|&time| time <= until)?;
+        head.handle_timeout(now);
+    }
+}
+
+fn park(head: &mut Stealing) {
+    let receivers = vec![NodeId(2), NodeId(3)];
+    let standing = StandingRequest { nodes: 2, backlog: Duration::ZERO, receivers };
+    head.handle_message(Time(0), NodeId(2), StealMessage::RemoteRequest(standing));
+}
+
+#[test]
+fn subtrees_go_to_another_site_although_each_node_of_the_tree_is_short() {
+    let mut head = head();
+    park(&mut head);
+    let advert = StealMessage::Advertise { tasks: 40, task_ns: 100, workers: 1 };
+    head.handle_message(Time(0), NodeId(1), advert);
+
+    // Nobody says that the tasks, which would have been done after 2 us, are.
+    let (time, tasks) = first_shipment(&mut head, Time(100 * MS)).unwrap();
+
+    // After the time of the way the rest may well last as long again; a little pays then.
+    assert!(time >= Time(10 * MS) && time <= Time(40 * MS), "{time:?}");
+    assert!((1..20).contains(&tasks), "{tasks}");
+}
+
+#[test]
+fn short_tasks_that_are_done_in_time_stay() {
+    let mut head = head();
+    park(&mut head);
+    let advert = |tasks| StealMessage::Advertise { tasks, task_ns: 100, workers: 1 };
+    head.handle_message(Time(0), NodeId(1), advert(40));
+    head.handle_message(Time(2000), NodeId(1), advert(0));
+
+    assert_eq!(first_shipment(&mut head, Time(100 * MS)), None);
+}
+
+/// Whether the head parks a request at the other site by the end of this time, a busy site that
+/// holds so many tasks.
+fn asks(head: &mut Stealing, tasks: u64, until: Time) -> bool {
+    let advert = StealMessage::Advertise { tasks, task_ns: 100, workers: 1 };
+    head.handle_message(Time(0), NodeId(1), advert);
+    let mut now = Time(0);
+    loop {
+        let mut next = None;
+        for command in head.commands().collect::<Vec<_>>() {
+            match command {
+                Command::Send { to: NodeId(2), message: StealMessage::RemoteRequest(_) } => {
+                    return true;
+                }
+                Command::WakeAt(time) => next = Some(time),
+                _ => {}
+            }
+        }
+        let Some(time) = next.filter(|&time| time <= until) else { return false };
+        now = now.max(time);
+        head.handle_timeout(now);
+    }
+}
+
+#[test]
+fn a_site_asks_before_it_is_dry_while_its_tasks_have_not_lasted_for_a_round_trip() {
+    // Whatever 40 tasks spawn: they may be done at once.
+    assert!(asks(&mut head(), 40, Time(MS)));
+    // At 100 ns each, a million last for longer than any way.
+    assert!(!asks(&mut head(), 1_000_000, Time(MS)));
+}
+
+/// The first of two nodes of the first of two sites, as long as no latency is measured.
+fn unmeasured_head() -> Stealing {
+    let grid = GridSpec::from_emulate("2x2").unwrap();
+    let places = Arc::new(StealingLayout::new(&Hierarchy::from_layout(grid.layout())));
+    Stealing::new(stealing_policy("directory").unwrap(), NodeId(0), 1, places, 1)
+}
+
+#[test]
+fn work_stays_in_its_site_until_the_way_to_another_is_measured() {
+    let mut head = unmeasured_head();
+    park(&mut head);
+    let advert = StealMessage::Advertise { tasks: 40, task_ns: 100, workers: 1 };
+    head.handle_message(Time(0), NodeId(1), advert);
+    let is_echo = |command: &Command| {
+        let echo = StealMessage::LatencyProbe { is_answer: false };
+        *command == Command::Send { to: NodeId(2), message: echo }
+    };
+    let commands: Vec<Command> = head.commands().collect();
+    assert_eq!(commands.iter().filter(|command| is_echo(command)).count(), 1);
+    assert_eq!(first_shipment(&mut head, Time(1000 * MS)), None);
+
+    // One way takes 10 ms: tasks that have lasted for one and a half round trips
+    // are worth it.
+    let mut head = unmeasured_head();
+    park(&mut head);
+    let advert = StealMessage::Advertise { tasks: 40, task_ns: 100, workers: 1 };
+    head.handle_message(Time(0), NodeId(1), advert);
+    head.handle_message(Time(20 * MS), NodeId(2), StealMessage::LatencyProbe { is_answer: true });
+    let (time, tasks) = first_shipment(&mut head, Time(1000 * MS)).unwrap();
+    assert!(time >= Time(28 * MS) && time <= Time(32 * MS), "{time:?}");
+    assert!((1..20).contains(&tasks), "{tasks}");
+}
+
+#[test]
+fn an_echo_is_answered_and_one_that_was_not_asked_for_shows_nothing() {
+    let mut head = unmeasured_head();
+    head.handle_message(Time(0), NodeId(2), StealMessage::LatencyProbe { is_answer: false });
+    let answer = StealMessage::LatencyProbe { is_answer: true };
+    let expected = Command::Send { to: NodeId(2), message: answer.clone() };
+    assert_eq!(head.commands().collect::<Vec<_>>(), [expected]);
+
+    head.handle_message(Time(1), NodeId(2), answer);
+    park(&mut head);
+    let advert = StealMessage::Advertise { tasks: 40, task_ns: 100, workers: 1 };
+    head.handle_message(Time(2), NodeId(1), advert);
+    assert_eq!(first_shipment(&mut head, Time(1000 * MS)), None);
+}
+
+#[test]
+fn a_task_whose_result_would_be_late_stays() {
+    // Two nodes do 40 tasks of a millisecond in 20 ms, as long as the way there and back takes.
+    let mut head = head();
+    park(&mut head);
+    let advert = |tasks| StealMessage::Advertise { tasks, task_ns: MS, workers: 1 };
+    head.handle_message(Time(0), NodeId(1), advert(38));
+    assert_eq!(first_shipment(&mut head, Time(MS)), None);
+
+    // They take 100 ms for 200: each site has 110 ms of two nodes, of which 20 ms are on the way.
+    let mut head = self::head();
+    park(&mut head);
+    head.handle_message(Time(0), NodeId(1), advert(198));
+    let (_, tasks) = first_shipment(&mut head, Time(MS)).unwrap();
+    assert!((75..=82).contains(&tasks), "{tasks}");
+}
+
+/// How many tasks node 1 is to give to each of those that wait, after it has advertised this many.
+fn served(waiting: &[u32], tasks: u64) -> Vec<(u32, u64)> {
+    let grid = GridSpec::from_emulate("1x8,lan=50us").unwrap();
+    let places = Arc::new(StealingLayout::new(&Hierarchy::from_grid(&grid)));
+    let mut keeper = Stealing::new(stealing_policy("directory").unwrap(), NodeId(0), 1, places, 1);
+    for &node in waiting {
+        keeper.handle_message(Time(0), NodeId(node), StealMessage::DirectoryRequest { workers: 1 });
+    }
+    let advert = StealMessage::Advertise { tasks, task_ns: 100, workers: 1 };
+    keeper.handle_message(Time(MS), NodeId(1), advert);
+    let shares = |command| match command {
+        Command::Send { to: NodeId(1), message: StealMessage::Assign { shares, .. } } => {
+            Some(shares)
+        }
+        _ => None,
+    };
+    let shares = keeper.commands().filter_map(shares).flatten();
+    shares.map(|share| (share.to.0, share.tasks)).collect()
+}
+
+#[test]
+fn fewer_tasks_than_wait_for_them_are_served_at_once() {
+    assert_eq!(served(&[2, 3, 4], 2), [(2, 1), (3, 1)]);
+    // Others may have more to spare: adverts are gathered first.
+    assert_eq!(served(&[2, 3, 4], 4), []);
+}
+
+#[test]
+fn a_thief_gets_one_task_of_those_that_spawn_others() {
+    let grid = GridSpec::from_emulate("1x4,lan=50us").unwrap();
+    let places = Arc::new(StealingLayout::new(&Hierarchy::from_grid(&grid)));
+    let asked = |age: Time| {
+        let policy = stealing_policy("directory").unwrap();
+        let mut keeper = Stealing::new(policy, NodeId(0), 1, places.clone(), 1);
+        let advert = StealMessage::Advertise { tasks: 7, task_ns: 100, workers: 1 };
+        keeper.handle_message(Time(0), NodeId(1), advert);
+        keeper.handle_message(age, NodeId(2), StealMessage::DirectoryRequest { workers: 1 });
+        let tasks = |command| match command {
+            Command::Send { message: StealMessage::Assign { shares, .. }, .. } => {
+                Some(shares[0].tasks)
+            }
+            _ => None,
+        };
+        keeper.commands().find_map(tasks)
+    };
+    // Seven tasks of 100 ns are halved; had they spawned nothing, they would be done after 10 ms.
+    assert_eq!(asked(Time(0)), Some(4));
+    assert_eq!(asked(Time(10 * MS)), Some(1));
+}
+
+#[test]
+fn the_ways_to_other_sites_are_measured_before_there_are_tasks() {
+    let mut head = unmeasured_head();
+    head.handle_message(Time(0), NodeId(1), StealMessage::DirectoryRequest { workers: 1 });
+    let echo =
+        Command::Send { to: NodeId(2), message: StealMessage::LatencyProbe { is_answer: false } };
+    assert!(head.commands().any(|command| command == echo));
+    head.handle_message(Time(20 * MS), NodeId(2), StealMessage::LatencyProbe { is_answer: true });
+
+    park(&mut head);
+    let advert = StealMessage::Advertise { tasks: 400, task_ns: MS, workers: 1 };
+    head.handle_message(Time(20 * MS), NodeId(1), advert);
+
+    let (time, _) = first_shipment(&mut head, Time(1000 * MS)).unwrap();
+    assert!(time < Time(21 * MS), "{time:?}");
+}
+
+/// What a node with so many tasks, which serves two others, tells the keeper of its part when both
+/// have been sent so many.
+fn told(stock: u64, sent: u64) -> Vec<StealMessage> {
+    let grid = GridSpec::from_emulate("1x4").unwrap();
+    let places = Arc::new(StealingLayout::new(&Hierarchy::from_grid(&grid)));
+    let mut node = Stealing::new(stealing_policy("directory").unwrap(), NodeId(1), 1, places, 1);
+    node.handle_stock(Time(0), stock);
+    let shares = [2, 3].map(|to| Share::near(NodeId(to), stock / 3)).to_vec();
+    node.handle_message(Time(1), NodeId(0), StealMessage::Assign { of: stock, shares });
+    let grants: Vec<(NodeId, Grant)> = node
+        .commands()
+        .filter_map(|command| match command {
+            Command::Grant { to, grant, .. } => Some((to, grant)),
+            _ => None,
+        })
+        .collect();
+    for (at, &(to, grant)) in grants.iter().enumerate() {
+        let left = stock - sent * (at as u64 + 1);
+        node.handle_given(Time(2), to, sent, left, grant);
+    }
+    let to_keeper = |command| match command {
+        Command::Send { to: NodeId(0), message } => Some(message),
+        _ => None,
+    };
+    node.commands().filter_map(to_keeper).collect()
+}
+
+#[test]
+fn what_is_promised_counts_no_more_while_gifts_leave_one_after_the_other() {
+    assert_eq!(told(300, 100), []);
+}
+
+#[test]
+fn a_holder_says_if_much_less_left_than_its_directory_believes() {
+    let gave = |to| StealMessage::Granted { to: NodeId(to), tasks: 20 };
+    let advert = StealMessage::Advertise { tasks: 260, task_ns: 0, workers: 1 };
+    assert_eq!(told(300, 20), [gave(2), gave(3), advert]);
+}
+
+/// Whom a directory has serve a third node after one with 180 tasks was to give half of them to a
+/// second, and has said what it gave.
+fn holder_after(message: Option<StealMessage>) -> NodeId {
+    let grid = GridSpec::from_emulate("1x4").unwrap();
+    let places = Arc::new(StealingLayout::new(&Hierarchy::from_grid(&grid)));
+    let mut keeper = Stealing::new(stealing_policy("directory").unwrap(), NodeId(0), 1, places, 1);
+    let advert = |tasks| StealMessage::Advertise { tasks, task_ns: MS, workers: 1 };
+    keeper.handle_message(Time(0), NodeId(2), advert(180));
+    keeper.handle_message(Time(0), NodeId(1), StealMessage::DirectoryRequest { workers: 1 });
+    if let Some(message) = message {
+        keeper.handle_message(Time(1), NodeId(2), message);
+    }
+    keeper.handle_message(Time(1), NodeId(2), advert(30));
+    keeper.commands().for_each(drop);
+    keeper.handle_message(Time(2), NodeId(3), StealMessage::DirectoryRequest { workers: 1 });
+    let to = |command| match command {
+        Command::Send { to, message: StealMessage::Assign { .. } } => Some(to),
+        _ => None,
+    };
+    keeper.commands().find_map(to).unwrap()
+}
+
+#[test]
+fn a_directory_takes_a_thief_to_have_what_it_was_given() {
+    assert_eq!(holder_after(None), NodeId(1));
+    let gave = StealMessage::Granted { to: NodeId(1), tasks: 5 };
+    assert_eq!(holder_after(Some(gave)), NodeId(2));
+}

@@ -1,0 +1,214 @@
+//! `auto`: asks several strategies, predicts what each would bring, and takes the best or nothing.
+
+use crate::cost::replicas::predict_with;
+use crate::cost::{Bound, CostModel, Prediction};
+use crate::plan::Plan;
+use crate::snapshot::{ActorKey, Snapshot};
+use crate::strategies::border::Border;
+use crate::strategies::greedy::Greedy;
+use crate::strategies::grid_cut::GridCut;
+use crate::strategies::refine::Refine;
+use crate::strategies::replicate::Replicate;
+use crate::strategies::strategy::Strategy;
+use crate::strategies::vacate::Vacate;
+use std::collections::BTreeSet;
+
+/// Takes the plan with the shortest predicted step, what it moves included.
+pub struct Auto {
+    candidates: Vec<Box<dyn Strategy>>,
+    replicate: Replicate,
+    model: CostModel,
+    chosen: &'static str,
+}
+
+/// A plan must make steps shorter by this part (gate rule 2: below, measurements are noise).
+const GAIN_MIN: f64 = 0.01;
+/// To move the state of all actors must make steps shorter by this part, beside a plan that moves
+/// little.
+const MOVING: f64 = 0.04;
+
+impl Auto {
+    /// Chooses between doing nothing and `vacate`, `refine`, `border`, `grid-cut`, `greedy` and,
+    /// where there are deterministic actors and all others would wait for round trips between sites,
+    /// `replicate`.
+    pub fn new(seed: u64) -> Self {
+        let candidates: Vec<Box<dyn Strategy>> = vec![
+            Box::new(Vacate::default()),
+            Box::new(Refine),
+            Box::new(Border),
+            Box::new(GridCut::new(seed)),
+            Box::new(Greedy),
+        ];
+        let replicate = Replicate::new(seed);
+        Self { candidates, replicate, model: CostModel::default(), chosen: "none" }
+    }
+
+    /// The same with other constants of the cost model.
+    #[must_use]
+    pub fn with_model(mut self, model: CostModel) -> Self {
+        self.model = model;
+        self
+    }
+
+    /// The name of the strategy whose plan was taken last; `none` if nothing was.
+    pub fn chosen(&self) -> &'static str {
+        self.chosen
+    }
+}
+
+impl Strategy for Auto {
+    fn name(&self) -> &'static str {
+        "auto"
+    }
+
+    fn plan(&mut self, snapshot: &Snapshot) -> Plan {
+        self.chosen = "none";
+        let Some(mut choice) = Choice::new(snapshot, &self.model) else { return Plan::none() };
+        for strategy in &mut self.candidates {
+            let plan = strategy.plan(snapshot);
+            choice.look(strategy.name(), without_replicas(snapshot, &plan));
+            choice.look(strategy.name(), plan);
+        }
+        choice.look(self.replicate.name(), without_replicas(snapshot, &Plan::none()));
+        if !snapshot.deterministic.is_empty() && choice.bound() == Bound::RoundTrip {
+            choice.look(self.replicate.name(), self.replicate.plan(snapshot));
+        }
+        let Some(Best { name, plan, .. }) = choice.best else { return Plan::none() };
+        self.chosen = name;
+        plan
+    }
+}
+
+/// The same plan, and nobody has a replica after it.
+fn without_replicas(snapshot: &Snapshot, plan: &Plan) -> Plan {
+    let moving: BTreeSet<ActorKey> = plan.moves.iter().map(|step| step.actor).collect();
+    let stay = snapshot.replicas.iter().filter(|replica| !moving.contains(&replica.actor));
+    Plan { end: stay.cloned().collect(), ..Plan::of(plan.moves.clone()) }
+}
+
+/// The best of what has been proposed.
+struct Choice<'a> {
+    snapshot: &'a Snapshot,
+    model: &'a CostModel,
+    now: Prediction,
+    /// The bytes of all actors.
+    all: u64,
+    best: Option<Best>,
+}
+
+struct Best {
+    value: f64,
+    name: &'static str,
+    plan: Plan,
+    bound: Bound,
+}
+
+impl<'a> Choice<'a> {
+    fn new(snapshot: &'a Snapshot, model: &'a CostModel) -> Option<Self> {
+        let all = snapshot.actors.iter().map(|actor| actor.bytes).sum();
+        let now = predicted(snapshot, &Plan::none(), model)?;
+        Some(Self { snapshot, model, now, all, best: None })
+    }
+
+    fn look(&mut self, name: &'static str, plan: Plan) {
+        if plan.is_empty() {
+            return;
+        }
+        let Some(then) = predicted(self.snapshot, &plan, self.model) else { return };
+        let (before, after) = (self.now.step.as_secs_f64(), then.step.as_secs_f64());
+        let moved = plan.bytes(self.snapshot) as f64 / self.all.max(1) as f64;
+        let value = after * (1.0 + MOVING * moved);
+        let is_gain = after <= before * (1.0 - GAIN_MIN);
+        if is_gain && self.best.as_ref().is_none_or(|best| value < best.value) {
+            self.best = Some(Best { value, name, plan, bound: then.bound });
+        }
+    }
+
+    /// What a step has to wait for after the best plan so far.
+    fn bound(&self) -> Bound {
+        self.best.as_ref().map_or(self.now.bound, |best| best.bound)
+    }
+}
+
+fn predicted(snapshot: &Snapshot, plan: &Plan, model: &CostModel) -> Option<Prediction> {
+    let mapping = plan.mapping(snapshot).ok()?;
+    Some(predict_with(snapshot, &mapping, &plan.replicas(snapshot), model))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::study::{by_hash, grid_2d, leanmd, snapshot_of, with_wide_area};
+    use gridspan_topology::{Layout, PeId};
+    use std::time::Duration;
+
+    fn two_sites(pes: u32) -> Layout {
+        Layout::new(vec![("a".to_owned(), vec![pes]), ("b".to_owned(), vec![pes])])
+    }
+
+    #[test]
+    fn what_is_good_is_left_alone() {
+        let place: Vec<_> = (0..400).map(|at| PeId(at / 100)).collect();
+        let snapshot = snapshot_of(&grid_2d(20, 20), two_sites(2), &place);
+        let mut auto = Auto::new(1);
+
+        assert!(auto.plan(&snapshot).is_empty());
+        assert_eq!(auto.chosen(), "none");
+    }
+
+    #[test]
+    fn without_messages_few_moves_are_enough() {
+        let mut snapshot = snapshot_of(&grid_2d(20, 20), two_sites(2), &by_hash(400, 4));
+        snapshot.edges.clear();
+        snapshot.actors.iter_mut().take(100).for_each(|actor| actor.pe = PeId(0));
+        let mut auto = Auto::new(1);
+
+        let plan = auto.plan(&snapshot);
+
+        assert!(matches!(auto.chosen(), "refine" | "grid-cut"), "{}", auto.chosen());
+        assert!(plan.moves.len() < 150, "{} moves", plan.moves.len());
+    }
+
+    #[test]
+    fn molecules_over_a_slow_link_are_cut() {
+        let snapshot = snapshot_of(&leanmd(6, 21), two_sites(8), &by_hash(3240, 16));
+        let mut auto = Auto::new(1);
+
+        auto.plan(&with_wide_area(snapshot, Duration::from_millis(400)));
+
+        assert_eq!(auto.chosen(), "grid-cut");
+    }
+
+    #[test]
+    fn deterministic_actors_are_computed_at_both_sites_where_that_is_worth_their_work() {
+        let chosen = |latency| {
+            let mut snapshot = snapshot_of(&leanmd(4, 21), two_sites(16), &by_hash(960, 32));
+            snapshot.deterministic = (64..960).collect();
+            let mut auto = Auto::new(1);
+            auto.plan(&with_wide_area(snapshot, Duration::from_millis(latency)));
+            auto.chosen()
+        };
+
+        // Twice 20 ms are hidden behind the 130 ms that PEs compute; twice 160 ms are not.
+        assert_ne!(chosen(20), "replicate");
+        assert_eq!(chosen(160), "replicate");
+    }
+
+    #[test]
+    fn replicas_that_are_not_needed_any_more_end() {
+        let mut snapshot = snapshot_of(&leanmd(4, 21), two_sites(8), &by_hash(960, 16));
+        snapshot.deterministic = (64..960).collect();
+        let far = with_wide_area(snapshot, Duration::from_millis(800));
+        let plan = Auto::new(1).plan(&far);
+        let mut near = with_wide_area(far.clone(), Duration::from_millis(1));
+        let mapping = plan.mapping(&far).unwrap();
+        near.actors.iter_mut().zip(mapping).for_each(|(actor, pe)| actor.pe = pe);
+        near.replicas = plan.replicas(&far);
+        assert!(!near.replicas.is_empty());
+
+        let mut auto = Auto::new(1);
+        let plan = auto.plan(&near);
+
+        assert_eq!(plan.replicas(&near), [], "{}", auto.chosen());
+    }
+}

@@ -1,0 +1,306 @@
+//! Exchanges actors so that those who talk across sites are beside short handlers.
+//!
+//! A PE does not interrupt a handler: what comes meanwhile waits for the rest of it, on average the
+//! sum of `h²/2T` over the handlers of a PE, which take `h` each in a step of length `T` (the mean
+//! residual life of renewal theory). Where latency is just hidden, PEs are never idle, and the
+//! longest cycle between sites waits at both of its ends; there it also waits for those beside it
+//! that the same message is for. So the ends of the longest cycles, or the long handlers beside
+//! them, are exchanged for actors of the same load on PEs of the same site: no more crosses sites,
+//! and no PE gets noticeably fuller than the fullest. The work of an actor in a step is taken for
+//! one handler, which is what it is for those who wait for all their messages before they compute.
+
+use crate::strategies::local_search::{LocalSearch, Search, Trail, nearest};
+
+/// How many PEs with short handlers are looked at, and how many actors of each that are heavier or
+/// lighter.
+const PES: usize = 12;
+const ACTORS: usize = 8;
+/// How many of the longest handlers of a PE are looked at.
+const LONG: usize = 3;
+/// For how many actors one is exchanged at most.
+const TAKES: usize = 3;
+/// How much fuller than the fullest a PE may get, as a part of it.
+const SLACK: f64 = 1e-3;
+/// What shortens the longest cycle by less than this part is nothing.
+const LEAST: f64 = 1e-4;
+/// The search ends when it is worse than at its best moment by this part of a step.
+const PATIENCE: f64 = 0.01;
+/// At most so many exchanges for each PE.
+const EXCHANGES: usize = 8;
+
+impl LocalSearch<'_> {
+    /// Exchanges what is worth it.
+    pub(crate) fn exchange_handlers(&mut self) {
+        let (actors, rounds) = (self.pe_of.len(), self.targets.len() * EXCHANGES);
+        let mut exchange = HandlerExchange::new(Search::new(self));
+        let Some(mut longest) = exchange.longest() else { return };
+        let mut trail = Trail::new(actors, exchange.part(longest.0), PATIENCE);
+        for _ in 0..rounds {
+            let Some(trade) = exchange.choose(longest) else { break };
+            for (vertex, to) in trade.moves() {
+                let extra = exchange.search.extra(vertex, to);
+                trail.push(vertex, exchange.pe(vertex) as u32, extra);
+                exchange.shift(vertex, to);
+            }
+            let Some(now) = exchange.longest() else { break };
+            longest = now;
+            if !trail.goes_on(exchange.part(now.0)) {
+                break;
+            }
+        }
+        trail.take_back(self.pe_of);
+    }
+}
+
+/// One actor of a PE for some of another that have the same load together.
+#[derive(Clone, Copy, Debug)]
+struct Trade {
+    from: usize,
+    gives: u32,
+    to: usize,
+    takes: [Option<u32>; TAKES],
+}
+
+impl Trade {
+    fn moves(self) -> impl Iterator<Item = (u32, usize)> {
+        let back = self.takes.into_iter().flatten().map(move |taken| (taken, self.from));
+        std::iter::once((self.gives, self.to)).chain(back)
+    }
+}
+
+struct HandlerExchange<'a, 'b> {
+    search: Search<'a, 'b>,
+    /// Those in other sites with whom each actor talks.
+    far: Vec<Vec<u32>>,
+    /// Who of each PE talks to other sites.
+    border: Vec<Vec<u32>>,
+    /// The sum of the squares of loads on each PE.
+    squares: Vec<f64>,
+    /// How full a PE may get.
+    full: f64,
+}
+
+impl<'a, 'b> HandlerExchange<'a, 'b> {
+    fn new(search: Search<'a, 'b>) -> Self {
+        let local = &*search.local;
+        let pes = local.targets.len();
+        let (mut border, mut squares) = (vec![Vec::new(); pes], vec![0.0; pes]);
+        let mut far = vec![Vec::new(); local.pe_of.len()];
+        let site = |vertex: u32| local.sites[local.pe_of[vertex as usize] as usize];
+        for vertex in 0..local.pe_of.len() as u32 {
+            let pe = local.pe_of[vertex as usize] as usize;
+            squares[pe] += (local.graph.load(vertex) as f64).powi(2);
+            let ends = local.graph.neighbours(vertex).map(|(end, _)| end);
+            far[vertex as usize] = ends.filter(|&end| site(end) != site(vertex)).collect();
+            if !far[vertex as usize].is_empty() {
+                border[pe].push(vertex);
+            }
+        }
+        let full = search.fullest().map_or(0.0, |pe| search.fullness(pe)) * (1.0 + SLACK);
+        Self { search, far, border, squares, full }
+    }
+
+    fn pe(&self, vertex: u32) -> usize {
+        self.search.local.pe_of[vertex as usize] as usize
+    }
+
+    fn load(&self, vertex: u32) -> f64 {
+        self.search.local.graph.load(vertex) as f64
+    }
+
+    /// A time as a part of a step.
+    fn part(&self, time: f64) -> f64 {
+        let targets = &self.search.local.targets;
+        time / targets.iter().copied().fold(f64::MIN_POSITIVE, f64::max)
+    }
+
+    /// How long a message from another site is at an actor and those beside it that it is also for.
+    fn stay(&self, vertex: u32, sender: u32) -> f64 {
+        let (pe, load) = (self.pe(vertex), self.load(vertex));
+        let step = self.search.local.targets[pe].max(f64::MIN_POSITIVE);
+        let beside = self.far[sender as usize].iter().filter(|&&end| self.pe(end) == pe);
+        let handled: f64 = beside.map(|&end| self.load(end)).sum();
+        handled + (self.squares[pe] - load * load).max(0.0) / (2.0 * step)
+    }
+
+    /// The longest cycle through an actor without the time on the way, and where its other end is.
+    fn cycle(&self, vertex: u32) -> Option<(f64, u32, u32)> {
+        let ends = self.far[vertex as usize].iter();
+        let cycle = |&end: &u32| (self.stay(vertex, end) + self.stay(end, vertex), vertex, end);
+        ends.map(cycle).max_by(|a, b| a.0.total_cmp(&b.0))
+    }
+
+    /// The longest cycle of all.
+    fn longest(&self) -> Option<(f64, u32, u32)> {
+        let cycles = self.border.iter().flatten().filter_map(|&vertex| self.cycle(vertex));
+        cycles.max_by(|a, b| a.0.total_cmp(&b.0))
+    }
+
+    /// What shortens the longest cycle most: another place for one of its ends, or for what that
+    /// waits for.
+    fn choose(&mut self, (longest, a, b): (f64, u32, u32)) -> Option<Trade> {
+        let mut best: Option<(f64, Trade)> = None;
+        for end in [a, b] {
+            let from = self.pe(end);
+            let long = self.search.members[from].iter().rev().map(|member| member.1);
+            let long: Vec<u32> = long.filter(|&vertex| vertex != end).take(LONG).collect();
+            let is_movable = self.search.local.is_movable[end as usize];
+            for gives in is_movable.then_some(end).into_iter().chain(long) {
+                for to in self.partners(from, gives == end) {
+                    for takes in self.fitting(to, self.load(gives)) {
+                        let trade = Trade { from, gives, to, takes };
+                        let limit = best.map_or(longest * (1.0 - LEAST), |best| best.0);
+                        if let Some(after) = self.appraise(trade, limit) {
+                            best = Some((after, trade));
+                        }
+                    }
+                }
+            }
+        }
+        best.map(|best| best.1)
+    }
+
+    /// Some PEs of the same site: where least is waited for, or where cycles are shortest.
+    fn partners(&self, pe: usize, is_end: bool) -> Vec<usize> {
+        let local = &*self.search.local;
+        let fits =
+            |&to: &usize| to != pe && local.sites[to] == local.sites[pe] && local.targets[to] > 0.0;
+        let key = |to: usize| match is_end {
+            true => self.squares[to] / local.targets[to],
+            false => self.longest_at(to),
+        };
+        let others = (0..self.squares.len()).filter(fits);
+        let mut found: Vec<(f64, usize)> = others.map(|to| (key(to), to)).collect();
+        found.sort_by(|a, b| a.0.total_cmp(&b.0));
+        found.truncate(PES);
+        found.into_iter().map(|(_, to)| to).collect()
+    }
+
+    /// Actors of a PE that have a load together: the first of each is one of the heaviest that are
+    /// not too heavy, and each next is nearest to what is left.
+    fn fitting(&self, pe: usize, wanted: f64) -> Vec<[Option<u32>; TAKES]> {
+        let members = &self.search.members[pe];
+        let error = self.search.local.targets[pe] * SLACK;
+        let end = members.partition_point(|member| member.0 as f64 <= wanted + error);
+        let fit = |&(load, first): &(i64, u32)| {
+            let mut takes = [None; TAKES];
+            takes[0] = Some(first);
+            let mut left = wanted - load as f64;
+            for at in 1..TAKES {
+                if left.abs() <= error {
+                    break;
+                }
+                let near = nearest(members, left, TAKES);
+                let free = near.iter().filter(|member| !takes.contains(&Some(member.1)));
+                let off = |member: &&(i64, u32)| (member.0 as f64 - left).abs();
+                let &(load, next) = free.min_by(|a, b| off(a).total_cmp(&off(b)))?;
+                takes[at] = Some(next);
+                left -= load as f64;
+            }
+            (left.abs() <= error).then_some(takes)
+        };
+        members[end.saturating_sub(ACTORS)..end].iter().filter_map(fit).collect()
+    }
+
+    /// The longest cycle at two PEs after a trade, if it is below the limit and neither gets too
+    /// full.
+    fn appraise(&mut self, trade: Trade, limit: f64) -> Option<f64> {
+        let (from, to) = (trade.from, trade.to);
+        trade.moves().for_each(|(vertex, pe)| self.shift(vertex, pe));
+        let fullest = self.search.fullness(from).max(self.search.fullness(to));
+        let is_fine = fullest <= self.full;
+        let longest = if is_fine { self.longest_at(from).max(self.longest_at(to)) } else { limit };
+        for (vertex, pe) in trade.moves() {
+            self.shift(vertex, if pe == to { from } else { to });
+        }
+        (longest < limit).then_some(longest)
+    }
+
+    /// The longest cycle with an end on a PE.
+    fn longest_at(&self, pe: usize) -> f64 {
+        self.border[pe].iter().filter_map(|&end| self.cycle(end)).map(|at| at.0).fold(0.0, f64::max)
+    }
+
+    fn shift(&mut self, vertex: u32, to: usize) {
+        let (from, square) = (self.pe(vertex), self.load(vertex).powi(2));
+        self.search.shift(vertex, to);
+        self.squares[from] -= square;
+        self.squares[to] += square;
+        if !self.far[vertex as usize].is_empty() {
+            self.border[from].retain(|&end| end != vertex);
+            self.border[to].push(vertex);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cutter::Graph;
+    use crate::snapshot::objects::MESSAGE_WEIGHT;
+
+    const ELSEWHERE: u32 = 9;
+
+    /// Four PEs in two sites with 100 ms each; loads in ms, and who sends whom a message.
+    fn exchanged(loads: &[u64], talks: &[(u32, u32)], place: &[u32], homes: &[u32]) -> Vec<u32> {
+        let loads: Vec<u64> = loads.iter().map(|ms| ms * 1_000_000).collect();
+        let edges: Vec<_> = talks.iter().map(|&(from, to)| (from, to, MESSAGE_WEIGHT)).collect();
+        let graph = Graph::new(&loads, &edges).unwrap();
+        let mut pe_of = place.to_vec();
+        LocalSearch {
+            graph: &graph,
+            pe_of: &mut pe_of,
+            homes,
+            is_movable: &vec![true; loads.len()],
+            targets: &[1e8; 4],
+            sites: &[0, 0, 1, 1],
+        }
+        .exchange_handlers();
+        pe_of
+    }
+
+    /// Actor 0 talks to actor 6 in the other site and is beside one of 90 ms; actor 2 is not.
+    const LOADS: [u64; 11] = [10, 90, 10, 30, 30, 30, 20, 20, 20, 40, 100];
+    const PLACE: [u32; 11] = [0, 0, 1, 1, 1, 1, 2, 2, 2, 2, 3];
+
+    #[test]
+    fn who_talks_across_sites_gets_away_from_a_long_handler() {
+        let after = exchanged(&LOADS, &[(0, 6)], &PLACE, &[ELSEWHERE; 11]);
+
+        assert_ne!(after[0], after[1], "{after:?}");
+        let mut sums = [0; 4];
+        after.iter().zip(LOADS).for_each(|(&pe, load)| sums[pe as usize] += load);
+        assert_eq!(sums, [100; 4]);
+        let site = |pe: u32| pe / 2;
+        assert!(after.iter().zip(PLACE).all(|(&pe, before)| site(pe) == site(before)));
+    }
+
+    #[test]
+    fn where_nobody_talks_across_sites_all_stay() {
+        assert_eq!(exchanged(&LOADS, &[(0, 1)], &PLACE, &[ELSEWHERE; 11]), PLACE);
+    }
+
+    #[test]
+    fn who_is_at_home_stays_where_less_is_gained_than_moving_costs() {
+        // The mean waits are (60² + 30²) / 200 = 22.5 ms and (55² + 35²) / 200 = 21.3 ms; to move
+        // two of ten must save 5 ms, a quarter of their part of a step.
+        let loads = [10, 60, 30, 10, 55, 35, 30, 70, 50, 50];
+        let place = [0, 0, 0, 1, 1, 1, 2, 2, 3, 3];
+
+        assert_eq!(exchanged(&loads, &[(0, 6)], &place, &place), place);
+        assert_ne!(exchanged(&loads, &[(0, 6)], &place, &[ELSEWHERE; 10]), place);
+    }
+
+    #[test]
+    fn whom_the_same_message_is_for_are_parted() {
+        // Actors 0 and 1 both hear of actor 8.
+        let loads =
+            [20, 20, 20, 20, 20, 20, 20, 20, 20, 20, 20, 20, 20, 20, 20, 20, 20, 20, 20, 20];
+        let mut place: Vec<u32> = (0..20).map(|at| at / 5).collect();
+        place.swap(8, 12);
+
+        let after = exchanged(&loads, &[(8, 0), (8, 1)], &place, &[ELSEWHERE; 20]);
+
+        assert_ne!(after[0], after[1], "{after:?}");
+    }
+}

@@ -1,0 +1,34 @@
+//! `none`: nothing ever moves. The baseline that every other strategy must beat.
+
+use crate::plan::Plan;
+use crate::snapshot::Snapshot;
+use crate::strategies::strategy::Strategy;
+
+/// Leaves every actor where it is.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct NoMoves;
+
+impl Strategy for NoMoves {
+    fn name(&self) -> &'static str {
+        "none"
+    }
+
+    fn predicts(&self) -> bool {
+        false
+    }
+
+    fn plan(&mut self, _snapshot: &Snapshot) -> Plan {
+        Plan::none()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fixture::snapshot;
+
+    #[test]
+    fn nothing_moves_however_uneven_the_load() {
+        assert!(NoMoves.plan(&snapshot(&[0, 0, 0, 0])).is_empty());
+    }
+}

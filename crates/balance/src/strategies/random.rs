@@ -1,0 +1,76 @@
+//! `random`: everything moves anywhere. It balances by numbers alone and ignores all messages.
+
+use crate::plan::Plan;
+use crate::snapshot::Snapshot;
+use crate::strategies::strategy::Strategy;
+use gridspan_topology::PeId;
+use rand_core::{Rng, SeedableRng};
+use rand_pcg::Pcg64Mcg;
+
+/// Moves every migratable actor to a PE drawn uniformly from all, perhaps its own.
+#[derive(Clone, Debug)]
+pub struct Random {
+    dice: Pcg64Mcg,
+}
+
+impl Random {
+    /// Dice that are thrown on from one plan to the next.
+    pub fn new(seed: u64) -> Self {
+        Self { dice: Pcg64Mcg::seed_from_u64(seed) }
+    }
+}
+
+impl Strategy for Random {
+    fn name(&self) -> &'static str {
+        "random"
+    }
+
+    fn predicts(&self) -> bool {
+        false
+    }
+
+    fn plan(&mut self, snapshot: &Snapshot) -> Plan {
+        let pes = u128::from(snapshot.layout.pe_count());
+        Plan::placing(snapshot, |_| PeId(((u128::from(self.dice.next_u64()) * pes) >> 64) as u32))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fixture::snapshot;
+
+    #[test]
+    fn the_same_seed_gives_the_same_plans() {
+        let snapshot = snapshot(&[0; 50]);
+        let (mut one, mut other) = (Random::new(1), Random::new(1));
+
+        for _ in 0..3 {
+            assert_eq!(one.plan(&snapshot), other.plan(&snapshot));
+        }
+    }
+
+    #[test]
+    fn another_seed_or_another_turn_gives_another_plan() {
+        let snapshot = snapshot(&[0; 50]);
+        let mut random = Random::new(1);
+
+        let first = random.plan(&snapshot);
+
+        assert_ne!(first, random.plan(&snapshot));
+        assert_ne!(first, Random::new(2).plan(&snapshot));
+    }
+
+    #[test]
+    fn every_pe_gets_its_share() {
+        let snapshot = snapshot(&[0; 4001]);
+
+        let mapping = Random::new(3).plan(&snapshot).mapping(&snapshot).unwrap();
+
+        // Standard deviation of a count: sqrt(4000 * 0.25 * 0.75) = 27.
+        for pe in 0..4 {
+            let count = mapping[..4000].iter().filter(|mapped| mapped.0 == pe).count();
+            assert!(count.abs_diff(1000) < 110, "{count} actors on PE {pe}");
+        }
+    }
+}

@@ -1,0 +1,332 @@
+//! `replicate`: `grid-cut`, and replicas for the deterministic actors between the sites.
+//!
+//! A deterministic actor that talks with two sites is computed at both, wherever it lives. So for the cut
+//! between sites, the work of deterministic actors is divided among those whom they talk with: of one inside
+//! a site, all of it is there, and of one between two, half on either side, as much as on the
+//! other. A second cut, with the work where it is and without that of those between sites, places
+//! actors inside their sites. Then each site gives its PEs the replicas of those, the heaviest first:
+//! to the PE that has the actor already if that has room, or else to the one that has most.
+
+use crate::plan::Plan;
+use crate::snapshot::{ActorKey, Edge, Replica, Snapshot};
+use crate::strategies::capacity::Capacity;
+use crate::strategies::grid_cut::GridCut;
+use crate::strategies::strategy::Strategy;
+use gridspan_topology::{PeId, SiteId};
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Cuts by sites and computes what is between them twice.
+#[derive(Clone, Debug)]
+pub struct Replicate {
+    cut: GridCut,
+}
+
+/// A PE that has an actor keeps it as long as it has no more than this above its share.
+const TOLERANCE: f64 = 0.02;
+
+/// By position of a deterministic actor, the sites of its replicas.
+type Between = BTreeMap<u32, Vec<SiteId>>;
+
+impl Replicate {
+    /// The cut throws dice with this seed.
+    pub fn new(seed: u64) -> Self {
+        Self { cut: GridCut::new(seed) }
+    }
+
+    /// Where actors are to be, and the replicas.
+    fn place(&mut self, snapshot: &Snapshot) -> Option<(Vec<PeId>, Vec<Replica>)> {
+        let folded = folded(snapshot);
+        let mut mapping = self.cut.plan(&folded).mapping(&folded).ok()?;
+        let site = |pe| snapshot.layout.site_of(pe);
+        for (pe, actor) in mapping.iter_mut().zip(&snapshot.actors) {
+            if site(*pe) == site(actor.pe) {
+                *pe = actor.pe;
+            }
+        }
+        let between =
+            self::between(snapshot, &mapping).into_iter().filter(|(_, sites)| sites.len() > 1);
+        let left_out: BTreeSet<u32> = between.map(|(at, _)| at).collect();
+        let rest = without(snapshot, &mapping, &left_out);
+        let mut mapping = self.cut.plan(&rest).mapping(&rest).ok()?;
+        let between = self::between(snapshot, &mapping);
+        let seconds = place_replicas(snapshot, &mut mapping, &between, &left_out);
+        let replicas = replicas(snapshot, &mapping, &seconds);
+        Some((mapping, replicas))
+    }
+}
+
+/// The snapshot with the work of deterministic actors divided among those whom they talk with in most steps.
+fn folded(snapshot: &Snapshot) -> Snapshot {
+    let deterministic: BTreeSet<u32> = snapshot.deterministic.iter().copied().collect();
+    let mut friends: BTreeMap<u32, BTreeSet<u32>> = BTreeMap::new();
+    for edge in often(snapshot) {
+        for (deterministic, other) in [(edge.from, edge.to), (edge.to, edge.from)] {
+            friends.entry(deterministic).or_default().insert(other);
+        }
+    }
+    let speed = |at: u32| snapshot.pes[snapshot.actors[at as usize].pe.index()].speed;
+    let mut folded = snapshot.clone();
+    for (at, friends) in friends.iter().filter(|(at, _)| deterministic.contains(at)) {
+        let load = snapshot.actors[*at as usize].load;
+        let own = &mut folded.actors[*at as usize].load;
+        *own = own.saturating_sub(load);
+        for &friend in friends {
+            let part = load.mul_f64(speed(*at) / speed(friend) / friends.len() as f64);
+            folded.actors[friend as usize].load += part;
+        }
+    }
+    folded
+}
+
+/// The edges that carry at least one message in two steps.
+fn often(snapshot: &Snapshot) -> impl Iterator<Item = &Edge> {
+    let edges = snapshot.edges.iter();
+    edges.filter(|edge| edge.messages.saturating_mul(2) >= snapshot.step_count())
+}
+
+/// The snapshot as it would be with actors in these places, and without the work of some.
+fn without(snapshot: &Snapshot, mapping: &[PeId], left_out: &BTreeSet<u32>) -> Snapshot {
+    let mut rest = snapshot.clone();
+    for (at, (actor, &pe)) in rest.actors.iter_mut().zip(mapping).enumerate() {
+        let speed = |pe: PeId| snapshot.pes[pe.index()].speed;
+        let is_out = left_out.contains(&(at as u32));
+        let ratio = if is_out { 0.0 } else { speed(actor.pe) / speed(pe) };
+        (actor.pe, actor.load) = (pe, actor.load.mul_f64(ratio));
+    }
+    rest
+}
+
+impl Strategy for Replicate {
+    fn name(&self) -> &'static str {
+        "replicate"
+    }
+
+    fn plan(&mut self, snapshot: &Snapshot) -> Plan {
+        let Some((mapping, wanted)) = self.place(snapshot) else { return Plan::none() };
+        let mut plan = Plan::to_mapping(snapshot, &mapping);
+        let moving: BTreeSet<ActorKey> = plan.moves.iter().map(|step| step.actor).collect();
+        let has = |replicas: &[Replica], replica: &Replica| {
+            replicas
+                .binary_search_by_key(&replica.actor, |replica| replica.actor)
+                .is_ok_and(|at| replicas[at] == *replica)
+        };
+        let is_kept = |replica: &&Replica| {
+            has(&snapshot.replicas, replica) && !moving.contains(&replica.actor)
+        };
+        plan.begin = wanted.iter().filter(|replica| !is_kept(replica)).cloned().collect();
+        let is_over =
+            |replica: &&Replica| !moving.contains(&replica.actor) && !has(&wanted, replica);
+        plan.end = snapshot.replicas.iter().filter(is_over).cloned().collect();
+        plan
+    }
+}
+
+/// Where deterministic actors should live instead: at both sites, if they talk with two, hear from one and
+/// tell the other something in most steps; at the one that they talk with, if they are elsewhere.
+/// Primaries come first.
+fn between(snapshot: &Snapshot, mapping: &[PeId]) -> Between {
+    let site = |at: u32| snapshot.layout.site_of(mapping[at as usize]);
+    let deterministic: BTreeSet<u32> = snapshot.deterministic.iter().copied().collect();
+    let mut heard: BTreeMap<u32, BTreeSet<SiteId>> = BTreeMap::new();
+    let mut told: BTreeMap<u32, BTreeSet<SiteId>> = BTreeMap::new();
+    for edge in often(snapshot) {
+        if deterministic.contains(&edge.to) {
+            heard.entry(edge.to).or_default().insert(site(edge.from));
+        }
+        if deterministic.contains(&edge.from) {
+            told.entry(edge.from).or_default().insert(site(edge.to));
+        }
+    }
+    let mut found = Between::new();
+    for (at, heard) in heard {
+        let Some(told) = told.get(&at) else { continue };
+        let all: Vec<SiteId> = heard.union(told).copied().collect();
+        let actor = &snapshot.actors[at as usize];
+        // Who has two replicas keeps its first one; who gets a second one lives where the cut says.
+        let home = match replica_of(snapshot, actor.id) {
+            Some(_) => snapshot.layout.site_of(actor.pe),
+            None => site(at),
+        };
+        let sites = match all[..] {
+            [one] if one != home => vec![one],
+            // Whoever only passes on from one to the other has no crossing to save.
+            [_, _] if heard.len() + told.len() == 2 => continue,
+            [a, b] if home == b => vec![b, a],
+            [a, b] => vec![a, b],
+            _ => continue,
+        };
+        if actor.migratable {
+            found.insert(at, sites);
+        }
+    }
+    found
+}
+
+/// Finds PEs for both replicas of actors between sites, and for those whose work the cut has left out.
+/// Primaries are entered in `mapping`; returns the second.
+fn place_replicas(
+    snapshot: &Snapshot,
+    mapping: &mut [PeId],
+    between: &Between,
+    left_out: &BTreeSet<u32>,
+) -> BTreeMap<u32, PeId> {
+    let Capacity { works, shares } = Capacity::of(snapshot);
+    let work = |at: u32| works[at as usize] as f64;
+    let mut busy = vec![0.0; shares.len()];
+    let mut replicas: Vec<(u32, (SiteId, bool))> = Vec::new();
+    for at in 0..mapping.len() as u32 {
+        let pe = mapping[at as usize];
+        match between.get(&at) {
+            Some(sites) => {
+                replicas.extend(sites.iter().enumerate().map(|(n, &site)| (at, (site, n == 0))));
+            }
+            None if left_out.contains(&at) => {
+                replicas.push((at, (snapshot.layout.site_of(pe), true)));
+            }
+            None => busy[pe.index()] += work(at),
+        }
+    }
+    replicas.sort_by_key(|&(at, end)| (Reverse(works[at as usize]), at, end));
+    let mut fair = BTreeMap::new();
+    for site in snapshot.layout.sites() {
+        let pes = || snapshot.layout.pes_in(site).map(|pe| pe as usize);
+        let more =
+            replicas.iter().filter(|replica| replica.1.0 == site).map(|replica| work(replica.0));
+        let all = pes().map(|pe| busy[pe]).sum::<f64>() + more.sum::<f64>();
+        let share: f64 = pes().map(|pe| shares[pe]).sum();
+        fair.insert(site, all / share.max(f64::MIN_POSITIVE));
+    }
+    let mut seconds = BTreeMap::new();
+    for (at, (site, is_first)) in replicas {
+        let full =
+            |pe: u32| (busy[pe as usize] + work(at)) / shares[pe as usize].max(f64::MIN_POSITIVE);
+        let now = present_replica(snapshot, at, site);
+        let kept = now.filter(|pe| full(pe.0) <= fair[&site] * (1.0 + TOLERANCE));
+        let emptiest = || snapshot.layout.pes_in(site).min_by(|&a, &b| full(a).total_cmp(&full(b)));
+        let Some(pe) = kept.or_else(|| emptiest().map(PeId)) else { continue };
+        busy[pe.index()] += work(at);
+        if is_first {
+            mapping[at as usize] = pe;
+        } else {
+            seconds.insert(at, pe);
+        }
+    }
+    seconds
+}
+
+fn replica_of(snapshot: &Snapshot, actor: ActorKey) -> Option<&Replica> {
+    let at = snapshot.replicas.binary_search_by_key(&actor, |replica| replica.actor).ok()?;
+    snapshot.replicas.get(at)
+}
+
+/// Where an actor lives at a site now.
+fn present_replica(snapshot: &Snapshot, at: u32, site: SiteId) -> Option<PeId> {
+    let actor = &snapshot.actors[at as usize];
+    let second = replica_of(snapshot, actor.id).map(|replica| replica.at);
+    std::iter::once(actor.pe).chain(second).find(|&pe| snapshot.layout.site_of(pe) == site)
+}
+
+/// The replicas, each of which serves those at its own site.
+fn replicas(snapshot: &Snapshot, mapping: &[PeId], seconds: &BTreeMap<u32, PeId>) -> Vec<Replica> {
+    let site = |pe: PeId| snapshot.layout.site_of(pe);
+    let mut served: BTreeMap<u32, BTreeSet<ActorKey>> = BTreeMap::new();
+    // Whom it seldom sends to is served by the primary, so that a rare message does not end a
+    // replica.
+    let often = |edge: &&Edge| edge.messages.saturating_mul(2) >= snapshot.step_count();
+    for edge in snapshot.edges.iter().filter(often) {
+        if let Some(&at) = seconds.get(&edge.from)
+            && site(mapping[edge.to as usize]) == site(at)
+        {
+            served.entry(edge.from).or_default().insert(snapshot.actors[edge.to as usize].id);
+        }
+    }
+    let replica = |(at, serves): (u32, BTreeSet<ActorKey>)| Replica {
+        actor: snapshot.actors[at as usize].id,
+        at: seconds[&at],
+        serves: serves.into_iter().collect(),
+    };
+    let mut replicas: Vec<Replica> = served.into_iter().map(replica).collect();
+    replicas.sort_by_key(|replica| replica.actor);
+    replicas
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cost::CostModel;
+    use crate::cost::replicas::predict_with;
+    use crate::study::{by_hash, leanmd, snapshot_of, with_wide_area};
+    use gridspan_topology::Layout;
+    use std::time::Duration;
+
+    /// Molecules whose 896 pair actors are deterministic, over a link of 128 ms one way.
+    fn molecules(pes: u32) -> Snapshot {
+        let layout = Layout::new(vec![("a".to_owned(), vec![pes]), ("b".to_owned(), vec![pes])]);
+        let snapshot = snapshot_of(&leanmd(4, 31), layout, &by_hash(960, 2 * pes));
+        let mut snapshot = with_wide_area(snapshot, Duration::from_millis(128));
+        snapshot.deterministic = (64..960).collect();
+        snapshot
+    }
+
+    fn carried_out(snapshot: &Snapshot, plan: &Plan) -> Snapshot {
+        let mut after = snapshot.clone();
+        let mapping = plan.mapping(snapshot).unwrap();
+        after.actors.iter_mut().zip(mapping).for_each(|(actor, pe)| actor.pe = pe);
+        after.replicas = plan.replicas(snapshot);
+        after
+    }
+
+    #[test]
+    fn molecules_wait_for_one_crossing_instead_of_two_and_all_pes_are_even() {
+        let snapshot = molecules(16);
+        let mut replicate = Replicate::new(1);
+        let plan = replicate.plan(&snapshot);
+        assert_eq!(plan.validate(&snapshot), Ok(()));
+        let replicas = plan.replicas(&snapshot);
+        let mapping = plan.mapping(&snapshot).unwrap();
+        let model = CostModel::default();
+        let one = GridCut::new(1).plan(&snapshot).mapping(&snapshot).unwrap();
+        let without = predict_with(&snapshot, &one, &[], &model);
+        let with = predict_with(&snapshot, &mapping, &replicas, &model);
+
+        // Two planes between the sites, each crossed by 9 of the pairs of its 16 cells.
+        assert!((280..=310).contains(&replicas.len()), "{} replicas", replicas.len());
+        assert!(without.step > Duration::from_millis(256), "{:?}", without.step);
+        assert!(with.round_trip < Duration::from_millis(128 + 80), "{:?}", with.round_trip);
+        // 4.15 s on 32 PEs, and as much again of what is between.
+        let [mean, busiest] = [with.mean, with.compute].map(|time| time.as_secs_f64());
+        assert!((0.160..0.185).contains(&mean), "{mean} s");
+        // A cell with its part of its pairs is 1.6 % of all, more than the cut between sites may be
+        // off.
+        assert!(busiest < mean * 1.06, "{busiest} s after {mean} s");
+    }
+
+    #[test]
+    fn what_is_mirrored_stays_as_it_is() {
+        let snapshot = molecules(4);
+        let after = carried_out(&snapshot, &Replicate::new(1).plan(&snapshot));
+
+        let again = Replicate::new(1).plan(&after);
+
+        assert!(
+            again.changes() < 960 / 20,
+            "{} {} {} changes",
+            again.moves.len(),
+            again.begin.len(),
+            again.end.len()
+        );
+    }
+
+    #[test]
+    fn replicas_end_where_nothing_is_deterministic_any_more() {
+        let snapshot = molecules(4);
+        let mut after = carried_out(&snapshot, &Replicate::new(1).plan(&snapshot));
+        after.deterministic.clear();
+
+        let plan = Replicate::new(1).plan(&after);
+
+        assert_eq!(plan.replicas(&after), []);
+        assert_eq!(plan.validate(&after), Ok(()));
+    }
+}

@@ -25,6 +25,12 @@ enum Speech {
     Insert {
         greetings: u64,
     },
+    /// Insert a member, move there, if so, and have this member greet all.
+    InsertAndTell {
+        to: Option<PeId>,
+        teller: i32,
+    },
+    Greet,
     Move {
         to: PeId,
     },
@@ -70,6 +76,16 @@ impl Actor for Speaker {
                 let all = cx.collection();
                 (0..greetings).for_each(|_| cx.broadcast(&all, Speech::Greeting));
                 cx.insert_on(&all.at(INSERTED), (), PeId(1));
+                cx.broadcast(&all, Speech::Greeting);
+            }
+            Speech::InsertAndTell { to, teller } => {
+                let all = cx.collection();
+                cx.insert_on(&all.at(INSERTED), (), PeId(0));
+                to.into_iter().for_each(|to| cx.migrate_to(to));
+                cx.send(&all.at(Ix1(teller)), Speech::Greet);
+            }
+            Speech::Greet => {
+                let all = cx.collection();
                 cx.broadcast(&all, Speech::Greeting);
             }
             Speech::Greeting => self.spoken += 1,
@@ -203,4 +219,43 @@ fn a_member_gets_what_its_maker_broadcasts_after_inserting_it_and_nothing_from_b
             insert_after_greetings(greetings, to);
         }
     }
+}
+
+/// The last member numbers broadcasts; then some member, or main, inserts one and has another
+/// greet all. The new member gets the greeting.
+fn insert_and_tell(name: &str, inserter: Option<i32>, to: Option<PeId>, teller: i32) {
+    let spec = GridSpec::from_emulate(name).unwrap();
+    let pes = spec.layout().pe_count();
+    let job = Job::new("speakers").actor::<Speaker>().main(async move |grid| {
+        let all = grid.create::<Speaker>(Ix1::range(pes), |_| ()).await?;
+        for _ in 0..5 {
+            all.member(Ix1(pes as i32 - 1)).send(Speech::Speak { bytes: 8 });
+            grid.sleep(Duration::from_millis(100)).await?;
+        }
+        match inserter {
+            Some(inserter) => {
+                all.member(Ix1(inserter)).send(Speech::InsertAndTell { to, teller });
+            }
+            None => {
+                all.insert_on(INSERTED, (), PeId(1));
+                all.member(Ix1(teller)).send(Speech::Greet);
+            }
+        }
+        grid.quiescence().await?;
+        let reply = |reply| Speech::Greeted { reply };
+        match all.member(INSERTED).ask(Duration::from_secs(5), reply).await? {
+            1_u64 => Ok(()),
+            count => Err(JobError::Failed(format!("the new member has had {count} greetings"))),
+        }
+    });
+    let report = Simulation::new(job, spec, SimOptions::default()).unwrap().run();
+    assert_eq!(report.outcome, Ok(()), "{name}: {inserter:?} inserts, moves to {to:?}");
+    assert_eq!(report.statistics.handovers, 1);
+}
+
+#[test]
+fn whoever_hears_of_an_insertion_and_then_broadcasts_reaches_the_new_member() {
+    insert_and_tell("2x1x2,wan=10ms", Some(2), None, 3);
+    insert_and_tell("4x2,wan=10ms", None, None, 7);
+    insert_and_tell("4x2,wan=10ms", Some(4), Some(PeId(7)), 4);
 }

@@ -189,8 +189,8 @@ impl Balancer {
 
     /// Why it is no use to ask the strategy: even the best plan there could be would not pass, or
     /// would not pay for making it. Who asks for a plan gets one that may pass, whatever it takes.
-    fn rules_out(&self, window: &Window<'_>, best: &Figures) -> Option<Refusal> {
-        let gate = self.gate.as_ref()?;
+    fn rules_out(&mut self, window: &Window<'_>, best: &Figures) -> Option<Refusal> {
+        let gate = self.gate.as_mut()?;
         let planning = match window.takes_time && window.cause != Cause::Request {
             true => self.planning.expected(window.snapshot.actors.len()),
             false => Duration::ZERO,
@@ -360,6 +360,11 @@ impl Balancer {
             }
             self.conclude(Some(outcome));
         }
+    }
+
+    /// Whether a plan has passed whose actors may still be on their way.
+    pub fn is_moving(&self) -> bool {
+        self.passed.as_ref().is_some_and(|passed| !passed.is_carried_out)
     }
 
     /// Nothing more will be seen of the plan that is being judged.

@@ -34,7 +34,7 @@ impl PlanningTime {
         let actors = u32::try_from(actors).unwrap_or(u32::MAX);
         match self.last {
             Some((before, time)) if before > 0 => {
-                time.mul_f64((f64::from(actors) / f64::from(before)).max(1.0))
+                time.mul_f64(f64::from(actors) / f64::from(before)).max(time.min(ANY))
             }
             _ => ANY.saturating_add(PER_ACTOR.saturating_mul(actors)),
         }

@@ -25,8 +25,11 @@ const NEWS: f64 = 0.4;
 /// What plans bring of the greatest possible gain, before any was made: the other half is work
 /// with messages that no placement avoids.
 const ATTAINED_FIRST: f64 = 0.5;
-/// Trust never falls so low that nothing can pass and nothing can be learned any more.
+/// Trust never falls lower.
 const TRUST_MIN: f64 = 0.1;
+/// The part of the doubt that is gone after each gain that was refused for lack of trust alone:
+/// otherwise no plan of a small gain could pass any more, and nothing could be learned from one.
+const TRUST_REGAINED: f64 = 0.02;
 /// One odd measurement of a cost is not believed beyond this factor, up or down.
 const COST_FACTOR_MAX: f64 = 20.0;
 /// Older episodes say little about the present.
@@ -42,6 +45,13 @@ impl Learned {
             let part = (realised / predicted).clamp(0.0, 1.0);
             let trust = self.trust() + NEWS * (part - self.trust());
             self.trust = Some(trust.clamp(TRUST_MIN, 1.0));
+        }
+    }
+
+    /// A gain was refused, perhaps for lack of trust alone.
+    pub(super) fn doubts(&mut self, is_doubt_alone: bool) {
+        if let Some(trust) = self.trust.as_mut().filter(|_| is_doubt_alone) {
+            *trust += TRUST_REGAINED * (1.0 - *trust);
         }
     }
 

@@ -107,6 +107,7 @@ impl Gate {
         }
         self.learned.saw_step(proposal.step);
         if gain < self.config.gain_min {
+            self.learned.doubts(proposal.gain() >= self.config.gain_min);
             if let Some((begin, last)) = self.episode.take() {
                 self.learned.episode_ended(last.since(begin));
             }
@@ -119,7 +120,7 @@ impl Gate {
         self.episode = Some((begin, proposal.now));
         // What a plan would have saved since the last one was proposed.
         let seconds = |duration: Duration| duration.as_secs_f64();
-        let missed = part_of(proposal.now.since(last), gain.min(1.0));
+        let missed = part_of(proposal.now.since(last).min(proposal.window), gain.min(1.0));
         self.lost = self.lost.saturating_add(missed);
         if proposal.now < self.not_before {
             return Verdict::Refuse(Refusal::AfterMistake { until: self.not_before });
@@ -165,9 +166,10 @@ impl Gate {
     /// Why it is no use to plan; `None` if it is. `best` is the proposal that the best plan there
     /// could be would make, and `planning` what it takes to find a plan: zero where the job loses
     /// nothing by that.
-    pub fn rules_out(&self, best: &Proposal, planning: Duration) -> Option<Refusal> {
+    pub fn rules_out(&mut self, best: &Proposal, planning: Duration) -> Option<Refusal> {
         let gain = best.gain() * self.learned.trust();
         if gain < self.config.gain_min {
+            self.learned.doubts(best.gain() >= self.config.gain_min);
             return Some(Refusal::TooLittle { gain });
         }
         let moving = part_of(self.config.cost(best), self.learned.cost_factor());

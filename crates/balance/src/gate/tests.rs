@@ -66,13 +66,49 @@ fn passing_loads_are_fled_only_when_half_of_the_cost_was_lost() {
     let mut gate = gate();
     let passing = |seconds| {
         let pause = Some(Duration::from_secs(2));
-        Proposal { is_passing: true, pause, ..proposal(seconds, 1000, 900) }
+        Proposal { is_passing: true, pause, window: SECOND, ..proposal(seconds, 1000, 900) }
     };
-    // A tenth of each second is lost: the age pays for 2.5 s after 25 s, and 1 s is lost after 10
-    // s.
+    // A tenth of each second is lost: the age pays for 2.5 s after 25 s, from the first window on,
+    // and 1 s is lost after 10 s.
     let passed = (100..200).find(|&at| matches!(gate.consider(&passing(at)), Verdict::Pass { .. }));
 
-    assert_eq!(passed, Some(126));
+    assert_eq!(passed, Some(125));
+}
+
+#[test]
+fn time_without_measurements_is_not_lost() {
+    let mut gate = gate();
+    let passing = |seconds| {
+        let pause = Some(Duration::from_secs(2));
+        Proposal { is_passing: true, pause, window: SECOND, ..proposal(seconds, 1000, 900) }
+    };
+    assert!(matches!(gate.consider(&passing(100)), Verdict::Refuse(_)));
+
+    let verdict = gate.consider(&passing(200));
+
+    let lost = SECOND / 5;
+    assert!(
+        matches!(verdict, Verdict::Refuse(Refusal::Waiting { lost: all, .. }) if all == lost),
+        "{verdict:?}"
+    );
+}
+
+#[test]
+fn a_small_gain_passes_again_some_time_after_a_mistake() {
+    let mut gate = gate();
+    assert!(matches!(gate.consider(&proposal(10, 100, 80)), Verdict::Pass { .. }));
+    gate.carried_out(Time::ZERO + SECOND * 10, SECOND / 10);
+    for second in 11..17 {
+        gate.observe(Time::ZERO + SECOND * second, Duration::from_millis(130), 1.0);
+    }
+    let small = |second| proposal(second, 1000, 985);
+    let doubt = gate.consider(&small(40));
+    assert!(matches!(doubt, Verdict::Refuse(Refusal::TooLittle { .. })), "{doubt:?}");
+
+    let passed =
+        (41..200).find(|&second| matches!(gate.consider(&small(second)), Verdict::Pass { .. }));
+
+    assert!(passed.is_some_and(|at| at > 45), "{passed:?}");
 }
 
 #[test]
@@ -218,7 +254,7 @@ fn planning_waits_while_it_has_cost_more_than_its_part_of_the_job() {
 
 #[test]
 fn no_plan_is_made_that_costs_more_than_the_best_there_could_be_saves() {
-    let gate = gate();
+    let mut gate = gate();
     // The best plan saves a fifth, of what a job of a second has before it.
     let best = Proposal { pause: None, remaining: None, ..proposal(1, 100, 80) };
     let planning = Duration::from_millis(200);

@@ -43,6 +43,13 @@ impl Core {
         }
     }
 
+    /// How often the sender has moved.
+    pub(super) fn epoch_of(&self, sender: Sender) -> u32 {
+        let Sender::Actor(Slot { kind, index }) = sender else { return 0 };
+        let member = self.members.get(kind.index()).and_then(|all| all.get(index as usize));
+        member.and_then(Option::as_ref).map_or(0, |member| member.epoch)
+    }
+
     /// The sender's numbers, if it has any: most have never sent elsewhere. Always inlined, since a
     /// call would cost as much as finding that out.
     #[inline(always)]

@@ -74,7 +74,9 @@ impl Core {
         let here = Place { gone: true, ..Place::at(self.me, epoch) };
         self.directory.learn(id, here, self.common.fault);
         self.release_awaiting(id);
-        if let Some((_, insertion)) = self.tombstones.insertions.remove(&id) {
+        if let Some((timer, insertion)) = self.tombstones.insertions.remove(&id) {
+            self.timers.cancel(timer);
+            self.processed += 1;
             self.post(self.me, Control::Insert(insertion));
         }
     }
@@ -144,13 +146,12 @@ impl Core {
 
     /// Keeps an insertion until the member that has its index now has ended.
     fn postpone(&mut self, insertion: Box<Insertion>) {
-        let (id, since) = (insertion.id, self.now);
-        self.tombstones.insertions.insert(id, (since, insertion));
-        self.run_after(UNKNOWN_MEMBER_HOLD, move |core| {
-            if core.tombstones.insertions.get(&id).is_some_and(|waiting| waiting.0 == since) {
-                core.fail_occupied(id);
-            }
-        });
+        // The job is not quiescent as long as this waits.
+        self.created += 1;
+        let id = insertion.id;
+        let too_late = Box::new(move |core: &mut Self| core.fail_occupied(id));
+        let timer = self.timers.set(self.now + UNKNOWN_MEMBER_HOLD, too_late);
+        self.tombstones.insertions.insert(id, (timer, insertion));
     }
 
     fn fail_occupied(&mut self, id: ActorId) {

@@ -59,6 +59,8 @@ pub(crate) enum SequencerNews {
     Recall(u64),
     /// To the root.
     Return(SequencerRight),
+    /// From another PE of the node, whose members insert others: you do not want it any more.
+    Renounce,
 }
 
 /// Something large that was sent by a plan, and of which nodes report what they saw.

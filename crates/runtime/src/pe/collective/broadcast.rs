@@ -55,6 +55,7 @@ impl Core {
     ) {
         let Some(kind) = self.kind_in::<A>(collection) else { return };
         let source = self.sender_id(sender);
+        let has_moved = self.epoch_of(sender) > 0;
         let channels = self.channels(sender);
         let count = channels.take_next(broadcasts_of(collection), 0) + 1;
         let earlier = channels.begin_cast(collection, priority, count);
@@ -63,7 +64,8 @@ impl Core {
         }
         let asked = Asked { source, count, earlier };
         let (of, message) = ((kind, collection), Payload::new(message));
-        let Some(message) = self.broadcast_numbered(of, &asked, message, priority) else { return };
+        let numbered = self.broadcast_numbered(of, (&asked, has_moved), message, priority);
+        let Some(message) = numbered else { return };
         let Some(message) = self.broadcast_directly(of, &asked, message, priority) else { return };
         let wanted = Wanted::Message(message);
         // The root need not ask itself, unless something that it has asked itself before is still
@@ -223,6 +225,13 @@ impl Core {
         }
         let Some(local) = self.collections.get_mut(collection) else { return };
         if local.broadcasts.next != number {
+            let is_repeated =
+                number < local.broadcasts.next || local.broadcasts.early.contains_key(&number);
+            if is_repeated {
+                let reason =
+                    format!("broadcast {number} of collection {} came twice", collection.0);
+                return self.fail(JobError::Protocol(reason));
+            }
             let broadcast = self.keep_broadcast(kind_id, broadcast);
             if let Some(local) = self.collections.get_mut(collection) {
                 local.broadcasts.early.insert(number, broadcast);

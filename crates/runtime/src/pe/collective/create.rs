@@ -128,6 +128,11 @@ impl Core {
     pub(crate) fn insert<A: Actor>(&mut self, id: ActorId, init: A::Init, at: PeId) {
         self.renounce_right(id.collection);
         let init = Payload::new(vec![(id.key, init)]);
+        // The root need not ask itself, as with broadcasts.
+        let is_next = self.me == Self::ROOT && self.own_controls == 0;
+        if is_next && self.collections.get(id.collection).is_some() {
+            return self.handle_insert_request(id, init, at);
+        }
         self.post(Self::ROOT, Control::InsertRequest { id, init, at });
     }
 

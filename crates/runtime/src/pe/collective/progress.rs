@@ -16,7 +16,7 @@
 //! actors live at the root.
 
 use crate::pe::core::Core;
-use crate::pe::state::{CollectionState, ProgressProbe};
+use crate::pe::state::{CollectionState, Look, ProgressProbe};
 use crate::wire::Control;
 use gridspan_balance::{Cause, Occasion, Refusal};
 use gridspan_topology::Time;
@@ -57,10 +57,33 @@ impl Core {
     }
 
     fn tick(&mut self, every: Duration) {
-        match self.may_balance() {
+        let may_balance = self.may_balance();
+        let Some(root) = &mut self.root else { return };
+        if !may_balance {
+            return self.run_upkeep_after(every, move |core| core.tick(every));
+        }
+        if !root.balances.was_idle {
             // The clock goes on when that is over, so that others have their time in between.
-            true => self.queue_balance(Cause::Period),
-            false => self.run_upkeep_after(every, move |core| core.tick(every)),
+            return self.queue_balance(Cause::Period);
+        }
+        root.balances.idle_tick = Some(every);
+        if !root.balances.progress.is_on {
+            self.begin_progress_probes(PAUSE_MIN);
+        }
+    }
+
+    /// The job has handled so many messages. While nothing has been handled since the last window,
+    /// the job is not measured: what PEs report then is counted as messages of the job, which would
+    /// never be quiescent, nor be found to have stalled. Probes of progress are not counted.
+    fn end_idle_tick(&mut self, handled: u64) {
+        let Some(root) = &mut self.root else { return };
+        let Some(every) = root.balances.idle_tick.take() else { return };
+        if handled > root.balances.window.1 {
+            root.balances.was_idle = false;
+        }
+        match root.balances.was_idle {
+            true => self.run_upkeep_after(every, move |core| core.tick(every)),
+            false => self.tick(every),
         }
     }
 
@@ -82,13 +105,14 @@ impl Core {
         let events = &mut root.balances.events;
         events.waiting = Some(cause);
         events.pause = EVENT_PAUSE;
-        if !std::mem::replace(&mut events.is_timed, true) {
+        // A look that was put off for an earlier event would come too late for this one.
+        if events.look.is_none_or(|look| look.is_retry) {
             // What was measured before the foreign load changed says nothing of it.
             let is_news = cause == Cause::ForeignLoad;
             if is_news && self.may_balance() {
                 self.forget_window();
             }
-            self.run_upkeep_after(EVENT_PAUSE, Self::look_at_event);
+            self.look_after(EVENT_PAUSE, false);
         }
     }
 
@@ -99,19 +123,31 @@ impl Core {
         self.queue_balance(Cause::ForeignLoad);
     }
 
-    fn look_at_event(&mut self) {
+    /// Looks at an event after a while, in the place of any look that was to come.
+    fn look_after(&mut self, pause: Duration, is_retry: bool) {
+        let Some(root) = &mut self.root else { return };
+        let events = &mut root.balances.events;
+        events.looks += 1;
+        let number = events.looks;
+        events.look = Some(Look { number, is_retry });
+        self.run_upkeep_after(pause, move |core| core.look_at_event(number));
+    }
+
+    fn look_at_event(&mut self, number: u64) {
         let may_balance = self.may_balance();
         let Some(root) = &mut self.root else { return };
         let events = &mut root.balances.events;
-        events.is_timed = false;
+        if events.look.is_none_or(|look| look.number != number) {
+            return;
+        }
+        events.look = None;
         if events.waiting.is_none() {
             return;
         }
         if may_balance && let Some(cause) = events.waiting.take() {
             return self.queue_balance(cause);
         }
-        events.is_timed = true;
-        self.run_upkeep_after(EVENT_PAUSE, Self::look_at_event);
+        self.look_after(EVENT_PAUSE, false);
     }
 
     /// Looks at an event again after a while, if the gate may think otherwise then.
@@ -120,9 +156,9 @@ impl Core {
         let events = &mut root.balances.events;
         events.waiting.get_or_insert(cause);
         events.pause = (events.pause * 2).clamp(EVENT_PAUSE, EVENT_PAUSE_MAX);
-        let pause = events.pause;
-        if !std::mem::replace(&mut events.is_timed, true) {
-            self.run_upkeep_after(pause, Self::look_at_event);
+        if events.look.is_none() {
+            let pause = events.pause;
+            self.look_after(pause, true);
         }
     }
 
@@ -224,7 +260,7 @@ impl Core {
         let Some(root) = &mut self.root else { return };
         let (progress, balancer) = (&mut root.balances.progress, &mut root.balancer);
         let empty_max = if balancer.is_judging() { EMPTY_MAX } else { EMPTY_MAX_BEFORE };
-        if progress.empty >= empty_max {
+        if progress.empty >= empty_max && !balancer.is_moving() {
             progress.is_on = false;
             balancer.give_up();
         } else if balancer.is_judging() || balancer.wants_pace() {
@@ -240,6 +276,7 @@ impl Core {
         if was_judging {
             self.after_judging();
         }
+        self.end_idle_tick(all);
     }
 
     /// A plan may have been judged.

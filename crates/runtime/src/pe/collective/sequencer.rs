@@ -32,11 +32,12 @@ impl Core {
     pub(super) fn broadcast_numbered(
         &mut self,
         (kind, collection): (KindId, CollectionId),
-        asked: &Asked,
+        (asked, has_moved): (&Asked, bool),
         message: Payload,
         priority: i32,
     ) -> Option<Payload> {
-        let Some(number) = self.rights.number(collection, (asked.source, asked.count)) else {
+        let count = (asked.source, asked.count);
+        let Some(number) = self.rights.number(collection, count, has_moved) else {
             return Some(message);
         };
         self.send_to_all(kind, message, |message| {
@@ -84,14 +85,28 @@ impl Core {
         let returned = match news {
             SequencerNews::Grant(right) => self.rights.grant(collection, right),
             SequencerNews::Recall(term) => self.rights.recall(collection, term, self.common.fault),
+            SequencerNews::Renounce => return self.give_up_right(collection),
             SequencerNews::Return(right) => return self.handle_returned(collection, &right),
         };
         self.return_right(collection, returned);
     }
 
     /// A member asks for an insertion, which the root brings into order with broadcasts: those that
-    /// are sent from here afterwards may not have a number before it.
+    /// are sent from this node afterwards may not have a number before it, by whom ever the other
+    /// PEs of the node are told of the insertion.
     pub(super) fn renounce_right(&mut self, collection: CollectionId) {
+        if self.rights.has_renounced(collection) {
+            return;
+        }
+        let layout = &self.common.layout;
+        let (me, here) = (self.me, layout.place(layout.node_of(self.me)).pes.clone());
+        for pe in here.map(PeId).filter(|&pe| pe != me) {
+            self.post(pe, Control::Sequencer { collection, news: SequencerNews::Renounce });
+        }
+        self.give_up_right(collection);
+    }
+
+    fn give_up_right(&mut self, collection: CollectionId) {
         let right = self.rights.renounce(collection);
         self.return_right(collection, right);
     }

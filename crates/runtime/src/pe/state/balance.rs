@@ -60,6 +60,10 @@ pub(crate) struct Balances<C> {
     pub(crate) events: Events,
     /// Whether it is time now and then.
     pub(crate) is_periodic: bool,
+    /// Whether nothing was handled in the last window.
+    pub(crate) was_idle: bool,
+    /// The period that waits to hear whether anything has been handled since.
+    pub(crate) idle_tick: Option<Duration>,
 }
 
 /// The pace of the job.
@@ -87,12 +91,22 @@ pub(crate) struct ProgressProbe {
 pub(crate) struct Events {
     /// One that nobody has looked at.
     pub(crate) waiting: Option<Cause>,
-    /// Whether somebody will look.
-    pub(crate) is_timed: bool,
+    /// The look that is to come.
+    pub(crate) look: Option<Look>,
+    /// How many looks there were to come so far.
+    pub(crate) looks: u64,
     /// For how long the next look is put off.
     pub(crate) pause: Duration,
     /// Whether the present window only ends so that one begins that knows of the event.
     pub(crate) is_fresh_wanted: bool,
+}
+
+/// A time at which the root looks at an event.
+#[derive(Clone, Copy)]
+pub(crate) struct Look {
+    pub(crate) number: u64,
+    /// Whether the event was looked at before, and the gate refused to plan for it.
+    pub(crate) is_retry: bool,
 }
 
 impl<C> Balances<C> {
@@ -109,6 +123,7 @@ impl<C> Balances<C> {
         self.measured = self.asked_own.since(since);
         let &cause = self.queue.front()?;
         let (time, handled) = (self.measured, self.handled.saturating_sub(before));
+        self.was_idle = handled == 0;
         Some(gridspan_balance::Occasion { now, cause, time, handled })
     }
 }
@@ -142,6 +157,8 @@ impl<C> Default for Balances<C> {
             progress: ProgressProbe::default(),
             events: Events::default(),
             is_periodic: false,
+            was_idle: false,
+            idle_tick: None,
         }
     }
 }

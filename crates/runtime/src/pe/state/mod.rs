@@ -51,7 +51,7 @@ mod waits;
 
 pub use advice::PlanningJob;
 pub(crate) use advice::{Advice, Arrived, Flow, News, Unconfirmed, edges};
-pub(crate) use balance::{Balances, ProgressProbe};
+pub(crate) use balance::{Balances, Look, ProgressProbe};
 pub(crate) use broadcast_order::SentBroadcasts;
 pub(crate) use budget::{Accounted, Budget};
 pub(crate) use channel::{BROADCAST, Channels, Turn, broadcasts_of, channel, judge};

@@ -133,15 +133,25 @@ impl Rights {
         self.held.remove(&collection)
     }
 
+    pub(crate) fn has_renounced(&self, collection: CollectionId) -> bool {
+        self.renounced.contains(&collection)
+    }
+
     /// Numbers the broadcast of this count of a sender, if this PE may: the sender's one before
-    /// must have its number.
+    /// must have its number. The first of a sender that `has_moved` goes to the root: it may follow
+    /// an insertion that was asked for elsewhere.
     pub(crate) fn number(
         &mut self,
         collection: CollectionId,
         (source, count): (ActorId, u64),
+        has_moved: bool,
     ) -> Option<u64> {
         let right = self.held.get_mut(&collection)?;
-        let come = right.come.get(&source).copied().unwrap_or(0);
+        let come = match right.come.get(&source) {
+            Some(&come) => come,
+            None if has_moved => return None,
+            None => 0,
+        };
         if come + 1 != count {
             return None;
         }
@@ -191,18 +201,24 @@ mod tests {
         let mut rights = Rights::default();
         let come = BTreeMap::from([(actor(1), 5)]);
         let right = SequencerRight { term: 1, next: 70, come };
-        assert_eq!(rights.number(FAMILY, (actor(2), 1)), None, "no right");
+        assert_eq!(rights.number(FAMILY, (actor(2), 1), false), None, "no right");
         assert_eq!(rights.grant(FAMILY, right), None);
-        assert_eq!(rights.number(FAMILY, (actor(1), 6)), Some(70));
-        assert_eq!(rights.number(FAMILY, (actor(1), 8)), None, "one is missing");
-        assert_eq!(rights.number(FAMILY, (actor(2), 3)), None, "others may be on their way");
-        assert_eq!(rights.number(FAMILY, (actor(2), 1)), Some(71));
+        assert_eq!(rights.number(FAMILY, (actor(1), 6), false), Some(70));
+        assert_eq!(rights.number(FAMILY, (actor(1), 8), false), None, "one is missing");
+        assert_eq!(rights.number(FAMILY, (actor(2), 3), false), None, "others may be on their way");
+        assert_eq!(
+            rights.number(FAMILY, (actor(2), 1), true),
+            None,
+            "it may have inserted another"
+        );
+        assert_eq!(rights.number(FAMILY, (actor(2), 1), false), Some(71));
+        assert_eq!(rights.number(FAMILY, (actor(2), 2), true), Some(72));
 
         let back = rights.recall(FAMILY, 1, PlantedFault::None).unwrap();
 
-        assert_eq!((back.term, back.next), (1, 72));
-        assert_eq!(back.come, BTreeMap::from([(actor(1), 6), (actor(2), 1)]));
-        assert_eq!(rights.number(FAMILY, (actor(1), 7)), None);
+        assert_eq!((back.term, back.next), (1, 73));
+        assert_eq!(back.come, BTreeMap::from([(actor(1), 6), (actor(2), 2)]));
+        assert_eq!(rights.number(FAMILY, (actor(1), 7), false), None);
     }
 
     #[test]
@@ -211,6 +227,6 @@ mod tests {
         assert_eq!(rights.recall(FAMILY, 2, PlantedFault::None), None);
         let right = SequencerRight { term: 2, next: 1, come: BTreeMap::new() };
         assert_eq!(rights.grant(FAMILY, right.clone()), Some(right));
-        assert_eq!(rights.number(FAMILY, (actor(1), 1)), None);
+        assert_eq!(rights.number(FAMILY, (actor(1), 1), false), None);
     }
 }

@@ -1,17 +1,17 @@
 //! What a PE keeps of members that are no more.
 
 use super::channel::Channels;
+use super::timers::TimerId;
 use crate::id::ActorId;
 use crate::wire::Insertion;
-use gridspan_topology::Time;
 use std::collections::BTreeMap;
 
 /// The tombstones of members whose home this PE is.
 #[derive(Default)]
 pub(crate) struct Tombstones {
     pub(crate) tombstones: BTreeMap<ActorId, Box<Channels>>,
-    /// Insertions that wait for news of an end, and since when.
-    pub(crate) insertions: BTreeMap<ActorId, (Time, Box<Insertion>)>,
+    /// Insertions that wait for news of an end, and until when.
+    pub(crate) insertions: BTreeMap<ActorId, (TimerId, Box<Insertion>)>,
 }
 
 impl Tombstones {

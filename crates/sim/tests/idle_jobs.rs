@@ -1,0 +1,73 @@
+//! Balancing on a period keeps no job from coming to rest.
+#![allow(missing_docs, clippy::unwrap_used)]
+
+use gridspan_runtime::{Actor, Context, Ix1, Job};
+use gridspan_sim::{SimOptions, SimReport, Simulation};
+use gridspan_topology::GridSpec;
+use serde::{Deserialize, Serialize};
+use std::sync::mpsc;
+use std::time::Duration;
+
+#[derive(Serialize, Deserialize)]
+struct Cell;
+
+#[derive(Clone, Serialize, Deserialize)]
+enum Order {
+    /// Pass this on to the next member, so many times.
+    Pass(u32),
+}
+
+impl Actor for Cell {
+    type Index = Ix1;
+    type Init = ();
+    type Message = Order;
+
+    fn create((): (), _cx: &mut Context<'_, Self>) -> Self {
+        Self
+    }
+
+    fn handle(&mut self, order: Order, cx: &mut Context<'_, Self>) {
+        match order {
+            Order::Pass(0) => {}
+            Order::Pass(left) => {
+                cx.charge(Duration::from_millis(1));
+                let next = cx.collection().at(Ix1((cx.index().0 + 1) % CELLS as i32));
+                cx.send(&next, Order::Pass(left - 1));
+            }
+        }
+    }
+}
+
+const CELLS: u32 = 12;
+
+fn run(job: Job, grid: &str, every: Duration) -> SimReport {
+    let job = job.actor::<Cell>().strategy("refine").balance_every(every);
+    let spec = GridSpec::from_emulate(grid).unwrap();
+    let options = SimOptions { time_limit: Duration::from_secs(600), ..SimOptions::default() };
+    Simulation::new(job, spec, options).unwrap().run()
+}
+
+#[test]
+fn a_job_that_rests_is_quiescent_however_often_it_is_balanced() {
+    for (grid, every_ms) in [("2x1,wan=100ms", 50), ("3x2,wan=30ms", 1), ("2x2x2,wan=5ms", 1000)] {
+        let (out, results) = mpsc::channel();
+        let job = Job::new("rest").main(async move |grid| {
+            let cells = grid.create::<Cell>(Ix1::range(CELLS), |_| ()).await?;
+            for rest in [0, 3] {
+                cells.broadcast(Order::Pass(20));
+                grid.sleep(Duration::from_secs(rest)).await?;
+                let begin = grid.now().await?;
+                grid.quiescence().await?;
+                out.send(grid.now().await?.since(begin)).map_err(|_| "nobody listens")?;
+            }
+            Ok(())
+        });
+
+        let report = run(job, grid, Duration::from_millis(every_ms));
+
+        assert_eq!(report.outcome, Ok(()), "{grid}");
+        let waited: Vec<Duration> = results.try_iter().collect();
+        assert!(waited.iter().all(|&time| time < Duration::from_secs(8)), "{grid}: {waited:?}");
+        assert!(waited[1] < Duration::from_secs(2), "{grid}: {waited:?}");
+    }
+}

@@ -103,7 +103,24 @@ fn a_stream_that_is_dropped_or_whose_pool_is_closed_leaves_nothing_behind() {
             pool.close();
             let error = late.next().await.unwrap().unwrap_err().to_string();
             assert!(error.starts_with("the pool of tasks is closed"), "{error}");
+            assert!(late.next().await.is_none(), "nothing comes after that");
             grid.quiescence().await?;
+            Ok(())
+        })
+    });
+}
+
+#[test]
+fn a_stream_that_has_given_all_ends_well_although_its_pool_is_closed() {
+    everywhere(|| {
+        Job::new("complete").tasks::<Square>().main(async |grid| {
+            let pool = grid.task_pool::<Square>().await?;
+            let mut stream = pool.stream((0..5).map(Square::Of));
+            for _ in 0..5 {
+                stream.next().await.unwrap()?;
+            }
+            pool.close();
+            assert!(stream.next().await.is_none());
             Ok(())
         })
     });

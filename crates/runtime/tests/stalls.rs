@@ -147,6 +147,8 @@ fn jobs_that_wait_for_what_cannot_come_end_with_the_reason() {
     let jobs = vec![
         to_all_but_one(Msg::Contribute),
         to_all_but_one(Msg::Sync).strategy("refine"),
+        to_all_but_one(Msg::Contribute).strategy("refine").balance_every(Duration::from_millis(20)),
+        to_all_but_one(Msg::Contribute).strategy("refine").balance_every(Duration::from_secs(1)),
         job(async |grid| {
             let cells = grid.create::<Cell>(Ix1::range(2), |_| ()).await?;
             cells.member(Ix1(77)).send(Msg::Contribute);
@@ -165,6 +167,8 @@ fn jobs_that_wait_for_what_cannot_come_end_with_the_reason() {
     let wanted = [
         "reduction 0 over collection 0, to which 9 of 10 have contributed",
         "9 members wait at a sync point that others have not reached",
+        "reduction 0 over collection 0, to which 9 of 10 have contributed",
+        "reduction 0 over collection 0, to which 9 of 10 have contributed",
         "1 message was for a member that does not exist, such as stalls::Cell",
     ];
     for (reason, wanted) in reasons.iter().zip(wanted) {

@@ -15,6 +15,7 @@ pub mod campaign;
 mod connection;
 mod faults;
 mod guests;
+mod idleness;
 mod log;
 mod main_task;
 mod network;

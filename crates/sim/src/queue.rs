@@ -43,6 +43,11 @@ impl<E> EventQueue<E> {
         self.heap.len()
     }
 
+    /// The events that wait, in no order that matters.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &E> {
+        self.slots.iter().flatten()
+    }
+
     /// Takes out the next event, with its time and number.
     pub(crate) fn pop(&mut self) -> Option<(Time, u64, E)> {
         let Reverse((at, number, slot)) = self.heap.pop()?;

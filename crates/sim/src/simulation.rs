@@ -23,6 +23,7 @@ mod visiting;
 use crate::connection::{Connections, Happening};
 use crate::faults::Delays;
 use crate::guests::{GuestStep, Roster};
+use crate::idleness::Idleness;
 use crate::log::Log;
 use crate::main_task::MainTask;
 use crate::network::Network;
@@ -110,6 +111,7 @@ pub struct Simulation {
     /// What was unfinished when main returned.
     pending: Option<PendingWork>,
     broken: Option<JobError>,
+    idleness: Idleness,
 }
 
 #[derive(Default)]
@@ -159,6 +161,7 @@ impl Simulation {
             counts: Counts::default(),
             pending: None,
             broken: None,
+            idleness: Idleness::default(),
             layout,
         };
         simulation.expect(guests);
@@ -183,7 +186,8 @@ impl Simulation {
             if now > limit {
                 return self.give_up(Ending::TimeLimit);
             }
-            if self.only_transports_are_active(now, &event) {
+            if self.only_transports_are_active(now, &event) || self.only_upkeep_is_left(now, &event)
+            {
                 return self.give_up(Ending::Stalled);
             }
             self.now = now;

@@ -116,6 +116,13 @@ impl Station {
         packets
     }
 
+    /// Whether the PE only has upkeep to do, now and later, unless something comes.
+    pub(crate) fn has_only_upkeep(&self, now: Time) -> bool {
+        let is_free = self.held.is_none() && self.busy_until <= now;
+        let has_nothing = self.inbox.is_empty() && self.actions.is_empty();
+        is_free && has_nothing && self.machine.has_only_upkeep()
+    }
+
     /// When the PE has something to do next, if nothing else comes.
     pub(crate) fn wakeup(&self) -> Option<Time> {
         // A PE that has failed handles nothing more and only waits for the end of the job.

@@ -1,8 +1,8 @@
-//! Balancing on a period keeps no job from coming to rest.
+//! Balancing on a period keeps no job from coming to rest, or from being found to wait in vain.
 #![allow(missing_docs, clippy::unwrap_used)]
 
-use gridspan_runtime::{Actor, Context, Ix1, Job};
-use gridspan_sim::{SimOptions, SimReport, Simulation};
+use gridspan_runtime::{Actor, Context, Ix1, Job, Op, To};
+use gridspan_sim::{Ending, SimOptions, SimReport, Simulation};
 use gridspan_topology::GridSpec;
 use serde::{Deserialize, Serialize};
 use std::sync::mpsc;
@@ -15,6 +15,7 @@ struct Cell;
 enum Order {
     /// Pass this on to the next member, so many times.
     Pass(u32),
+    Contribute,
 }
 
 impl Actor for Cell {
@@ -34,6 +35,7 @@ impl Actor for Cell {
                 let next = cx.collection().at(Ix1((cx.index().0 + 1) % CELLS as i32));
                 cx.send(&next, Order::Pass(left - 1));
             }
+            Order::Contribute => cx.contribute(Op::Sum, 1_u64, To::main()),
         }
     }
 }
@@ -69,5 +71,21 @@ fn a_job_that_rests_is_quiescent_however_often_it_is_balanced() {
         let waited: Vec<Duration> = results.try_iter().collect();
         assert!(waited.iter().all(|&time| time < Duration::from_secs(8)), "{grid}: {waited:?}");
         assert!(waited[1] < Duration::from_secs(2), "{grid}: {waited:?}");
+    }
+}
+
+#[test]
+fn a_job_that_waits_in_vain_is_found_to_although_it_is_balanced() {
+    for every in [Duration::from_secs(1), Duration::from_millis(20)] {
+        let job = Job::new("stall").main(async |grid| {
+            let cells = grid.create::<Cell>(Ix1::range(CELLS), |_| ()).await?;
+            cells.member(Ix1(1)).send(Order::Contribute);
+            let _: u64 = cells.reduction(Op::Sum).await?;
+            Ok(())
+        });
+
+        let report = run(job, "2x1,wan=100ms", every);
+
+        assert_eq!(report.ending, Ending::Stalled, "every {every:?}");
     }
 }

@@ -87,8 +87,10 @@ impl StealingPolicy for HistoryPolicy {
         }
     }
 
-    fn received(&mut self, from: NodeId, _tasks: u64, _gift: Grant, _turn: &mut Turn<'_>) {
-        (self.remembered, self.followed) = (Some(from), 0);
+    fn received(&mut self, from: NodeId, _tasks: u64, _gift: Grant, turn: &mut Turn<'_>) {
+        // A node that hands on its tasks because it leaves takes part no more.
+        self.remembered = Some(from).filter(|&node| turn.places.contains(node));
+        self.followed = 0;
         self.asked = self.asked.filter(|&asked| asked != from);
     }
 

@@ -402,3 +402,21 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn who_was_given_tasks_by_a_node_that_leaves_asks_another_one_next() {
+    let places = places(1, 4);
+    for policy in ["random", "shis", "transitive", "cluster-aware", "lifeline"] {
+        let guest = NodeId(9);
+        let mut thief = machine(policy, 0, &places);
+        thief.handle_joined(Time(0), guest, NodeId(1));
+        thief.handle_lost(Time(0), guest);
+        give(&mut thief, guest.0, 1);
+        sent(&mut thief);
+
+        thief.handle_idle(Time(2));
+
+        let asked = sent(&mut thief);
+        assert!(asked.iter().any(|(to, _)| places.contains(NodeId(*to))), "{policy}: {asked:?}");
+    }
+}

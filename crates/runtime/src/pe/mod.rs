@@ -223,6 +223,18 @@ impl Pe {
         [self.core.timers.next(), self.core.next_accumulator(), held].into_iter().flatten().min()
     }
 
+    /// How much it has ever done for the job. What the runtime does again and again, such as
+    /// balancing on a period, does not count.
+    pub fn activity(&self) -> u64 {
+        self.core.activity()
+    }
+
+    /// Whether it only has to do what the runtime does again and again, now and later, unless
+    /// something comes.
+    pub fn has_only_upkeep(&self) -> bool {
+        self.core.has_only_upkeep()
+    }
+
     /// Has handlers timed, if a strategy uses it.
     pub fn set_stopwatch(&mut self, stopwatch: Stopwatch) {
         self.core.set_stopwatch(stopwatch);

@@ -60,8 +60,15 @@ impl Core {
     }
 
     /// How much this PE has ever done. Questions and upkeep do not count.
-    fn activity(&self) -> u64 {
+    pub(super) fn activity(&self) -> u64 {
         self.created.wrapping_add(self.processed)
+    }
+
+    /// Whether this PE only has upkeep to do, now and later, unless something comes.
+    pub(super) fn has_only_upkeep(&self) -> bool {
+        let is_idle = self.lanes.is_empty() && self.requests.is_empty() && self.own_controls == 0;
+        let is_timed = self.timers.next_event().is_some() || self.next_accumulator().is_some();
+        is_idle && !is_timed && self.awaiting.is_empty()
     }
 
     fn check_stall(&mut self) {

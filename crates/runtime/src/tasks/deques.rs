@@ -14,7 +14,7 @@ use super::statistics::StealStatistics;
 use crate::pe::Accounted;
 use crossbeam_deque::{Steal, Stealer, Worker};
 use gridspan_topology::{NodeId, PeId};
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, VecDeque};
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
@@ -25,7 +25,7 @@ pub(super) struct Deques<I> {
     seats: Vec<Seat<I>>,
     asleep: AtomicUsize,
     /// What the agent has laid down and no PE has taken yet.
-    arrivals: Mutex<Vec<Arrival<I>>>,
+    arrivals: Mutex<Arrivals<I>>,
     has_arrivals: AtomicBool,
     /// How many tasks they are.
     arrived: AtomicU64,
@@ -60,6 +60,50 @@ impl<I> Arrival<I> {
     }
 }
 
+/// What lies there for the PEs of a node, oldest first, and how many tasks that is.
+struct Arrivals<I> {
+    list: VecDeque<Arrival<I>>,
+    tasks: u64,
+}
+
+impl<I> Arrivals<I> {
+    fn push_back(&mut self, arrival: Arrival<I>) {
+        self.tasks = self.tasks.saturating_add(arrival.tasks());
+        self.list.push_back(arrival);
+    }
+
+    fn push_front(&mut self, arrival: Arrival<I>) {
+        self.tasks = self.tasks.saturating_add(arrival.tasks());
+        self.list.push_front(arrival);
+    }
+
+    /// Takes the oldest loan of those meant.
+    fn take_loan(&mut self, is_meant: impl Fn(NodeId, &Loan) -> bool) -> Option<(NodeId, Loan)> {
+        let is_lent = |arrival: &Arrival<I>| match arrival {
+            Arrival::Lent(by, loan) => is_meant(*by, loan),
+            Arrival::Back(..) => false,
+        };
+        let place = self.list.iter().position(is_lent)?;
+        match self.list.remove(place)? {
+            Arrival::Lent(by, loan) => {
+                self.tasks = self.tasks.saturating_sub(loan.lender.items);
+                Some((by, loan.into_inner()))
+            }
+            Arrival::Back(..) => None,
+        }
+    }
+
+    fn take_all(&mut self) -> VecDeque<Arrival<I>> {
+        self.tasks = 0;
+        std::mem::take(&mut self.list)
+    }
+
+    fn retain(&mut self, is_kept: impl Fn(&Arrival<I>) -> bool) {
+        self.list.retain(is_kept);
+        self.tasks = self.list.iter().map(Arrival::tasks).fold(0, u64::saturating_add);
+    }
+}
+
 struct Seat<I> {
     /// Set when the PE's worker has been made.
     offered: OnceLock<Stealer<Token<I>>>,
@@ -83,7 +127,7 @@ impl<I> Deques<I> {
             first: PeId(pes.start),
             seats: pes.map(seat).collect(),
             asleep: AtomicUsize::new(0),
-            arrivals: Mutex::default(),
+            arrivals: Mutex::new(Arrivals { list: VecDeque::new(), tasks: 0 }),
             has_arrivals: AtomicBool::new(false),
             arrived: AtomicU64::new(0),
             has_agent: AtomicBool::new(false),
@@ -185,7 +229,7 @@ impl<I> Deques<I> {
 
     /// Lays down what PEs are to take. Returns a seat that was asleep, and is to be told.
     pub(super) fn arrive(&self, new: impl IntoIterator<Item = Arrival<I>>) -> Option<usize> {
-        self.with_arrivals(|arrivals| arrivals.extend(new));
+        self.with_arrivals(|arrivals| new.into_iter().for_each(|new| arrivals.push_back(new)));
         self.wake_other(usize::MAX)
     }
 
@@ -194,33 +238,23 @@ impl<I> Deques<I> {
         &self,
         is_meant: impl Fn(NodeId, &Loan) -> bool,
     ) -> Option<(NodeId, Loan)> {
-        self.with_arrivals(|arrivals| {
-            let is_lent = |arrival: &Arrival<I>| match arrival {
-                Arrival::Lent(by, loan) => is_meant(*by, loan),
-                Arrival::Back(..) => false,
-            };
-            match arrivals.remove(arrivals.iter().position(is_lent)?) {
-                Arrival::Lent(by, loan) => Some((by, loan.into_inner())),
-                Arrival::Back(..) => None,
-            }
-        })
+        self.with_arrivals(|arrivals| arrivals.take_loan(is_meant))
     }
 
     /// Lays down tasks before all others.
     pub(super) fn lay_first(&self, arrival: Arrival<I>) {
-        self.with_arrivals(|arrivals| arrivals.insert(0, arrival));
+        self.with_arrivals(|arrivals| arrivals.push_front(arrival));
     }
 
-    fn with_arrivals<T>(&self, act: impl FnOnce(&mut Vec<Arrival<I>>) -> T) -> T {
+    fn with_arrivals<T>(&self, act: impl FnOnce(&mut Arrivals<I>) -> T) -> T {
         let mut arrivals = self.arrivals();
         let result = act(&mut arrivals);
-        let tasks = arrivals.iter().map(Arrival::tasks).fold(0, u64::saturating_add);
-        self.arrived.store(tasks, Ordering::SeqCst);
-        self.has_arrivals.store(!arrivals.is_empty(), Ordering::SeqCst);
+        self.arrived.store(arrivals.tasks, Ordering::SeqCst);
+        self.has_arrivals.store(!arrivals.list.is_empty(), Ordering::SeqCst);
         result
     }
 
-    fn arrivals(&self) -> MutexGuard<'_, Vec<Arrival<I>>> {
+    fn arrivals(&self) -> MutexGuard<'_, Arrivals<I>> {
         self.arrivals.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -231,8 +265,8 @@ impl<I> Deques<I> {
     }
 
     /// Takes all of it.
-    pub(super) fn take_arrivals(&self) -> Vec<Arrival<I>> {
-        self.with_arrivals(std::mem::take)
+    pub(super) fn take_arrivals(&self) -> VecDeque<Arrival<I>> {
+        self.with_arrivals(Arrivals::take_all)
     }
 
     /// The bytes of what another node has lent and no PE has taken.
@@ -242,7 +276,7 @@ impl<I> Deques<I> {
             Arrival::Lent(by, loan) if *by == from => loan.bytes(),
             _ => 0,
         };
-        arrivals.iter().map(bytes).sum()
+        arrivals.list.iter().map(bytes).sum()
     }
 
     /// Drops what a node has lent that is gone.

@@ -69,7 +69,8 @@ impl<T: Task> TaskStream<T> {
     ///
     /// # Errors
     ///
-    /// `TooLarge` stands for one task that no message can carry; all others still come.
+    /// `TooLarge` stands for one task that no message can carry, and `Malformed` for one output;
+    /// all others still come. Any other error is the last item.
     pub async fn next(&mut self) -> Option<Result<(u64, T::Output), GridError>> {
         self.0.next().await
     }
@@ -148,6 +149,8 @@ pub(super) struct Stream<W: Work> {
     /// The answer that a call of [`Stream::next`] awaits; the next call goes on if that one is
     /// dropped.
     pending: Option<PendingOutputs>,
+    /// Whether an error has ended it.
+    is_over: bool,
 }
 
 impl<W: Work> Stream<W> {
@@ -174,6 +177,7 @@ impl<W: Work> Stream<W> {
             given: 0,
             ready,
             pending: None,
+            is_over: false,
         }
     }
 
@@ -217,6 +221,15 @@ impl<W: Work> Stream<W> {
     }
 
     async fn next(&mut self) -> Option<Result<(u64, W::Output), GridError>> {
+        if self.is_over {
+            return None;
+        }
+        let next = self.advance().await;
+        self.is_over = matches!(&next, Some(Err(error)) if !is_of_one_task(error));
+        next
+    }
+
+    async fn advance(&mut self) -> Option<Result<(u64, W::Output), GridError>> {
         loop {
             if self.has_much_room()
                 && let Err(error) = self.feed()
@@ -242,8 +255,8 @@ impl<W: Work> Stream<W> {
 
     /// Hands in as many as there is room for.
     fn feed(&mut self) -> Result<(), GridError> {
-        self.pool.check_open()?;
         while self.has_room() && self.inputs.peek().is_some() {
+            self.pool.check_open()?;
             let first = self.begun;
             let (mut items, mut bytes, mut refused) = (Vec::new(), 0, None);
             while self.has_room()
@@ -295,6 +308,11 @@ impl<W: Work> Stream<W> {
     fn tell(&self, order: Order) {
         self.pool.workers.member(at(PeId(0))).send(order);
     }
+}
+
+/// Whether an error stands for the output of one task, and others still come.
+fn is_of_one_task(error: &GridError) -> bool {
+    matches!(error, GridError::TooLarge { .. } | GridError::Ask(AskError::Malformed(_)))
 }
 
 impl<W: Work> Drop for Stream<W> {

@@ -1,12 +1,29 @@
 //! How a simulation ends, and what it reports.
 
-use super::{Counts, Simulation};
+use super::{Counts, Event, Simulation};
 use crate::faults::QuicCounts;
 use crate::report::{Ending, SimReport};
 use gridspan_runtime::JobError;
 use gridspan_runtime::pe::{PendingWork, Statistics};
+use gridspan_topology::Time;
 
 impl Simulation {
+    /// Whether the job has stalled although the runtime goes on with its upkeep: where a job is
+    /// balanced on a period, the root looks again and again whether there is anything to balance.
+    /// `event` is the next. Over simulated QUIC there are the transports' own events, too, and
+    /// [`only_transports_are_active`](Self::only_transports_are_active) tells.
+    pub(super) fn only_upkeep_is_left(&mut self, now: Time, event: &Event) -> bool {
+        let activity = || {
+            let all = self.stations.iter().map(|pe| pe.machine.activity());
+            all.fold(0, u64::wrapping_add)
+        };
+        let is_turn = |event: &Event| matches!(event, Event::Turn(_));
+        self.idleness.is_long(now, activity)
+            && is_turn(event)
+            && self.queue.iter().all(is_turn)
+            && self.stations.iter().all(|pe| pe.has_only_upkeep(now))
+    }
+
     pub(super) fn pending_now(&self) -> PendingWork {
         let mut sum = PendingWork::default();
         for station in self.stations.iter() {

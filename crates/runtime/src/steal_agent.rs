@@ -20,17 +20,17 @@ pub(crate) trait StealAgent: Send {
     fn connect(&mut self, nudge: &Nudge);
 
     /// A worker of the node says something.
-    fn hear(&mut self, now: Time, event: StealEvent, out: &mut Vec<StealCommand>);
+    fn handle_event(&mut self, now: Time, event: StealEvent, out: &mut Vec<StealCommand>);
 
     /// Something has become of a guest.
-    fn learn(&mut self, now: Time, news: MembershipEvent, out: &mut Vec<StealCommand>);
+    fn handle_membership(&mut self, now: Time, news: MembershipEvent, out: &mut Vec<StealCommand>);
 
-    /// The agent of another node says something. Notes between two nodes come once and in order.
+    /// The agent of another node says something. Messages between two nodes come once and in order.
     fn receive(
         &mut self,
         now: Time,
         from: NodeId,
-        note: &Bytes,
+        message: &Bytes,
         out: &mut Vec<StealCommand>,
     ) -> Result<(), DecodeError>;
 
@@ -46,13 +46,13 @@ pub(crate) enum StealEvent {
     /// There is a pool, and this is its agent.
     Open(Box<dyn StealAgent>),
     /// The node has run dry, has work again, or has much more or less of it.
-    Look,
-    /// What it asked a worker to give away: so many tasks in a note, perhaps none.
-    Given { to: NodeId, grant: Grant, tasks: u64, note: Bytes },
+    StockChanged,
+    /// What it asked a worker to give away: so many tasks in a message, perhaps none.
+    Given { to: NodeId, grant: Grant, tasks: u64, message: Bytes },
     /// One copy of a loan to that node of another site is done, and this is the other.
     Superseded { to: NodeId, copy: CopyId },
-    /// Tasks that a worker wants to be rid of, in a note.
-    Hand { to: NodeId, note: Bytes },
+    /// Tasks that a worker wants to be rid of, in a message.
+    HandOver { to: NodeId, message: Bytes },
     /// The places are known better.
     Measured(Arc<StealingLayout>),
     /// This node is a guest, and may ask for tasks now.
@@ -74,13 +74,13 @@ pub(crate) enum MembershipEvent {
     Gone(NodeId),
 }
 
-/// What a agent wants done.
+/// What an agent wants done.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum StealCommand {
-    /// Bring a note to the agent of another node.
-    Send { to: NodeId, note: Vec<u8> },
-    /// Give an order to the worker on a PE of this node.
-    Tell { pe: PeId, order: Bytes },
+    /// Bring a message to the agent of another node.
+    ToAgent { to: NodeId, message: Vec<u8> },
+    /// Send a message to the worker on a PE of this node.
+    ToWorker { pe: PeId, message: Bytes },
     /// End the job: the code of a type of tasks has panicked.
     Panicked { task: &'static str, reason: String },
 }

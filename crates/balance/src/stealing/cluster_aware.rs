@@ -77,11 +77,11 @@ impl StealingPolicy for ClusterAware {
         }
     }
 
-    fn received(&mut self, from: NodeId, _tasks: u64, _gift: Grant, _turn: &mut Turn<'_>) {
+    fn received(&mut self, from: NodeId, _tasks: u64, _grant: Grant, _turn: &mut Turn<'_>) {
         self.answered(from);
     }
 
-    fn given(&mut self, to: NodeId, tasks: u64, _gift: Grant, turn: &mut Turn<'_>) {
+    fn given(&mut self, to: NodeId, tasks: u64, _grant: Grant, turn: &mut Turn<'_>) {
         if tasks == 0 {
             turn.send(to, StealMessage::NoTasks { hint: None });
         }

@@ -87,14 +87,14 @@ impl StealingPolicy for HistoryPolicy {
         }
     }
 
-    fn received(&mut self, from: NodeId, _tasks: u64, _gift: Grant, turn: &mut Turn<'_>) {
+    fn received(&mut self, from: NodeId, _tasks: u64, _grant: Grant, turn: &mut Turn<'_>) {
         // A node that hands on its tasks because it leaves takes part no more.
         self.remembered = Some(from).filter(|&node| turn.places.contains(node));
         self.followed = 0;
         self.asked = self.asked.filter(|&asked| asked != from);
     }
 
-    fn given(&mut self, to: NodeId, tasks: u64, _gift: Grant, turn: &mut Turn<'_>) {
+    fn given(&mut self, to: NodeId, tasks: u64, _grant: Grant, turn: &mut Turn<'_>) {
         if tasks == 0 {
             self.refuse(to, turn);
         }

@@ -18,17 +18,17 @@ const NANOS_MAX: u64 = 1 << 50;
 /// One message between the machines of two nodes. A few bytes each, but for lists of nodes.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum StealMessage {
-    /// An idle node asks for tasks. The answer is a gift or [`StealMessage::NoTasks`].
+    /// An idle node asks for tasks. The answer is a grant or [`StealMessage::NoTasks`].
     Request,
     /// There are none to be had here.
     NoTasks {
         /// But perhaps there.
         hint: Option<NodeId>,
     },
-    /// An idle node asks to be thought of when there are tasks again. It is answered by a gift or
+    /// An idle node asks to be thought of when there are tasks again. It is answered by a grant or
     /// never.
     Lifeline,
-    /// An idle node asks its directory, and sleeps until a gift comes.
+    /// An idle node asks its directory, and sleeps until a grant comes.
     DirectoryRequest {
         /// How many tasks it runs at once.
         workers: u32,

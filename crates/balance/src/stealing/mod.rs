@@ -13,8 +13,8 @@
 //!
 //! It owns the tasks. It says when its node becomes idle or busy and how many tasks could be taken
 //! away (when that becomes zero or more than zero or passes a power of two, not for every task),
-//! hands over what arrives, and carries out all commands after each call. A gift is tasks and a
-//! [`Grant`] in one packet. Messages and gifts between two nodes must arrive in order and once, as
+//! hands over what arrives, and carries out all commands after each call. A grant is tasks and a
+//! [`Grant`] in one packet. Messages and grants between two nodes must arrive in order and once, as
 //! the runtime's sessions promise; a node that is lost is reported to all. Termination is the
 //! host's matter: machines that sleep wait for ever.
 

@@ -28,7 +28,7 @@ pub trait StealingPolicy: Send {
     fn received(&mut self, from: NodeId, tasks: u64, grant: Grant, turn: &mut Turn<'_>);
 
     /// So many tasks left for `to`, perhaps none.
-    fn given(&mut self, _to: NodeId, _tasks: u64, _gift: Grant, _turn: &mut Turn<'_>) {}
+    fn given(&mut self, _to: NodeId, _tasks: u64, _grant: Grant, _turn: &mut Turn<'_>) {}
 
     /// Nodes came, left or were found to be elsewhere; `turn` shows the new places.
     fn places_changed(&mut self, lost: Option<NodeId>, turn: &mut Turn<'_>);

@@ -55,11 +55,11 @@ impl StealingPolicy for RandomStealing {
         }
     }
 
-    fn received(&mut self, from: NodeId, _tasks: u64, _gift: Grant, _turn: &mut Turn<'_>) {
+    fn received(&mut self, from: NodeId, _tasks: u64, _grant: Grant, _turn: &mut Turn<'_>) {
         self.asked = self.asked.filter(|&asked| asked != from);
     }
 
-    fn given(&mut self, to: NodeId, tasks: u64, _gift: Grant, turn: &mut Turn<'_>) {
+    fn given(&mut self, to: NodeId, tasks: u64, _grant: Grant, turn: &mut Turn<'_>) {
         if tasks == 0 {
             turn.send(to, StealMessage::NoTasks { hint: None });
         }

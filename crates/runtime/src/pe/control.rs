@@ -99,8 +99,8 @@ impl Pe {
             }
             Control::Hierarchy(hierarchy) => core.handle_hierarchy(from, *hierarchy),
             Control::Visit(visit) => core.handle_visit(from, visit),
-            Control::WorkerMessage { collection, order } => {
-                core.handle_worker_message(from, collection, order)
+            Control::WorkerMessage { collection, message } => {
+                core.handle_worker_message(from, collection, message)
             }
             Control::Piece(piece) => {
                 match core.pieces.take(from, piece, core.common.limits.hard_bytes) {

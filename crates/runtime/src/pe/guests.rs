@@ -25,7 +25,7 @@
 
 use super::core::Core;
 use super::guest_event::GuestEvent;
-use super::state::{Crew, Entry, IsProper, Notice, Stage, Tell, Visiting};
+use super::state::{Entry, IsAllowed, Notice, PoolHooks, Stage, Tell, Visiting};
 use crate::codec;
 use crate::error::JobError;
 use crate::id::CollectionId;
@@ -94,15 +94,15 @@ impl Core {
         }
     }
 
-    /// Has the member of a collection on this PE told of guests and places, and `is_proper` asked
+    /// Has the member of a collection on this PE told of guests and places, and `is_allowed` asked
     /// of worker messages from other nodes.
-    pub(crate) fn join_crew(
+    pub(crate) fn register_pool(
         &mut self,
         collection: CollectionId,
         tell: Tell<Self>,
-        is_proper: IsProper,
+        is_allowed: IsAllowed,
     ) {
-        self.guests.crews.insert(collection, Crew { tell, is_proper });
+        self.guests.pools.insert(collection, PoolHooks { tell, is_allowed });
         if self.me == Self::ROOT {
             self.tell_hierarchy();
             for guest in self.guests.up_to(Stage::Present) {
@@ -113,9 +113,9 @@ impl Core {
 
     /// The opposite. Returns the PEs of guests that have members of the collection; on the root,
     /// that is.
-    pub(crate) fn leave_crew(&mut self, collection: CollectionId) -> Vec<PeId> {
-        self.guests.crews.remove(&collection);
-        self.crew_done(collection);
+    pub(crate) fn unregister_pool(&mut self, collection: CollectionId) -> Vec<PeId> {
+        self.guests.pools.remove(&collection);
+        self.pool_done(collection);
         let all = self.guests.up_to(Stage::Leaving);
         all.into_iter().flat_map(|(guest, pes)| self.pes_of(guest, pes)).collect()
     }
@@ -208,15 +208,15 @@ impl Core {
     }
 
     pub(super) fn notify(&mut self, notice: Notice) {
-        for (collection, crew) in self.guests.crews.clone() {
-            (crew.tell)(self, collection, notice);
+        for (collection, hooks) in self.guests.pools.clone() {
+            (hooks.tell)(self, collection, notice);
         }
     }
 
     fn begin_to_leave(&mut self) {
-        let crews: BTreeSet<CollectionId> = self.guests.crews.keys().copied().collect();
-        let is_free = crews.is_empty();
-        self.guests.visit = Visiting::Leaving(crews);
+        let pools: BTreeSet<CollectionId> = self.guests.pools.keys().copied().collect();
+        let is_free = pools.is_empty();
+        self.guests.visit = Visiting::Leaving(pools);
         self.notify(Notice::Leave);
         match is_free {
             true => self.say_goodbye(),
@@ -226,10 +226,10 @@ impl Core {
 
     /// Nobody waits for anything of the member of a collection here. Runs on the first PE of a
     /// guest that leaves.
-    pub(crate) fn crew_done(&mut self, collection: CollectionId) {
-        if let Visiting::Leaving(crews) = &mut self.guests.visit
-            && crews.remove(&collection)
-            && crews.is_empty()
+    pub(crate) fn pool_done(&mut self, collection: CollectionId) {
+        if let Visiting::Leaving(pools) = &mut self.guests.visit
+            && pools.remove(&collection)
+            && pools.is_empty()
         {
             self.say_goodbye();
         }
@@ -272,7 +272,7 @@ impl Core {
             return self.post(layout.leader(guest), Control::Stop { outcome: Err(error) });
         }
         let awaited: BTreeSet<PeId> = layout.nodes().map(|node| layout.leader(node)).collect();
-        for collection in self.guests.crews.keys().copied().collect::<Vec<_>>() {
+        for collection in self.guests.pools.keys().copied().collect::<Vec<_>>() {
             self.equip((guest, pes), collection);
         }
         for &leader in &awaited {

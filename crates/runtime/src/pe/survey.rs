@@ -113,7 +113,7 @@ impl Core {
     /// Lets all nodes know the hierarchy once tasks are shared, which is done by it. Runs on the
     /// root.
     pub(super) fn tell_hierarchy(&mut self) {
-        let is_wanted = !self.guests.crews.is_empty() && self.hierarchy.is_none();
+        let is_wanted = !self.guests.pools.is_empty() && self.hierarchy.is_none();
         let Some(root) = self.root.as_ref().filter(|_| is_wanted) else { return };
         if let Some(places) = root.survey.places.clone() {
             self.hierarchy = Some(Arc::new(places.hierarchy.clone()));

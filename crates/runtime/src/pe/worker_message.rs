@@ -19,9 +19,9 @@ impl Core {
         &mut self,
         to: PeId,
         collection: CollectionId,
-        order: Vec<u8>,
+        message: Vec<u8>,
     ) {
-        self.post(to, Control::WorkerMessage { collection, order: order.into() });
+        self.post(to, Control::WorkerMessage { collection, message: message.into() });
     }
 
     /// Hands a worker message to the member here. One for a member that is no more is dropped; from
@@ -30,7 +30,7 @@ impl Core {
         &mut self,
         from: PeId,
         collection: CollectionId,
-        order: Bytes,
+        message: Bytes,
     ) {
         let layout = self.common.layout.clone();
         let node = layout.node_of(from);
@@ -52,17 +52,17 @@ impl Core {
             origin: self.me,
             after: 0,
         };
-        let crew = self.guests.crews.get(&collection);
-        if is_foreign && crew.is_none() {
+        let hooks = self.guests.pools.get(&collection);
+        if is_foreign && hooks.is_none() {
             return self
-                .blame(node, "it gave an order to an actor that takes none from other nodes");
+                .blame(node, "it sent a message to an actor that takes none from other nodes");
         }
-        let mut envelope = match kind.envelope(header, Payload::Bytes(order)) {
+        let mut envelope = match kind.envelope(header, Payload::Bytes(message)) {
             Ok(envelope) => envelope,
             Err(error) => return self.blame(node, error),
         };
-        if is_foreign && crew.is_some_and(|crew| !(crew.is_proper)(&layout, node, &*envelope)) {
-            return self.blame(node, "it gave an order that is not its to give");
+        if is_foreign && hooks.is_some_and(|hooks| !(hooks.is_allowed)(&layout, node, &*envelope)) {
+            return self.blame(node, "it sent a message that may not come from another node");
         }
         // Numbered only now: behind a number that never comes, others would wait forever.
         envelope.header_mut().sequence = self.channels(Sender::Pe).take_next(id, 0);

@@ -6,7 +6,7 @@ use crate::codec::DecodeError;
 use crate::error::JobError;
 use crate::id::CollectionId;
 use crate::steal_agent::{MembershipEvent, Nudge, StealAgent, StealCommand, StealEvent};
-use crate::wire::{Control, NoteHead, Packet, SpreadFrame};
+use crate::wire::{AgentMessageHead, Control, Packet, SpreadFrame};
 use bytes::Bytes;
 use gridspan_topology::{Layout, NodeId, Time};
 use std::collections::{BTreeMap, BTreeSet};
@@ -22,12 +22,12 @@ pub(super) struct StealAgents {
     pub(super) nudge: Option<Nudge>,
 }
 
-/// What a call of a agent needs of its relay.
+/// What a call of an agent needs of its relay.
 pub(super) struct Post<'a> {
     pub(super) node: NodeId,
     pub(super) layout: &'a Layout,
     pub(super) now: Time,
-    /// How many bytes of notes from one founder may wait.
+    /// How many bytes of messages from one founder may wait.
     pub(super) bytes_max: u64,
     pub(super) out: &'a mut Vec<RelayCommand>,
 }
@@ -40,7 +40,12 @@ impl Post<'_> {
 
 impl StealAgents {
     /// A worker of this node says something to the agent of its pool.
-    pub(super) fn hear(&mut self, pool: CollectionId, event: StealEvent, post: &mut Post<'_>) {
+    pub(super) fn handle_event(
+        &mut self,
+        pool: CollectionId,
+        event: StealEvent,
+        post: &mut Post<'_>,
+    ) {
         match event {
             StealEvent::Open(agent) => self.begin(pool, agent, post),
             StealEvent::Close => {
@@ -48,40 +53,40 @@ impl StealAgents {
                 self.closed.insert(pool);
                 self.lines.take_early(pool);
             }
-            event => self.ask(pool, post, |agent, now, out| agent.hear(now, event, out)),
+            event => self.ask(pool, post, |agent, now, out| agent.handle_event(now, event, out)),
         }
     }
 
     /// Something has become of a guest.
-    pub(super) fn learn(&mut self, news: MembershipEvent, post: &mut Post<'_>) {
+    pub(super) fn handle_membership(&mut self, news: MembershipEvent, post: &mut Post<'_>) {
         if let MembershipEvent::Gone(guest) = news {
             self.lines.forget(guest);
         }
         for pool in self.open.keys().copied().collect::<Vec<_>>() {
-            self.ask(pool, post, |agent, now, out| agent.learn(now, news, out));
+            self.ask(pool, post, |agent, now, out| agent.handle_membership(now, news, out));
         }
     }
 
-    /// A note comes from another node. Refused if it does not decode, came before, or if more would
+    /// A message comes from another node. Refused if it does not decode, came before, or if more would
     /// wait here than may of that node.
     pub(super) fn receive(
         &mut self,
         from: NodeId,
-        NoteHead { pool, number }: NoteHead,
-        note: Bytes,
+        AgentMessageHead { pool, number }: AgentMessageHead,
+        message: Bytes,
         post: &mut Post<'_>,
     ) -> Result<(), DecodeError> {
         if self.lines.is_gone(from) {
             return Ok(());
         }
-        self.lines.enter(from, number, (pool, note), &post.room())?;
-        while let Some((pool, note)) = self.lines.next(from) {
-            self.accept(pool, from, note, post)?;
+        self.lines.enter(from, number, (pool, message), &post.room())?;
+        while let Some((pool, message)) = self.lines.next(from) {
+            self.accept(pool, from, message, post)?;
         }
         Ok(())
     }
 
-    /// When a agent is to be woken.
+    /// When an agent is to be woken.
     pub(super) fn due(&self) -> Option<Time> {
         self.open.values().filter_map(|agent| agent.due()).min()
     }
@@ -108,9 +113,11 @@ impl StealAgents {
         }
         self.open.insert(pool, agent);
         // What workers said before is lost: they say again how much there is.
-        self.ask(pool, post, |agent, now, out| agent.hear(now, StealEvent::Look, out));
-        for (from, note) in self.lines.take_early(pool) {
-            if let Err(error) = self.accept(pool, from, note, post) {
+        self.ask(pool, post, |agent, now, out| {
+            agent.handle_event(now, StealEvent::StockChanged, out)
+        });
+        for (from, message) in self.lines.take_early(pool) {
+            if let Err(error) = self.accept(pool, from, message, post) {
                 post.out.push(RelayCommand::Act(Box::new(move |core| core.blame(from, error))));
             }
         }
@@ -120,23 +127,23 @@ impl StealAgents {
         &mut self,
         pool: CollectionId,
         from: NodeId,
-        note: Bytes,
+        message: Bytes,
         post: &mut Post<'_>,
     ) -> Result<(), DecodeError> {
         if !self.open.contains_key(&pool) {
             return match self.closed.contains(&pool) {
                 true => Ok(()),
-                false => self.lines.keep(from, (pool, note), &post.room()),
+                false => self.lines.keep(from, (pool, message), &post.room()),
             };
         }
         let mut result = Ok(());
         self.ask(pool, post, |agent, now, out| {
-            result = agent.receive(now, from, &note, out);
+            result = agent.receive(now, from, &message, out);
         });
         result
     }
 
-    /// Has a agent do something, if there is one, and does what follows.
+    /// Has an agent do something, if there is one, and does what follows.
     fn ask(
         &mut self,
         pool: CollectionId,
@@ -144,19 +151,19 @@ impl StealAgents {
         act: impl FnOnce(&mut dyn StealAgent, Time, &mut Vec<StealCommand>),
     ) {
         let Some(agent) = self.open.get_mut(&pool) else { return };
-        let mut deeds = Vec::new();
-        act(&mut **agent, post.now, &mut deeds);
+        let mut commands = Vec::new();
+        act(&mut **agent, post.now, &mut commands);
         let leader = post.layout.leader(post.node);
-        for deed in deeds {
-            post.out.push(match deed {
-                StealCommand::Send { to, note } => {
-                    let head = NoteHead { pool, number: self.lines.next_number(to) };
-                    let frame = SpreadFrame::note(leader, &head, note.into());
+        for command in commands {
+            post.out.push(match command {
+                StealCommand::ToAgent { to, message } => {
+                    let head = AgentMessageHead { pool, number: self.lines.next_number(to) };
+                    let frame = SpreadFrame::agent_message(leader, &head, message.into());
                     RelayCommand::Send { to, frame, is_bulk: false }
                 }
-                StealCommand::Tell { pe, order } => {
+                StealCommand::ToWorker { pe, message } => {
                     let packet =
-                        Packet::control(Control::WorkerMessage { collection: pool, order });
+                        Packet::control(Control::WorkerMessage { collection: pool, message });
                     RelayCommand::Deliver { from: leader, to: pe, packet }
                 }
                 StealCommand::Panicked { task, reason } => {

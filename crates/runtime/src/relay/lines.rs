@@ -1,7 +1,7 @@
 //! What comes from the agents of other nodes: in which order it is taken, and how much of it may
 //! wait.
 //!
-//! A gift of tasks may be large, and what is large may be overtaken on its way. So notes between
+//! A grant of tasks may be large, and what is large may be overtaken on its way. So messages between
 //! two nodes have numbers, and one that comes too early waits. So does one for a pool that is not
 //! known here yet. What waits is bounded for each node: whoever passes its bound is refused, and
 //! nobody else.
@@ -12,7 +12,7 @@ use bytes::Bytes;
 use gridspan_topology::{Layout, NodeId};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// What a note takes that waits, beside its bytes: its entry in maps, and its allocation.
+/// What a message takes that waits, beside its bytes: its entry in maps, and its allocation.
 const ENTRY_BYTES: usize = 256;
 /// A smaller one that waits is copied: it shares an allocation with all that came in its packets.
 const SHARED_BYTES_MAX: usize = 64 << 10;
@@ -23,7 +23,7 @@ const GUEST_SHARE: u64 = 16;
 /// The same for all guests together, so that however many there are, founders find room.
 const GUESTS_SHARE: u64 = 4;
 
-/// The notes between this node and others.
+/// The messages between this node and others.
 #[derive(Default)]
 pub(super) struct Lines {
     lines: BTreeMap<NodeId, Line>,
@@ -47,7 +47,7 @@ struct Line {
 }
 
 impl Lines {
-    /// The number of the next note to a node.
+    /// The number of the next message to a node.
     pub(super) fn next_number(&mut self, to: NodeId) -> u64 {
         let line = self.lines.entry(to).or_default();
         line.sent += 1;
@@ -59,60 +59,60 @@ impl Lines {
         self.gone.contains(&node)
     }
 
-    /// A guest is gone, with all of its notes that wait.
+    /// A guest is gone, with all of its messages that wait.
     pub(super) fn forget(&mut self, guest: NodeId) {
         self.gone.insert(guest);
         let line = self.lines.remove(&guest);
         self.bytes -= line.map_or(0, |line| line.bytes);
     }
 
-    /// Takes a note. Refused if it came before, or if it has to wait and too much would.
+    /// Takes a message. Refused if it came before, or if it has to wait and too much would.
     pub(super) fn enter(
         &mut self,
         from: NodeId,
         number: u64,
-        (pool, note): (CollectionId, Bytes),
+        (pool, message): (CollectionId, Bytes),
         room: &Room<'_>,
     ) -> Result<(), DecodeError> {
         let line = self.lines.entry(from).or_default();
         let heard = line.heard;
         if number < heard || line.held.contains_key(&number) {
-            return Err(refusal(format_args!("note {number} has come twice")));
+            return Err(refusal(format_args!("message {number} has come twice")));
         }
-        let mut note = note;
+        let mut message = message;
         if number > heard {
-            self.check_room(from, &note, room)?;
-            note = alone(note);
+            self.check_room(from, &message, room)?;
+            message = alone(message);
         }
         let line = self.lines.entry(from).or_default();
-        line.bytes += cost(&note);
-        self.bytes += cost(&note);
-        line.held.insert(number, (pool, note));
+        line.bytes += cost(&message);
+        self.bytes += cost(&message);
+        line.held.insert(number, (pool, message));
         Ok(())
     }
 
-    /// The next note of a node in the order in which it wrote them, once that has come.
+    /// The next message of a node in the order in which it wrote them, once that has come.
     pub(super) fn next(&mut self, from: NodeId) -> Option<(CollectionId, Bytes)> {
         let line = self.lines.get_mut(&from)?;
-        let (pool, note) = line.held.remove(&line.heard)?;
+        let (pool, message) = line.held.remove(&line.heard)?;
         line.heard += 1;
-        line.bytes -= cost(&note);
-        self.bytes -= cost(&note);
-        Some((pool, note))
+        line.bytes -= cost(&message);
+        self.bytes -= cost(&message);
+        Some((pool, message))
     }
 
-    /// Keeps a note for a pool that is not known here yet. Refused if too much would wait.
+    /// Keeps a message for a pool that is not known here yet. Refused if too much would wait.
     pub(super) fn keep(
         &mut self,
         from: NodeId,
-        (pool, note): (CollectionId, Bytes),
+        (pool, message): (CollectionId, Bytes),
         room: &Room<'_>,
     ) -> Result<(), DecodeError> {
-        self.check_room(from, &note, room)?;
+        self.check_room(from, &message, room)?;
         let line = self.lines.entry(from).or_default();
-        line.bytes += cost(&note);
-        self.bytes += cost(&note);
-        line.early.entry(pool).or_default().push(alone(note));
+        line.bytes += cost(&message);
+        self.bytes += cost(&message);
+        line.early.entry(pool).or_default().push(alone(message));
         Ok(())
     }
 
@@ -120,11 +120,11 @@ impl Lines {
     pub(super) fn take_early(&mut self, pool: CollectionId) -> Vec<(NodeId, Bytes)> {
         let mut all = Vec::new();
         for (&from, line) in &mut self.lines {
-            let notes = line.early.remove(&pool).unwrap_or_default();
-            let bytes = notes.iter().map(cost).sum::<usize>();
+            let messages = line.early.remove(&pool).unwrap_or_default();
+            let bytes = messages.iter().map(cost).sum::<usize>();
             line.bytes -= bytes;
             self.bytes -= bytes;
-            all.extend(notes.into_iter().map(|note| (from, note)));
+            all.extend(messages.into_iter().map(|message| (from, message)));
         }
         all
     }
@@ -134,10 +134,15 @@ impl Lines {
         self.bytes
     }
 
-    fn check_room(&self, from: NodeId, note: &Bytes, room: &Room<'_>) -> Result<(), DecodeError> {
+    fn check_room(
+        &self,
+        from: NodeId,
+        message: &Bytes,
+        room: &Room<'_>,
+    ) -> Result<(), DecodeError> {
         let is_guest = |node: NodeId| room.layout.is_guest(node);
         let own = self.lines.get(&from).map_or(0, |line| line.bytes);
-        let fits = |bytes: usize, most: u64| bytes as u64 + cost(note) as u64 <= most;
+        let fits = |bytes: usize, most: u64| bytes as u64 + cost(message) as u64 <= most;
         let has_room = match is_guest(from) {
             true => {
                 let all = self.lines.iter().filter(|&(&node, _)| is_guest(node));
@@ -162,15 +167,15 @@ pub(super) struct Room<'a> {
     pub(super) bytes_max: u64,
 }
 
-fn cost(note: &Bytes) -> usize {
-    note.len() + ENTRY_BYTES
+fn cost(message: &Bytes) -> usize {
+    message.len() + ENTRY_BYTES
 }
 
-/// A note that holds no more memory than it counts.
-fn alone(note: Bytes) -> Bytes {
-    if note.len() < SHARED_BYTES_MAX { Bytes::copy_from_slice(&note) } else { note }
+/// A message that holds no more memory than it counts.
+fn alone(message: Bytes) -> Bytes {
+    if message.len() < SHARED_BYTES_MAX { Bytes::copy_from_slice(&message) } else { message }
 }
 
 fn refusal(reason: impl std::fmt::Display) -> DecodeError {
-    DecodeError::new("a note about tasks", reason)
+    DecodeError::new("a message about tasks", reason)
 }

@@ -107,11 +107,11 @@ impl Relay {
         match *spread {
             Spread::StealEvent { pool, event } => {
                 let (agents, mut post) = self.agents(now, out);
-                agents.hear(pool, event, &mut post);
+                agents.handle_event(pool, event, &mut post);
             }
             Spread::MembershipEvent(news) => {
                 let (agents, mut post) = self.agents(now, out);
-                agents.learn(news, &mut post);
+                agents.handle_membership(news, &mut post);
             }
             _ if self.layout.is_guest(self.node) => {}
             Spread::Multicast(multicast) => self.pass_on(multicast, out),
@@ -136,9 +136,9 @@ impl Relay {
         out: &mut Vec<RelayCommand>,
     ) -> Result<(), DecodeError> {
         match SpreadFrame::decode(frame)? {
-            SpreadFrame::Note { head, note } => {
+            SpreadFrame::AgentMessage { head, message } => {
                 let (agents, mut post) = self.agents(now, out);
-                agents.receive(from, head, note, &mut post)
+                agents.receive(from, head, message, &mut post)
             }
             _ if self.layout.is_guest(from) || self.layout.is_guest(self.node) => {
                 let reason = "guests pass nothing on, and get nothing that is passed on";
@@ -174,8 +174,8 @@ impl Relay {
     }
 
     /// Whether a frame is of the agents, who think about each.
-    pub fn is_note(frame: &[u8]) -> bool {
-        SpreadFrame::is_note(frame)
+    pub fn is_agent_message(frame: &[u8]) -> bool {
+        SpreadFrame::is_agent_message(frame)
     }
 
     /// When [`Relay::wake`] has something to do although nothing comes.
@@ -189,7 +189,7 @@ impl Relay {
         agents.wake(&mut post);
     }
 
-    /// Bytes of tree broadcasts, multicasts and notes that are not complete, or came too early.
+    /// Bytes of tree broadcasts, multicasts and messages of agents that are not complete, or came too early.
     pub fn bytes(&self) -> usize {
         let flows = self.flows.values().chain(self.multicasts.values());
         flows.map(|flow| flow.bytes() as usize).sum::<usize>() + self.agents.bytes()

@@ -11,7 +11,7 @@ use super::deques::{Arrival, Deques};
 use super::engine::Work;
 use super::lending::{lend, pass_on};
 use super::lineage::{LINEAGE_MAX, Via};
-use super::order::{Crew, Loan, Note, Order};
+use super::message::{AgentMessage, Loan, WorkerActor, WorkerMessage};
 use crate::Context;
 use crate::codec::{self, DecodeError};
 use crate::error::panic_message;
@@ -25,7 +25,7 @@ use gridspan_topology::{Hierarchy, Layout, NodeId, Time};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
-/// The part of the memory of a PE that one guest's gifts may take before a PE takes them.
+/// The part of the memory of a PE that one guest's grants may take before a PE takes them.
 const GUEST_SHARE: usize = 16;
 
 /// The stealing of a node, for the tasks of one pool.
@@ -54,7 +54,7 @@ impl<W: Work> PoolAgent<W> {
     /// no other node yet, or the policy is not known.
     pub(super) fn new(
         node: &Arc<Deques<W::Item>>,
-        cx: &Context<'_, impl Crew>,
+        cx: &Context<'_, impl WorkerActor>,
     ) -> Option<Box<Self>> {
         let layout = cx.core.common.layout.clone();
         let me = cx.node();
@@ -104,7 +104,7 @@ impl<W: Work> PoolAgent<W> {
     }
 
     /// Looks whether the node has work, and how much of it could be taken away.
-    fn look(&mut self, now: Time) {
+    fn check_stock(&mut self, now: Time) {
         if !self.may_ask {
             return;
         }
@@ -121,7 +121,7 @@ impl<W: Work> PoolAgent<W> {
     }
 
     /// Takes the tasks that another node has lent.
-    fn take_gift(
+    fn take_grant(
         &mut self,
         now: Time,
         (from, grant): (NodeId, Grant),
@@ -133,7 +133,7 @@ impl<W: Work> PoolAgent<W> {
         {
             let reason =
                 format_args!("it lends what {} waits for, which is not of {from}", lender.pe);
-            return Err(DecodeError::new("a gift of tasks", reason));
+            return Err(DecodeError::new("a grant of tasks", reason));
         }
         let is_via = |via: &Via| match *via {
             Via::Guest(node) => self.layout.is_guest(node),
@@ -143,14 +143,14 @@ impl<W: Work> PoolAgent<W> {
             |loan: &Loan| loan.lineage.len() <= LINEAGE_MAX && loan.lineage.iter().all(is_via);
         if !loans.iter().all(is_lineage) {
             let reason = "it names what tasks cannot have come through, or too much of it";
-            return Err(DecodeError::new("a gift of tasks", reason));
+            return Err(DecodeError::new("a grant of tasks", reason));
         }
         let bytes: usize = loans.iter().map(Loan::bytes).sum();
         if self.layout.is_guest(from)
             && self.node.arrived_bytes(from) + bytes > self.guest_bytes_max
         {
             let reason = format_args!("{bytes} bytes more than nobody here has begun yet");
-            return Err(DecodeError::new("a gift of tasks", reason));
+            return Err(DecodeError::new("a grant of tasks", reason));
         }
         let tasks = loans.iter().fold(0u64, |sum, loan| sum.saturating_add(loan.lender.items));
         // Those who sleep take one each.
@@ -167,14 +167,14 @@ impl<W: Work> PoolAgent<W> {
     }
 
     fn arrive(&self, new: impl IntoIterator<Item = Arrival<W::Item>>, out: &mut Vec<StealCommand>) {
-        if let Some(seat) = self.node.arrive(new) {
-            out.push(self.tell(seat, &Order::Wake));
+        if let Some(slot) = self.node.arrive(new) {
+            out.push(self.message_to(slot, &WorkerMessage::Wake));
         }
     }
 
-    /// An order for the worker in a seat.
-    fn tell(&self, seat: usize, order: &Order) -> StealCommand {
-        StealCommand::Tell { pe: self.node.pe_of(seat), order: codec::encode(order).into() }
+    /// A message to the worker in a slot.
+    fn message_to(&self, slot: usize, message: &WorkerMessage) -> StealCommand {
+        StealCommand::ToWorker { pe: self.node.pe_of(slot), message: codec::encode(message).into() }
     }
 
     /// Does what the policy wants done.
@@ -189,7 +189,7 @@ impl<W: Work> PoolAgent<W> {
                     return;
                 }
                 match command {
-                    Command::Send { to, message } => self.say(to, message, out),
+                    Command::Send { to, message } => self.send(to, message, out),
                     Command::Grant { to, amount, grant } => {
                         self.give(now, (to, grant), amount, out)
                     }
@@ -199,14 +199,17 @@ impl<W: Work> PoolAgent<W> {
         }
     }
 
-    fn say(&self, to: NodeId, message: StealMessage, out: &mut Vec<StealCommand>) {
+    fn send(&self, to: NodeId, message: StealMessage, out: &mut Vec<StealCommand>) {
         let is_far = self.is_far(to);
         self.node.count(|statistics| {
             statistics.attempts += u64::from(message.is_attempt());
             statistics.messages += 1;
             statistics.far_messages += u64::from(is_far);
         });
-        out.push(StealCommand::Send { to, note: codec::encode(&Note::Steal(message)) });
+        out.push(StealCommand::ToAgent {
+            to,
+            message: codec::encode(&AgentMessage::Steal(message)),
+        });
     }
 
     fn give(
@@ -218,14 +221,14 @@ impl<W: Work> PoolAgent<W> {
     ) {
         let limit = amount.of(self.node.stock());
         let until = self.output_due(now, to, grant);
-        let order = Order::Give { to, limit, grant, until };
+        let message = WorkerMessage::Give { to, limit, grant, until };
         if self.layout.is_guest(to) {
-            return out.push(self.tell(0, &order));
+            return out.push(self.message_to(0, &message));
         }
         let node = &self.node;
         let is_founder = |node| !self.layout.is_guest(node);
         let pack = || {
-            let (take, pe_of) = (|| node.steal_any(), |seat| node.pe_of(seat));
+            let (take, pe_of) = (|| node.steal_any(), |slot| node.pe_of(slot));
             let (mut loans, left) = lend::<W>(limit, take, pe_of, &node.lineages, until.is_some());
             for (loan, until) in loans.iter_mut().zip(until.into_iter().cycle()) {
                 node.backups.keep(self.me, to, (now, until), loan);
@@ -251,17 +254,17 @@ impl<W: Work> PoolAgent<W> {
         if !left.is_empty() {
             // Each goes to the old end, the oldest last.
             let left = left.into_iter().rev();
-            self.arrive(left.map(|(seat, token)| Arrival::Back(seat, token)), out);
+            self.arrive(left.map(|(slot, token)| Arrival::Back(slot, token)), out);
         }
         let tasks = loans.iter().map(|loan| loan.lender.items).sum();
         if tasks == 0
             && limit > 0
-            && let Some(seat) = self.node.richest()
+            && let Some(slot) = self.node.richest()
         {
-            return out.push(self.tell(seat, &order));
+            return out.push(self.message_to(slot, &message));
         }
-        let note = codec::encode(&Note::Grant { grant, loans });
-        self.ship(now, (to, grant), tasks, note, out);
+        let message = codec::encode(&AgentMessage::Grant { grant, loans });
+        self.ship(now, (to, grant), tasks, message, out);
     }
 
     /// Sends tasks that have left, if there are any.
@@ -270,7 +273,7 @@ impl<W: Work> PoolAgent<W> {
         now: Time,
         (to, grant): (NodeId, Grant),
         tasks: u64,
-        note: Vec<u8>,
+        message: Vec<u8>,
         out: &mut Vec<StealCommand>,
     ) {
         if tasks > 0 {
@@ -280,7 +283,7 @@ impl<W: Work> PoolAgent<W> {
                 statistics.far_grants += u64::from(is_far);
                 statistics.tasks += tasks;
             });
-            out.push(StealCommand::Send { to, note });
+            out.push(StealCommand::ToAgent { to, message });
         }
         // What cannot be given is not told, or it would be asked for at once again.
         let stock = self.node.stock();
@@ -290,9 +293,9 @@ impl<W: Work> PoolAgent<W> {
     }
 
     /// Tells nodes of an improvement of the bound.
-    fn tell_bound(&self, rank: i64, to: Vec<NodeId>, out: &mut Vec<StealCommand>) {
-        let note = || codec::encode(&Note::Bound(rank));
-        out.extend(to.into_iter().map(|to| StealCommand::Send { to, note: note() }));
+    fn send_bound(&self, rank: i64, to: Vec<NodeId>, out: &mut Vec<StealCommand>) {
+        let message = || codec::encode(&AgentMessage::Bound(rank));
+        out.extend(to.into_iter().map(|to| StealCommand::ToAgent { to, message: message() }));
     }
 
     fn is_far(&self, to: NodeId) -> bool {
@@ -305,18 +308,20 @@ impl<W: Work> StealAgent for PoolAgent<W> {
         self.node.bound.connect(nudge.clone());
     }
 
-    fn hear(&mut self, now: Time, event: StealEvent, out: &mut Vec<StealCommand>) {
+    fn handle_event(&mut self, now: Time, event: StealEvent, out: &mut Vec<StealCommand>) {
         match event {
-            StealEvent::Look => self.look(now),
-            StealEvent::Given { to, grant, tasks, note } => {
-                self.ship(now, (to, grant), tasks, note.into(), out);
+            StealEvent::StockChanged => self.check_stock(now),
+            StealEvent::Given { to, grant, tasks, message } => {
+                self.ship(now, (to, grant), tasks, message.into(), out);
             }
             StealEvent::Superseded { to, copy } => self.drop_copy(to, copy, out),
-            StealEvent::Hand { to, note } => out.push(StealCommand::Send { to, note: note.into() }),
+            StealEvent::HandOver { to, message } => {
+                out.push(StealCommand::ToAgent { to, message: message.into() })
+            }
             StealEvent::Measured(places) => self.move_to(now, &places),
             StealEvent::Begin => {
                 self.may_ask = true;
-                self.look(now);
+                self.check_stock(now);
             }
             StealEvent::Leave => (self.may_ask, self.is_silent, self.due) = (false, true, None),
             StealEvent::Open(_) | StealEvent::Close => {}
@@ -324,14 +329,14 @@ impl<W: Work> StealAgent for PoolAgent<W> {
         self.carry_out(now, out);
     }
 
-    fn learn(&mut self, now: Time, news: MembershipEvent, out: &mut Vec<StealCommand>) {
+    fn handle_membership(&mut self, now: Time, news: MembershipEvent, out: &mut Vec<StealCommand>) {
         match news {
             MembershipEvent::Came(guest) => {
                 if let Some(near) = near(&self.layout, guest) {
                     self.stealing.handle_joined(now, guest, near);
                 }
                 if let Some(rank) = self.spread.add(guest) {
-                    self.tell_bound(rank, vec![guest], out);
+                    self.send_bound(rank, vec![guest], out);
                 }
             }
             MembershipEvent::Left(guest) => self.stealing.handle_lost(now, guest),
@@ -349,22 +354,24 @@ impl<W: Work> StealAgent for PoolAgent<W> {
         &mut self,
         now: Time,
         from: NodeId,
-        note: &Bytes,
+        message: &Bytes,
         out: &mut Vec<StealCommand>,
     ) -> Result<(), DecodeError> {
-        match codec::decode("a note about tasks", note)? {
-            Note::Steal(message) => self.stealing.handle_message(now, from, message),
-            Note::Grant { grant, loans } => self.take_gift(now, (from, grant), loans, out)?,
-            Note::Superseded(lender, copy) if !self.layout.is_guest(from) => {
+        match codec::decode("a message about tasks", message)? {
+            AgentMessage::Steal(message) => self.stealing.handle_message(now, from, message),
+            AgentMessage::Grant { grant, loans } => {
+                self.take_grant(now, (from, grant), loans, out)?
+            }
+            AgentMessage::Superseded(lender, copy) if !self.layout.is_guest(from) => {
                 self.supersede(Via::Copy(lender, copy), Some(from), out);
             }
-            Note::Superseded(..) => {
+            AgentMessage::Superseded(..) => {
                 let reason = "a guest cannot say whose work nobody waits for";
-                return Err(DecodeError::new("a note about tasks", reason));
+                return Err(DecodeError::new("a message about tasks", reason));
             }
-            Note::Bound(rank) => {
+            AgentMessage::Bound(rank) => {
                 let to = self.spread.receive(from, rank);
-                self.tell_bound(rank, to, out);
+                self.send_bound(rank, to, out);
             }
         }
         self.carry_out(now, out);
@@ -377,7 +384,7 @@ impl<W: Work> StealAgent for PoolAgent<W> {
 
     fn wake(&mut self, now: Time, out: &mut Vec<StealCommand>) {
         if let Some((rank, to)) = self.spread.take_found(now) {
-            self.tell_bound(rank, to, out);
+            self.send_bound(rank, to, out);
         }
         if self.backups_at.take_if(|at| *at <= now).is_some() {
             self.begin_backups(now, out);
@@ -390,7 +397,7 @@ impl<W: Work> StealAgent for PoolAgent<W> {
 }
 
 /// The places of the founders: as measured, or else as given.
-pub(super) fn places(cx: &Context<'_, impl Crew>) -> Arc<StealingLayout> {
+pub(super) fn places(cx: &Context<'_, impl WorkerActor>) -> Arc<StealingLayout> {
     let given = || Arc::new(Hierarchy::from_layout(cx.layout()));
     let hierarchy = cx.core.hierarchy.clone().unwrap_or_else(given);
     Arc::new(StealingLayout::new(&hierarchy))

@@ -9,7 +9,7 @@
 //! Backups are not lent to other sites, which have the other copy.
 
 use super::lineage::{CopyId, LINEAGE_MAX, Via};
-use super::order::Loan;
+use super::message::Loan;
 use gridspan_topology::{NodeId, Time};
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};

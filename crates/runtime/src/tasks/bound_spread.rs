@@ -1,4 +1,4 @@
-//! To which nodes a agent brings improvements of its pool's bound.
+//! To which nodes an agent brings improvements of its pool's bound.
 //!
 //! The node where a task has found one tells the nodes of its own site and the first founder of
 //! each other site, which tells those of its site: each link between sites is crossed once. A guest
@@ -17,7 +17,7 @@ use std::time::Duration;
 /// node.
 const SPREAD_EVERY: Duration = Duration::from_micros(500);
 
-/// What a agent does for the bound of its pool.
+/// What an agent does for the bound of its pool.
 pub(super) struct BoundSpread {
     bound: Arc<Bound>,
     me: NodeId,

@@ -7,9 +7,9 @@
 
 use super::backups::Backups;
 use super::bound::Bound;
-use super::frame::Token;
+use super::frame::QueuedTask;
 use super::lineage::{Lineages, Via};
-use super::order::Loan;
+use super::message::Loan;
 use super::statistics::StealStatistics;
 use crate::pe::Accounted;
 use crossbeam_deque::{Steal, Stealer, Worker};
@@ -22,14 +22,14 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 /// The tasks that a node's PEs offer each other and the node's agent.
 pub(super) struct Deques<I> {
     first: PeId,
-    seats: Vec<Seat<I>>,
+    slots: Vec<Slot<I>>,
     asleep: AtomicUsize,
     /// What the agent has laid down and no PE has taken yet.
     arrivals: Mutex<Arrivals<I>>,
     has_arrivals: AtomicBool,
     /// How many tasks they are.
     arrived: AtomicU64,
-    /// Whether there is a agent to tell anything.
+    /// Whether there is an agent to tell anything.
     has_agent: AtomicBool,
     /// Of what size the stock was when the agent was last told.
     told: AtomicU32,
@@ -43,12 +43,12 @@ pub(super) struct Deques<I> {
     statistics: Mutex<StealStatistics>,
 }
 
-/// What a agent lays down for the PEs of its node.
+/// What an agent lays down for the PEs of its node.
 pub(super) enum Arrival<I> {
     /// Another node has lent it.
     Lent(NodeId, Accounted<Loan>),
-    /// A task for a frame of the PE in this seat, which has not left the node after all.
-    Back(usize, Token<I>),
+    /// A task for a frame of the PE in this slot, which has not left the node after all.
+    Back(usize, QueuedTask<I>),
 }
 
 impl<I> Arrival<I> {
@@ -104,9 +104,9 @@ impl<I> Arrivals<I> {
     }
 }
 
-struct Seat<I> {
+struct Slot<I> {
     /// Set when the PE's worker has been made.
-    offered: OnceLock<Stealer<Token<I>>>,
+    offered: OnceLock<Stealer<QueuedTask<I>>>,
     /// How many it keeps beside the one that it runs next, as it said last.
     kept: AtomicUsize,
     /// How many it has run.
@@ -115,9 +115,9 @@ struct Seat<I> {
 }
 
 impl<I> Deques<I> {
-    /// Empty ones of a node with these PEs, which have their seats in this order.
+    /// Empty ones of a node with these PEs, which have their slots in this order.
     pub(super) fn new(pes: Range<u32>) -> Self {
-        let seat = |_| Seat {
+        let slot = |_| Slot {
             offered: OnceLock::new(),
             kept: AtomicUsize::new(0),
             done: AtomicU64::new(0),
@@ -125,7 +125,7 @@ impl<I> Deques<I> {
         };
         Self {
             first: PeId(pes.start),
-            seats: pes.map(seat).collect(),
+            slots: pes.map(slot).collect(),
             asleep: AtomicUsize::new(0),
             arrivals: Mutex::new(Arrivals { list: VecDeque::new(), tasks: 0 }),
             has_arrivals: AtomicBool::new(false),
@@ -139,32 +139,32 @@ impl<I> Deques<I> {
         }
     }
 
-    /// The PE in a seat.
-    pub(super) fn pe_of(&self, seat: usize) -> PeId {
-        PeId(self.first.0 + seat as u32)
+    /// The PE in a slot.
+    pub(super) fn pe_of(&self, slot: usize) -> PeId {
+        PeId(self.first.0 + slot as u32)
     }
 
-    /// The deque of the PE in `seat`, from which it takes the newest itself.
-    pub(super) fn join(&self, seat: usize) -> Worker<Token<I>> {
+    /// The deque of the PE in `slot`, from which it takes the newest itself.
+    pub(super) fn join(&self, slot: usize) -> Worker<QueuedTask<I>> {
         let own = Worker::new_lifo();
-        // A second worker of the same seat would offer where nobody looks; there is none.
-        let _ = self.seats[seat].offered.set(own.stealer());
+        // A second worker of the same slot would offer where nobody looks; there is none.
+        let _ = self.slots[slot].offered.set(own.stealer());
         own
     }
 
     /// How many PEs share.
     pub(super) fn len(&self) -> usize {
-        self.seats.len()
+        self.slots.len()
     }
 
-    /// How many tasks lie in a seat.
-    pub(super) fn offered(&self, seat: usize) -> usize {
-        self.seats[seat].offered.get().map_or(0, Stealer::len)
+    /// How many tasks lie in a slot.
+    pub(super) fn offered(&self, slot: usize) -> usize {
+        self.slots[slot].offered.get().map_or(0, Stealer::len)
     }
 
     /// Takes the oldest task that a PE offers.
-    pub(super) fn steal(&self, seat: usize) -> Option<Token<I>> {
-        let stealer = self.seats[seat].offered.get()?;
+    pub(super) fn steal(&self, slot: usize) -> Option<QueuedTask<I>> {
+        let stealer = self.slots[slot].offered.get()?;
         loop {
             match stealer.steal() {
                 Steal::Success(token) => return Some(token),
@@ -174,38 +174,38 @@ impl<I> Deques<I> {
         }
     }
 
-    /// Takes the oldest task that lies in the primary that has any.
-    pub(super) fn steal_any(&self) -> Option<(usize, Token<I>)> {
-        (0..self.seats.len()).find_map(|seat| Some((seat, self.steal(seat)?)))
+    /// Takes the oldest task that lies of the first PE that offers any.
+    pub(super) fn steal_any(&self) -> Option<(usize, QueuedTask<I>)> {
+        (0..self.slots.len()).find_map(|slot| Some((slot, self.steal(slot)?)))
     }
 
     /// A PE keeps so many beside the one that it runs next.
-    pub(super) fn note_kept(&self, seat: usize, tasks: usize) {
-        self.seats[seat].kept.store(tasks, Ordering::Relaxed);
+    pub(super) fn note_kept(&self, slot: usize, tasks: usize) {
+        self.slots[slot].kept.store(tasks, Ordering::Relaxed);
     }
 
     /// A PE has run so many more.
-    pub(super) fn note_done(&self, seat: usize, tasks: u64) {
-        self.seats[seat].done.fetch_add(tasks, Ordering::Relaxed);
+    pub(super) fn note_done(&self, slot: usize, tasks: u64) {
+        self.slots[slot].done.fetch_add(tasks, Ordering::Relaxed);
     }
 
     /// How many tasks this node has run so far, but for those of slices that are not over.
     pub(super) fn done(&self) -> u64 {
-        self.seats.iter().map(|seat| seat.done.load(Ordering::Relaxed)).sum()
+        self.slots.iter().map(|slot| slot.done.load(Ordering::Relaxed)).sum()
     }
 
     /// Who keeps most tasks where nobody else can take them, if anybody does.
     pub(super) fn richest(&self) -> Option<usize> {
-        let kept = |seat: usize| self.seats[seat].kept.load(Ordering::Relaxed);
-        (0..self.seats.len()).rev().max_by_key(|&seat| kept(seat)).filter(|&seat| kept(seat) > 0)
+        let kept = |slot: usize| self.slots[slot].kept.load(Ordering::Relaxed);
+        (0..self.slots.len()).rev().max_by_key(|&slot| kept(slot)).filter(|&slot| kept(slot) > 0)
     }
 
     /// How many tasks could be taken away from this node. PEs that sleep will take one each of
     /// those that have arrived.
     pub(super) fn stock(&self) -> u64 {
-        let of = |seat: usize| self.offered(seat) + self.seats[seat].kept.load(Ordering::Relaxed);
+        let of = |slot: usize| self.offered(slot) + self.slots[slot].kept.load(Ordering::Relaxed);
         let arrived = self.arrived.load(Ordering::SeqCst).saturating_sub(self.sleepers());
-        (0..self.seats.len()).map(of).sum::<usize>() as u64 + arrived
+        (0..self.slots.len()).map(of).sum::<usize>() as u64 + arrived
     }
 
     /// Notes that the agent knows of so much, and returns whether it did not: powers of two make
@@ -215,19 +215,19 @@ impl<I> Deques<I> {
         self.told.load(Ordering::Relaxed) != size && self.told.swap(size, Ordering::Relaxed) != size
     }
 
-    /// There is a agent from now on, which will look: of it and a PE that falls asleep, one sees
+    /// There is an agent from now on, which will look: of it and a PE that falls asleep, one sees
     /// the other.
     pub(super) fn expect_agent(&self) {
         self.has_agent.store(true, Ordering::SeqCst);
     }
 
-    /// Whether there is a agent. It looks for itself when it begins.
+    /// Whether there is an agent. It looks for itself when it begins.
     #[inline]
     pub(super) fn has_agent(&self) -> bool {
         self.has_agent.load(Ordering::SeqCst)
     }
 
-    /// Lays down what PEs are to take. Returns a seat that was asleep, and is to be told.
+    /// Lays down what PEs are to take. Returns a slot that was asleep, whose PE is to be told.
     pub(super) fn arrive(&self, new: impl IntoIterator<Item = Arrival<I>>) -> Option<usize> {
         self.with_arrivals(|arrivals| new.into_iter().for_each(|new| arrivals.push_back(new)));
         self.wake_other(usize::MAX)
@@ -316,34 +316,34 @@ impl<I> Deques<I> {
     }
 
     /// A PE has found nothing. Returns whether the whole node sleeps now.
-    pub(super) fn fall_asleep(&self, seat: usize) -> bool {
-        let asleep = &self.seats[seat].asleep;
+    pub(super) fn fall_asleep(&self, slot: usize) -> bool {
+        let asleep = &self.slots[slot].asleep;
         if asleep.load(Ordering::SeqCst) {
             return false;
         }
         // It counts before others can wake it, who count it off.
-        let is_last = self.asleep.fetch_add(1, Ordering::SeqCst) + 1 == self.seats.len();
+        let is_last = self.asleep.fetch_add(1, Ordering::SeqCst) + 1 == self.slots.len();
         asleep.store(true, Ordering::SeqCst);
         is_last
     }
 
     /// Wakes a PE. Returns whether it slept; whoever gets `true` has to tell it.
-    pub(super) fn wake(&self, seat: usize) -> bool {
-        let slept = self.seats[seat].asleep.swap(false, Ordering::SeqCst);
+    pub(super) fn wake(&self, slot: usize) -> bool {
+        let slept = self.slots[slot].asleep.swap(false, Ordering::SeqCst);
         if slept {
             self.asleep.fetch_sub(1, Ordering::SeqCst);
         }
         slept
     }
 
-    /// Wakes one that sleeps, other than the one in this seat.
+    /// Wakes one that sleeps, other than the one in this slot.
     pub(super) fn wake_other(&self, than: usize) -> Option<usize> {
         // What was laid out before must be seen by those whose sleep is not seen here.
         fence(Ordering::SeqCst);
         if self.asleep.load(Ordering::SeqCst) == 0 {
             return None;
         }
-        (0..self.seats.len()).find(|&seat| seat != than && self.wake(seat))
+        (0..self.slots.len()).find(|&slot| slot != than && self.wake(slot))
     }
 
     /// Whether any sleeps.
@@ -353,6 +353,6 @@ impl<I> Deques<I> {
 
     /// Whether all sleep.
     pub(super) fn is_dry(&self) -> bool {
-        self.asleep.load(Ordering::SeqCst) == self.seats.len()
+        self.asleep.load(Ordering::SeqCst) == self.slots.len()
     }
 }

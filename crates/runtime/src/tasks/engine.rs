@@ -2,9 +2,9 @@
 
 use super::bound::{Goal, LocalBound};
 use super::deques::Deques;
-use super::frame::{Frame, FrameId, Frames, Lender, Token, Up};
+use super::frame::{Frame, FrameId, Frames, Lender, QueuedTask, Up};
 use super::lineage::{Held, LineageId};
-use super::order::Order;
+use super::message::WorkerMessage;
 use crate::codec::DecodeError;
 use crate::id::{ActorId, CollectionId};
 use crate::pe::Core;
@@ -78,8 +78,8 @@ pub(super) struct Call<O> {
     pub(super) frame: FrameId,
     pub(super) child: u32,
     pub(super) convert: Convert<O>,
-    /// Sends an order to a worker of the other pool.
-    pub(super) send: fn(&mut Core, ActorId, Order),
+    /// Sends a message to a worker of the other pool.
+    pub(super) send: fn(&mut Core, ActorId, WorkerMessage),
 }
 
 /// The tasks and frames of one PE.
@@ -87,18 +87,18 @@ pub(crate) struct Engine<W: Work> {
     pub(super) pe: PeId,
     pub(super) now: Time,
     /// This PE's number in its node, and the first PE of the node.
-    seat: usize,
+    slot: usize,
     pub(super) node: Arc<Deques<W::Item>>,
     /// Newest at the end.
-    pub(super) kept: Vec<Token<W::Item>>,
+    pub(super) kept: Vec<QueuedTask<W::Item>>,
     /// What others may take, oldest first. All of it is older than what is kept.
-    offered: Worker<Token<W::Item>>,
+    offered: Worker<QueuedTask<W::Item>>,
     pub(super) frames: Frames<W::State>,
     pub(super) finished: Vec<Finished<W::Output>>,
     /// Tasks for other pools.
     pub(super) calls: Vec<Call<W::Output>>,
     pub(super) bound: LocalBound,
-    /// PEs of this node, by seat, that are to be told that there is work.
+    /// PEs of this node, by slot, that are to be told that there is work.
     pub(super) wakes: Vec<usize>,
     /// That of the task that runs.
     pub(super) lineage: LineageId,
@@ -118,12 +118,12 @@ pub(crate) struct Engine<W: Work> {
 
 impl<W: Work> Engine<W> {
     /// `alone`: no other PE will ever ask for work.
-    pub(super) fn new(pe: PeId, seat: usize, node: Arc<Deques<W::Item>>, alone: bool) -> Self {
+    pub(super) fn new(pe: PeId, slot: usize, node: Arc<Deques<W::Item>>, alone: bool) -> Self {
         Self {
             pe,
             now: Time::ZERO,
-            seat,
-            offered: node.join(seat),
+            slot,
+            offered: node.join(slot),
             bound: LocalBound::new(node.bound.clone(), W::GOAL),
             node,
             kept: Vec::new(),
@@ -144,7 +144,7 @@ impl<W: Work> Engine<W> {
     /// Adds a new task, which is the next to be run here.
     #[inline]
     pub(super) fn push(&mut self, item: W::Item, frame: FrameId, child: u32) {
-        self.kept.push(Token { item, frame, child, lineage: self.lineage });
+        self.kept.push(QueuedTask { item, frame, child, lineage: self.lineage });
     }
 
     /// Adds tasks from outside, each with the number of its root, at the old end, where thieves
@@ -155,7 +155,7 @@ impl<W: Work> Engine<W> {
         let tokens = items.into_iter().map(|(item, root)| {
             let up = Up::Root(root);
             let frame = frames.open(Frame { up, pending: 1, lineage, state: W::loan() });
-            Token { item, frame, child: 0, lineage }
+            QueuedTask { item, frame, child: 0, lineage }
         });
         self.kept.splice(..0, tokens);
     }
@@ -169,7 +169,7 @@ impl<W: Work> Engine<W> {
     ) {
         let id = lineage.id();
         let frame = self.frames.borrow(lender, lineage, W::loan());
-        self.kept.extend(items.map(|item| Token { item, frame, child: 0, lineage: id }));
+        self.kept.extend(items.map(|item| QueuedTask { item, frame, child: 0, lineage: id }));
     }
 
     /// From now on others may ask for work.
@@ -182,12 +182,12 @@ impl<W: Work> Engine<W> {
         let Some(waiting) = self.frames.get(frame) else { return };
         waiting.pending += items.len() as u64;
         let lineage = waiting.lineage;
-        let tokens = items.into_iter().map(|item| Token { item, frame, child: 0, lineage });
+        let tokens = items.into_iter().map(|item| QueuedTask { item, frame, child: 0, lineage });
         self.kept.splice(..0, tokens);
     }
 
     /// All tasks of this PE.
-    pub(super) fn take_all(&mut self) -> Vec<Token<W::Item>> {
+    pub(super) fn take_all(&mut self) -> Vec<QueuedTask<W::Item>> {
         let mut all = std::mem::take(&mut self.kept);
         all.extend(std::iter::from_fn(|| self.offered.pop()));
         all
@@ -196,7 +196,7 @@ impl<W: Work> Engine<W> {
     /// Runs the newest task. Returns whether there was one.
     #[inline]
     pub(super) fn step(&mut self) -> bool {
-        let Some(Token { item, frame, child, lineage }) = self.kept.pop() else {
+        let Some(QueuedTask { item, frame, child, lineage }) = self.kept.pop() else {
             return self.step_offered();
         };
         self.lineage = lineage;
@@ -208,7 +208,9 @@ impl<W: Work> Engine<W> {
     /// parts have just been stored, and loading them with another width stalls the processor.
     #[inline(never)]
     fn step_offered(&mut self) -> bool {
-        let Some(Token { item, frame, child, lineage }) = self.offered.pop() else { return false };
+        let Some(QueuedTask { item, frame, child, lineage }) = self.offered.pop() else {
+            return false;
+        };
         self.lineage = lineage;
         W::run(self, item, frame, child);
         true
@@ -233,14 +235,14 @@ impl<W: Work> Engine<W> {
         if self.kept.is_empty() {
             self.kept.extend(self.offered.pop());
         }
-        self.node.note_kept(self.seat, self.kept.len().saturating_sub(1));
+        self.node.note_kept(self.slot, self.kept.len().saturating_sub(1));
         self.node.note_told(self.node.stock())
     }
 
     /// So many were run in a slice.
     pub(super) fn note_done(&mut self, tasks: u64) {
         self.done += tasks;
-        self.node.note_done(self.seat, tasks);
+        self.node.note_done(self.slot, tasks);
     }
 
     /// Whether the agent is to be told how many tasks are done, since they show what a task
@@ -252,10 +254,10 @@ impl<W: Work> Engine<W> {
 
     #[cold]
     fn offer(&mut self) {
-        let (tasks, seats) = (self.kept.len(), self.node.len());
+        let (tasks, slots) = (self.kept.len(), self.node.len());
         // For those that sleep there is one each, if there are as many: tasks kept here cannot be
         // had while one is run.
-        let least = if self.node.has_sleepers() { seats.min(tasks - 1) } else { 0 };
+        let least = if self.node.has_sleepers() { slots.min(tasks - 1) } else { 0 };
         let share = if self.are_long { tasks - 1 } else { (tasks / 2).min(OFFER_MAX) };
         self.lay_out(share.max(least));
         self.wake_another();
@@ -263,7 +265,7 @@ impl<W: Work> Engine<W> {
 
     /// Has another PE of the node woken if one sleeps.
     fn wake_another(&mut self) {
-        self.wakes.extend(self.node.wake_other(self.seat));
+        self.wakes.extend(self.node.wake_other(self.slot));
     }
 
     /// Lays out so many of the tasks kept here, the oldest.
@@ -275,11 +277,11 @@ impl<W: Work> Engine<W> {
 
     /// Takes older tasks of another PE of this node. Returns whether there were any.
     pub(super) fn steal(&mut self) -> bool {
-        let seats = self.node.len();
-        for seat in (1..seats).map(|step| (self.seat + step) % seats) {
-            let share = self.node.offered(seat).div_ceil(2).clamp(1, TAKE_MAX);
-            let pe = self.node.pe_of(seat);
-            let mut taken = (0..share).map_while(|_| self.node.steal(seat)).peekable();
+        let slots = self.node.len();
+        for slot in (1..slots).map(|step| (self.slot + step) % slots) {
+            let share = self.node.offered(slot).div_ceil(2).clamp(1, TAKE_MAX);
+            let pe = self.node.pe_of(slot);
+            let mut taken = (0..share).map_while(|_| self.node.steal(slot)).peekable();
             if taken.peek().is_none() {
                 continue;
             }
@@ -287,7 +289,7 @@ impl<W: Work> Engine<W> {
             self.open_loans(pe, tokens);
             // Whoever laid these out has woken one PE only, and may be busy with a long task by
             // now.
-            if self.node.offered(seat) > 0 {
+            if self.node.offered(slot) > 0 {
                 self.wake_another();
             }
             return true;
@@ -296,9 +298,9 @@ impl<W: Work> Engine<W> {
     }
 
     /// Works for the frames of another PE that its tokens came from.
-    fn open_loans(&mut self, pe: PeId, tokens: Vec<Token<W::Item>>) {
+    fn open_loans(&mut self, pe: PeId, tokens: Vec<QueuedTask<W::Item>>) {
         let mut loan: Option<(FrameId, FrameId)> = None;
-        for Token { item, frame: lent_by, child, lineage } in tokens {
+        for QueuedTask { item, frame: lent_by, child, lineage } in tokens {
             // The PE may not have heard yet of a guest that is gone.
             let Some(held) = self.node.lineages.hold(lineage) else { continue };
             let frame = match loan {
@@ -312,7 +314,7 @@ impl<W: Work> Engine<W> {
                 }
             };
             loan = Some((lent_by, frame));
-            self.kept.push(Token { item, frame, child: 0, lineage });
+            self.kept.push(QueuedTask { item, frame, child: 0, lineage });
         }
     }
 
@@ -340,13 +342,13 @@ impl<W: Work> Engine<W> {
     }
 
     /// Takes the oldest task that lies open in this node, or else of those kept here but the
-    /// newest, with the seat of the PE whose frame it works for.
-    pub(super) fn take_oldest(&mut self) -> Option<(usize, Token<W::Item>)> {
+    /// newest, with the slot of the PE whose frame it works for.
+    pub(super) fn take_oldest(&mut self) -> Option<(usize, QueuedTask<W::Item>)> {
         if let Some(open) = self.node.steal_any() {
             return Some(open);
         }
         self.lay_out((self.kept.len() / 2).min(OFFER_MAX));
-        Some((self.seat, self.node.steal(self.seat)?))
+        Some((self.slot, self.node.steal(self.slot)?))
     }
 
     /// Has somebody woken for what was laid out to be taken by others, and was not.
@@ -357,17 +359,17 @@ impl<W: Work> Engine<W> {
     }
 
     /// Keeps a task that was taken after all.
-    pub(super) fn put_back(&mut self, seat: usize, token: Token<W::Item>) {
-        if seat == self.seat {
+    pub(super) fn put_back(&mut self, slot: usize, token: QueuedTask<W::Item>) {
+        if slot == self.slot {
             // Nobody waits for a task that came through a guest that is gone.
             if self.frames.get(token.frame).is_some() {
                 self.kept.insert(0, token);
             }
             return;
         }
-        let Token { item, frame, child, lineage } = token;
+        let QueuedTask { item, frame, child, lineage } = token;
         let Some(lineage) = self.node.lineages.hold(lineage) else { return };
-        let pe = self.node.pe_of(seat);
+        let pe = self.node.pe_of(slot);
         let lender = Lender { pe, frame, child, items: 1, copy: None };
         self.borrow(lender, lineage, std::iter::once(item));
     }
@@ -380,13 +382,13 @@ impl<W: Work> Engine<W> {
 
     /// Says that this PE has nothing; returns whether the whole node has not.
     pub(super) fn fall_asleep(&self) -> bool {
-        self.node.fall_asleep(self.seat)
+        self.node.fall_asleep(self.slot)
     }
 
     /// This PE has something to run. Returns whether the whole node slept before.
     pub(super) fn wake_up(&self) -> bool {
         let was_dry = self.node.is_dry();
-        self.node.wake(self.seat);
+        self.node.wake(self.slot);
         was_dry
     }
 

@@ -125,7 +125,7 @@ impl<T: Task> TaskContext<'_, T> {
             frame,
             child,
             convert: Box::new(move |bytes| codec::decode(type_name::<U>(), bytes).map(output)),
-            send: |core, to, order| core.send::<Worker<Joining<U>>>(Sender::Pe, to, 0, order),
+            send: |core, to, message| core.send::<Worker<Joining<U>>>(Sender::Pe, to, 0, message),
         });
     }
 

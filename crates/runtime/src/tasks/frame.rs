@@ -49,7 +49,7 @@ pub(crate) enum Up {
 
 /// An item with the frame on its PE that waits for it.
 #[derive(Debug)]
-pub(crate) struct Token<I> {
+pub(crate) struct QueuedTask<I> {
     pub(super) item: I,
     pub(super) frame: FrameId,
     pub(super) child: u32,

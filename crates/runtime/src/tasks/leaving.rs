@@ -1,6 +1,6 @@
 //! What a worker knows of its guest's leaving, and how it hears of guests.
 
-use super::order::{Crew, Order, at, is_of};
+use super::message::{WorkerActor, WorkerMessage, at, is_of};
 use crate::envelope::{AnyEnvelope, Envelope};
 use crate::id::{ActorId, CollectionId, Sender};
 use crate::index::ActorIndex;
@@ -18,19 +18,21 @@ pub(super) struct Leaving {
 }
 
 /// Tells the worker of a pool on a PE.
-pub(super) fn notify<A: Crew>(core: &mut Core, collection: CollectionId, notice: Notice) {
+pub(super) fn notify<A: WorkerActor>(core: &mut Core, collection: CollectionId, notice: Notice) {
     let id = ActorId { collection, key: at(core.me).key() };
-    core.send::<A>(Sender::Pe, id, 0, Order::Notice(notice));
+    core.send::<A>(Sender::Pe, id, 0, WorkerMessage::Notice(notice));
 }
 
 /// Whether a worker message of this kind may come from another node: results of its own, and its own
 /// loans.
-pub(super) fn is_proper(layout: &Layout, from: NodeId, order: &dyn AnyEnvelope) -> bool {
-    let Some(order) = order.as_any().downcast_ref::<Envelope<Order>>() else { return false };
-    match &order.message {
-        Order::Done { by, .. } => is_of(layout, *by, from),
-        Order::Return { loan, .. } => loan.is_of(layout, from),
-        Order::Close => !layout.is_guest(from),
+pub(super) fn is_allowed(layout: &Layout, from: NodeId, envelope: &dyn AnyEnvelope) -> bool {
+    let Some(envelope) = envelope.as_any().downcast_ref::<Envelope<WorkerMessage>>() else {
+        return false;
+    };
+    match &envelope.message {
+        WorkerMessage::Done { by, .. } => is_of(layout, *by, from),
+        WorkerMessage::Return { loan, .. } => loan.is_of(layout, from),
+        WorkerMessage::Close => !layout.is_guest(from),
         _ => false,
     }
 }

@@ -10,15 +10,15 @@
 //! lost before that, all of the loan is done again.
 
 use super::engine::{Engine, Work};
-use super::frame::{Frame, FrameId, Lender, Token};
-use super::order::Loan;
+use super::frame::{Frame, FrameId, Lender, QueuedTask};
+use super::message::Loan;
 use crate::codec::{self, DecodeError};
 use bytes::Bytes;
 use gridspan_topology::NodeId;
 use std::collections::BTreeMap;
 
 /// The loans that guests owe to this node. It holds the tasks of each, encoded: at most what one
-/// gift has.
+/// grant has.
 #[derive(Default)]
 pub(super) struct Ledger(BTreeMap<FrameId, Entry>);
 
@@ -79,7 +79,12 @@ impl Ledger {
             let items: Vec<W::Item> = codec::decode(W::name(), &entry.items)?;
             let pending = items.len() as u64;
             let frame = engine.frames.open(Frame { up, pending, lineage, state: W::loan() });
-            tokens.extend(items.into_iter().map(|item| Token { item, frame, child: 0, lineage }));
+            tokens.extend(items.into_iter().map(|item| QueuedTask {
+                item,
+                frame,
+                child: 0,
+                lineage,
+            }));
         }
         // What the guest has handed back of them is done again with the rest.
         if !owed.is_empty() {

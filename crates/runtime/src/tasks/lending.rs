@@ -2,9 +2,9 @@
 
 use super::deques::{Arrival, Deques};
 use super::engine::Work;
-use super::frame::{Lender, Token};
+use super::frame::{Lender, QueuedTask};
 use super::lineage::{LINEAGE_MAX, LineageId, Lineages};
-use super::order::Loan;
+use super::message::Loan;
 use crate::codec;
 use crate::limits::PIECE_BYTES_MAX;
 use crate::pe::Budget;
@@ -12,9 +12,9 @@ use gridspan_topology::{NodeId, PeId};
 
 /// Tasks in one packet, at most, unless a single one is larger. They leave at once, and a packet of
 /// this size takes 40 ms at 100 Mbit/s.
-pub(super) const GIFT_BYTES: usize = 512 << 10;
+pub(super) const GRANT_BYTES: usize = 512 << 10;
 
-/// Loans in a gift to another site, about at most: a loan of which there is a copy is passed on as a
+/// Loans in a grant to another site, about at most: a loan of which there is a copy is passed on as a
 /// whole or not at all, and its output comes when all of it is done.
 const FAR_LOANS: u64 = 64;
 
@@ -26,8 +26,8 @@ const FRAME_BYTES: usize = 48;
 /// The same with its lineage: a copy in it takes 17 bytes.
 pub(super) const LENDER_BYTES: usize = FRAME_BYTES + 17 * LINEAGE_MAX;
 
-/// A task with the seat of the PE whose frame it works for.
-pub(super) type Owned<W> = (usize, Token<<W as Work>::Item>);
+/// A task with the slot of the PE whose frame it works for.
+pub(super) type Owned<W> = (usize, QueuedTask<<W as Work>::Item>);
 
 /// Has `take` take the oldest tasks of a node, up to `limit`, to be lent. Returns them, and those
 /// that stay after all: too large for the network, in which case others go instead of them, or for
@@ -45,7 +45,7 @@ pub(super) fn lend<W: Work>(
     let mut left = Vec::new();
     let (mut tasks, mut bytes) = (0, 0);
     while tasks < limit {
-        let Some((seat, token)) = take() else { break };
+        let Some((slot, token)) = take() else { break };
         if lineages.is_orphaned(token.lineage) {
             continue;
         }
@@ -55,19 +55,19 @@ pub(super) fn lend<W: Work>(
         };
         let size = codec::encoded_len(&token.item).saturating_add(beside);
         if size > PIECE_BYTES_MAX || is_far && lineages.is_backup(token.lineage) {
-            left.push((seat, token));
+            left.push((slot, token));
             if left.len() == SET_ASIDE_MAX {
                 break;
             }
             continue;
         }
-        if tasks > 0 && bytes + size > GIFT_BYTES {
-            left.push((seat, token));
+        if tasks > 0 && bytes + size > GRANT_BYTES {
+            left.push((slot, token));
             break;
         }
         (tasks, bytes) = (tasks + 1, bytes + size);
-        let Token { item, frame, child, lineage } = token;
-        let pe = pe_of(seat);
+        let QueuedTask { item, frame, child, lineage } = token;
+        let pe = pe_of(slot);
         match loans.last_mut() {
             Some((lender, _, items))
                 if W::SHARES_LOANS && lender.works_for(pe, frame) && lender.items < shared_max =>
@@ -108,7 +108,7 @@ pub(super) fn pass_on<W: Work>(
             let bytes = loan.bytes();
             node.lay_first(Arrival::Lent(from, budget.keep(loan, bytes)));
         };
-        if tasks > 0 && bytes + loan.items.len() > GIFT_BYTES {
+        if tasks > 0 && bytes + loan.items.len() > GRANT_BYTES {
             stay(loan);
             break;
         }

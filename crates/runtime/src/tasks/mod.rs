@@ -13,7 +13,7 @@
 //! - `engine`: the queue and the frames of a PE. `deques`: what the PEs of a node share.
 //! - `agent`: takes tasks from other nodes, and gives them some, in the node's relay.
 //!   `lending`: which.
-//! - `order`: what workers and agents are told. `trading`: what workers do for their agent.
+//! - `message`: what workers and agents are told. `trading`: what workers do for their agent.
 //! - `ledger`: what guests owe. `backups`: copies of what other sites were lent. `lineage`: which
 //!   guests and copies a task has come through. `visiting`: what workers do when guests come and go.
 //! - `worker`: the actor on every PE that runs tasks between other messages.
@@ -35,7 +35,7 @@ mod leaving;
 mod ledger;
 mod lending;
 mod lineage;
-mod order;
+mod message;
 mod pool;
 mod pool_ref;
 mod roots;

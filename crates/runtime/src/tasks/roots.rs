@@ -2,7 +2,7 @@
 
 use super::engine::Convert;
 use super::frame::FrameId;
-use super::order::Outputs;
+use super::message::Outputs;
 use crate::reference::Reply;
 use bytes::Bytes;
 use std::collections::BTreeMap;

@@ -2,7 +2,7 @@
 
 use super::bound::{Goal, LocalBound};
 use super::engine::{Engine, Finished, Work};
-use super::frame::{FrameId, Token, Up};
+use super::frame::{FrameId, QueuedTask, Up};
 use super::lineage::LineageId;
 use gridspan_topology::{PeId, Time};
 use serde::Serialize;
@@ -35,7 +35,7 @@ pub trait Search: Serialize + DeserializeOwned + Send + 'static {
 
 /// What a node can do while it is visited.
 pub struct SearchContext<'a, S: Search> {
-    kept: &'a mut Vec<Token<S>>,
+    kept: &'a mut Vec<QueuedTask<S>>,
     frame: FrameId,
     lineage: LineageId,
     total: &'a mut S::Total,
@@ -52,7 +52,7 @@ impl<S: Search> SearchContext<'_, S> {
     #[inline]
     pub fn spawn(&mut self, node: S) {
         let Self { frame, lineage, .. } = *self;
-        self.kept.push(Token { item: node, frame, child: 0, lineage });
+        self.kept.push(QueuedTask { item: node, frame, child: 0, lineage });
     }
 
     /// A part of the total, to add to.

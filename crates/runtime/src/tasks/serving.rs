@@ -1,7 +1,7 @@
 //! How a worker answers those who hand in tasks: main, a stream of main, or a task of another pool.
 
 use super::engine::{Call, Work};
-use super::order::{Order, Outputs, at};
+use super::message::{Outputs, WorkerMessage, at};
 use super::roots::{Origin, PendingCall, Roots};
 use super::worker::{Worker, encode_output};
 use crate::Context;
@@ -119,10 +119,10 @@ impl<W: Work> Worker<W> {
         let me = cx.me().id();
         let resume = move |core: &mut crate::pe::Core, answer: Result<Option<Bytes>, AskError>| {
             let output = answer.ok().flatten();
-            core.send::<Self>(Sender::Pe, me, 0, Order::Called { call: number, output });
+            core.send::<Self>(Sender::Pe, me, 0, WorkerMessage::Called { call: number, output });
         };
         let reply = cx.core.expect_reply_for_actor(Duration::MAX, resume);
-        send(cx.core, to, Order::Begin { item, reply });
+        send(cx.core, to, WorkerMessage::Begin { item, reply });
     }
 
     /// The other pool has the output, or is closed.

@@ -2,8 +2,8 @@
 //! for.
 
 use super::engine::Work;
-use super::lending::GIFT_BYTES;
-use super::order::{Order, Outputs, at};
+use super::lending::GRANT_BYTES;
+use super::message::{Outputs, WorkerMessage, at};
 use super::workers::{FOREVER, Pool};
 use super::{Joining, Search, Searching, Task};
 use crate::codec;
@@ -260,7 +260,7 @@ impl<W: Work> Stream<W> {
             let first = self.begun;
             let (mut items, mut bytes, mut refused) = (Vec::new(), 0, None);
             while self.has_room()
-                && bytes < GIFT_BYTES
+                && bytes < GRANT_BYTES
                 && let Some(item) = self.inputs.next()
             {
                 let size = codec::encoded_len(&item);
@@ -275,7 +275,7 @@ impl<W: Work> Stream<W> {
             }
             if !items.is_empty() {
                 let items = codec::encode(&items).into();
-                self.tell(Order::Feed { stream: self.id, first, items });
+                self.send(WorkerMessage::Feed { stream: self.id, first, items });
             }
             if let Some(bytes) = refused {
                 // It has a number as all others, and this is what main gets for it.
@@ -294,8 +294,9 @@ impl<W: Work> Stream<W> {
                 self.pool.check_open()?;
                 let (worker, stream) = (self.pool.workers.member(at(PeId(0))), self.id);
                 none.insert(Box::pin(async move {
-                    let outputs: Option<_> =
-                        worker.ask(FOREVER, move |reply| Order::Collect { stream, reply }).await?;
+                    let outputs: Option<_> = worker
+                        .ask(FOREVER, move |reply| WorkerMessage::Collect { stream, reply })
+                        .await?;
                     outputs.ok_or(GridError::PoolClosed)
                 }))
             }
@@ -305,8 +306,8 @@ impl<W: Work> Stream<W> {
         outputs
     }
 
-    fn tell(&self, order: Order) {
-        self.pool.workers.member(at(PeId(0))).send(order);
+    fn send(&self, message: WorkerMessage) {
+        self.pool.workers.member(at(PeId(0))).send(message);
     }
 }
 
@@ -318,7 +319,7 @@ fn is_of_one_task(error: &GridError) -> bool {
 impl<W: Work> Drop for Stream<W> {
     fn drop(&mut self) {
         if self.pool.check_open().is_ok() {
-            self.tell(Order::EndStream { stream: self.id });
+            self.send(WorkerMessage::EndStream { stream: self.id });
         }
     }
 }

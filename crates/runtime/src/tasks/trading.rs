@@ -5,7 +5,7 @@ use super::deques::Arrival;
 use super::engine::Work;
 use super::lending::lend;
 use super::lineage::Via;
-use super::order::{Loan, Note, say};
+use super::message::{AgentMessage, Loan, notify_agent};
 use super::worker::Worker;
 use crate::steal_agent::StealEvent;
 use crate::{Context, codec};
@@ -20,7 +20,7 @@ impl<W: Work> Worker<W> {
         {
             self.opened_agent = true;
             self.engine.node.expect_agent();
-            say(StealEvent::Open(agent), cx);
+            notify_agent(StealEvent::Open(agent), cx);
         }
     }
 
@@ -36,9 +36,9 @@ impl<W: Work> Worker<W> {
         let node = self.engine.node.clone();
         let take = || self.engine.take_oldest();
         let (mut loans, left) =
-            lend::<W>(limit, take, |seat| node.pe_of(seat), &node.lineages, until.is_some());
-        for (seat, token) in left.into_iter().rev() {
-            self.engine.put_back(seat, token);
+            lend::<W>(limit, take, |slot| node.pe_of(slot), &node.lineages, until.is_some());
+        for (slot, token) in left.into_iter().rev() {
+            self.engine.put_back(slot, token);
         }
         if cx.layout().is_guest(to) {
             for loan in &mut loans {
@@ -49,8 +49,8 @@ impl<W: Work> Worker<W> {
             node.backups.keep(cx.node(), to, (cx.now(), until), loan);
         }
         let tasks = loans.iter().map(|loan| loan.lender.items).sum();
-        let note = codec::encode(&Note::Grant { grant, loans }).into();
-        say(StealEvent::Given { to, grant, tasks, note }, cx);
+        let message = codec::encode(&AgentMessage::Grant { grant, loans }).into();
+        notify_agent(StealEvent::Given { to, grant, tasks, message }, cx);
         self.engine.share_rest();
     }
 
@@ -64,8 +64,8 @@ impl<W: Work> Worker<W> {
         for arrival in arrivals {
             let (from, loan) = match arrival {
                 Arrival::Lent(from, loan) => (from, loan.into_inner()),
-                Arrival::Back(seat, token) => {
-                    self.engine.put_back(seat, token);
+                Arrival::Back(slot, token) => {
+                    self.engine.put_back(slot, token);
                     continue;
                 }
             };

@@ -8,10 +8,10 @@
 
 use super::agent::{near, places};
 use super::engine::Work;
-use super::frame::{FrameId, Lender, Token, Up};
-use super::lending::{GIFT_BYTES, LENDER_BYTES};
+use super::frame::{FrameId, Lender, QueuedTask, Up};
+use super::lending::{GRANT_BYTES, LENDER_BYTES};
 use super::lineage::{LineageId, Via};
-use super::order::{Loan, Note, Order, say, tell};
+use super::message::{AgentMessage, Loan, WorkerMessage, notify_agent, send_to_worker};
 use super::worker::Worker;
 use crate::Context;
 use crate::codec;
@@ -37,24 +37,27 @@ impl<W: Work> Worker<W> {
             }
             Notice::Gone(guest) => {
                 self.engine.node.note_gone(Via::Guest(guest));
-                self.forsake();
+                self.drop_orphans();
                 if let Err(error) = self.ledger.recall(guest, &mut self.engine) {
                     cx.fail(format!("tasks that {guest} owed: {error}"));
                 }
                 let others = place.filter(|&pe| pe != cx.pe());
-                others.collect::<Vec<_>>().into_iter().for_each(|pe| tell(pe, Order::Forsake, cx));
+                others
+                    .collect::<Vec<_>>()
+                    .into_iter()
+                    .for_each(|pe| send_to_worker(pe, WorkerMessage::DropOrphans, cx));
             }
-            Notice::Measured => say(StealEvent::Measured(places(cx)), cx),
-            Notice::Begin => say(StealEvent::Begin, cx),
+            Notice::Measured => notify_agent(StealEvent::Measured(places(cx)), cx),
+            Notice::Begin => notify_agent(StealEvent::Begin, cx),
             Notice::Leave => {
-                say(StealEvent::Leave, cx);
-                place.for_each(|pe| tell(pe, Order::Leave, cx));
+                notify_agent(StealEvent::Leave, cx);
+                place.for_each(|pe| send_to_worker(pe, WorkerMessage::Leave, cx));
             }
         }
     }
 
     /// Drops what has come through a guest or a copy that is gone.
-    pub(super) fn forsake(&mut self) {
+    pub(super) fn drop_orphans(&mut self) {
         self.engine.drop_orphans();
         self.ledger.drop_orphans(&mut self.engine);
     }
@@ -76,7 +79,7 @@ impl<W: Work> Worker<W> {
         let Some(nothing) = W::nothing() else { return };
         let output = codec::encode(&nothing).into();
         let by = cx.pe();
-        tell(loan.lender.pe, Order::Done { lender: loan.lender, output, by }, cx);
+        send_to_worker(loan.lender.pe, WorkerMessage::Done { lender: loan.lender, output, by }, cx);
     }
 
     /// Hands back what has not begun, and says so when nobody waits for anything of this PE any
@@ -116,7 +119,7 @@ impl<W: Work> Worker<W> {
             let items_len = items.len() as u64;
             let lender = Lender { pe: cx.pe(), frame, child: 0, items: items_len, copy: None };
             let loan = Loan { lender, lineage: Vec::new(), items: codec::encode(&items).into() };
-            tell(to.pe, Order::Return { to, loan }, cx);
+            send_to_worker(to.pe, WorkerMessage::Return { to, loan }, cx);
         }
     }
 
@@ -132,13 +135,14 @@ impl<W: Work> Worker<W> {
             let encoded = codec::encode(std::slice::from_ref(&item));
             if encoded.len() + LENDER_BYTES > PIECE_BYTES_MAX {
                 // It cannot leave, and is run here.
-                self.engine.kept.push(Token { item, frame, child, lineage });
+                self.engine.kept.push(QueuedTask { item, frame, child, lineage });
                 continue;
             }
             let lender = Lender { pe: cx.pe(), frame, child, items: 1, copy: None };
             let loans = vec![Loan { lender, lineage: vias.clone(), items: encoded.into() }];
-            let note = codec::encode(&Note::Grant { grant: Grant::Lifeline, loans }).into();
-            say(StealEvent::Hand { to: founder, note }, cx);
+            let message =
+                codec::encode(&AgentMessage::Grant { grant: Grant::Lifeline, loans }).into();
+            notify_agent(StealEvent::HandOver { to: founder, message }, cx);
         }
     }
 
@@ -151,14 +155,14 @@ impl<W: Work> Worker<W> {
         if leader != cx.pe() {
             if is_empty && !leaving.is_done {
                 leaving.is_done = true;
-                tell(leader, Order::Empty { pe: cx.pe() }, cx);
+                send_to_worker(leader, WorkerMessage::Empty { pe: cx.pe() }, cx);
             }
             return;
         }
         let others = cx.layout().place(cx.node()).pes.len() - 1;
         if is_empty && leaving.done.len() == others {
             let collection = cx.collection().id;
-            cx.core.crew_done(collection);
+            cx.core.pool_done(collection);
         }
     }
 
@@ -168,12 +172,12 @@ impl<W: Work> Worker<W> {
     }
 }
 
-/// Items in lists of about as many bytes as a gift has.
+/// Items in lists of about as many bytes as a grant has.
 fn payloads<I: serde::Serialize>(items: Vec<I>) -> Vec<Vec<I>> {
     let (mut payloads, mut payload, mut bytes) = (Vec::new(), Vec::new(), 0);
     for item in items {
         let size = codec::encoded_len(&item);
-        if bytes + size > GIFT_BYTES && !payload.is_empty() {
+        if bytes + size > GRANT_BYTES && !payload.is_empty() {
             payloads.push(std::mem::take(&mut payload));
             bytes = 0;
         }

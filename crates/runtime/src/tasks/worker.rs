@@ -4,9 +4,9 @@ use super::backups::Settled;
 use super::deques::Deques;
 use super::engine::{Engine, Finished, Work};
 use super::frame::{FrameId, Lender};
-use super::leaving::{Leaving, is_proper, notify};
+use super::leaving::{Leaving, is_allowed, notify};
 use super::ledger::Ledger;
-use super::order::{Order, say, tell};
+use super::message::{WorkerMessage, notify_agent, send_to_worker};
 use super::roots::Roots;
 use crate::index::Ix1;
 use crate::limits::PIECE_BYTES_MAX;
@@ -39,7 +39,7 @@ const BEHIND_ALL: i32 = i32::MAX;
 /// Runs tasks on one PE.
 pub(crate) struct Worker<W: Work> {
     pub(super) engine: Engine<W>,
-    /// Whether it was this PE that gave the node's relay a agent for the pool, and is to close
+    /// Whether it was this PE that gave the node's relay an agent for the pool, and is to close
     /// it.
     pub(super) opened_agent: bool,
     /// What guests owe, on the first PE of each node.
@@ -62,12 +62,12 @@ pub(crate) struct Worker<W: Work> {
 impl<W: Work> Actor for Worker<W> {
     type Index = Ix1;
     type Init = ();
-    type Message = Order;
+    type Message = WorkerMessage;
 
     fn create((): (), cx: &mut Context<'_, Self>) -> Self {
         let pe = cx.pe();
         let place = cx.layout().place(cx.node()).pes.clone();
-        let seat = (pe.0 - place.start) as usize;
+        let slot = (pe.0 - place.start) as usize;
         let has_guests = !cx.core.guests.present.is_empty() || cx.core.is_guest();
         let alone = cx.layout().pe_count() == 1 && !has_guests;
         let at = (cx.node(), cx.collection().id());
@@ -76,9 +76,9 @@ impl<W: Work> Actor for Worker<W> {
             cx.fail("two kinds of work share a collection; this is a bug in Gridspan");
             Deques::new(place).into()
         });
-        let engine = Engine::new(pe, seat, node, alone);
+        let engine = Engine::new(pe, slot, node, alone);
         let is_leaving = matches!(cx.core.guests.visit, Visiting::Leaving(_));
-        cx.core.join_crew(cx.collection().id, notify::<Self>, is_proper);
+        cx.core.register_pool(cx.collection().id, notify::<Self>, is_allowed);
         let mut worker = Self {
             engine,
             opened_agent: false,
@@ -95,29 +95,33 @@ impl<W: Work> Actor for Worker<W> {
         worker
     }
 
-    fn handle(&mut self, order: Order, cx: &mut Context<'_, Self>) {
+    fn handle(&mut self, message: WorkerMessage, cx: &mut Context<'_, Self>) {
         self.engine.now = cx.now();
         self.engine.bound.is_deferred = cx.core.is_virtual_time() && self.engine.node.has_agent();
-        match order {
-            Order::Begin { item, reply } => self.begin(&item, reply, cx),
-            Order::Feed { stream, first, items } => self.feed((stream, first), &items, cx),
-            Order::Collect { stream, reply } => self.collect(stream, reply, cx),
-            Order::Bound { reply } => cx.reply(reply, self.engine.bound.shared_value()),
-            Order::EndStream { stream } => self.end_stream(stream),
-            Order::Called { call, output } => self.called(call, output, cx),
-            Order::Run => {
+        match message {
+            WorkerMessage::Begin { item, reply } => self.begin(&item, reply, cx),
+            WorkerMessage::Feed { stream, first, items } => self.feed((stream, first), &items, cx),
+            WorkerMessage::Collect { stream, reply } => self.collect(stream, reply, cx),
+            WorkerMessage::Bound { reply } => cx.reply(reply, self.engine.bound.shared_value()),
+            WorkerMessage::EndStream { stream } => self.end_stream(stream),
+            WorkerMessage::Called { call, output } => self.called(call, output, cx),
+            WorkerMessage::Run => {
                 self.is_running = false;
                 self.slice(cx);
             }
-            Order::Wake => {}
-            Order::Done { lender, output, by } => self.take_output(&lender, (&output, by), cx),
-            Order::Give { to, limit, grant, until } => self.give((to, grant), (limit, until), cx),
-            Order::Notice(notice) => self.handle_notice(notice, cx),
-            Order::Return { to, loan } => self.take_back(&to, &loan, cx),
-            Order::Leave => drop(self.leaving.get_or_insert_default()),
-            Order::Empty { pe } => self.note_empty(pe),
-            Order::Forsake => self.forsake(),
-            Order::Report => {
+            WorkerMessage::Wake => {}
+            WorkerMessage::Done { lender, output, by } => {
+                self.take_output(&lender, (&output, by), cx)
+            }
+            WorkerMessage::Give { to, limit, grant, until } => {
+                self.give((to, grant), (limit, until), cx)
+            }
+            WorkerMessage::Notice(notice) => self.handle_notice(notice, cx),
+            WorkerMessage::Return { to, loan } => self.take_back(&to, &loan, cx),
+            WorkerMessage::Leave => drop(self.leaving.get_or_insert_default()),
+            WorkerMessage::Empty { pe } => self.note_empty(pe),
+            WorkerMessage::DropOrphans => self.drop_orphans(),
+            WorkerMessage::Report => {
                 let is_first = cx.layout().leader(cx.node()) == cx.pe();
                 let statistics = match is_first {
                     true => self.engine.node.statistics(),
@@ -125,24 +129,31 @@ impl<W: Work> Actor for Worker<W> {
                 };
                 cx.contribute(Op::Sum, statistics.to_vec(), To::main());
             }
-            Order::Close => return self.close(cx),
+            WorkerMessage::Close => return self.close(cx),
         }
         self.go_on(cx);
     }
 
-    fn heap_bytes(order: &Order) -> usize {
-        match order {
-            Order::Begin { item: bytes, .. }
-            | Order::Feed { items: bytes, .. }
-            | Order::Called { output: Some(bytes), .. }
-            | Order::Done { output: bytes, .. } => bytes.len(),
-            Order::Return { loan, .. } => loan.bytes(),
-            Order::Run | Order::Wake | Order::Give { .. } | Order::Notice(_) => 0,
-            Order::Collect { .. }
-            | Order::Bound { .. }
-            | Order::EndStream { .. }
-            | Order::Called { output: None, .. } => 0,
-            Order::Forsake | Order::Leave | Order::Empty { .. } | Order::Report | Order::Close => 0,
+    fn heap_bytes(message: &WorkerMessage) -> usize {
+        match message {
+            WorkerMessage::Begin { item: bytes, .. }
+            | WorkerMessage::Feed { items: bytes, .. }
+            | WorkerMessage::Called { output: Some(bytes), .. }
+            | WorkerMessage::Done { output: bytes, .. } => bytes.len(),
+            WorkerMessage::Return { loan, .. } => loan.bytes(),
+            WorkerMessage::Run
+            | WorkerMessage::Wake
+            | WorkerMessage::Give { .. }
+            | WorkerMessage::Notice(_) => 0,
+            WorkerMessage::Collect { .. }
+            | WorkerMessage::Bound { .. }
+            | WorkerMessage::EndStream { .. }
+            | WorkerMessage::Called { output: None, .. } => 0,
+            WorkerMessage::DropOrphans
+            | WorkerMessage::Leave
+            | WorkerMessage::Empty { .. }
+            | WorkerMessage::Report
+            | WorkerMessage::Close => 0,
         }
     }
 }
@@ -163,7 +174,7 @@ impl<W: Work> Worker<W> {
         if let Some(copy) = lender.copy.filter(|_| !is_guest) {
             let Settled { counts, superseded } = self.engine.node.backups.settle(copy);
             if let Some((to, copy)) = superseded {
-                say(StealEvent::Superseded { to, copy }, cx);
+                notify_agent(StealEvent::Superseded { to, copy }, cx);
             }
             if !counts {
                 return;
@@ -203,11 +214,11 @@ impl<W: Work> Worker<W> {
     fn close(&mut self, cx: &mut Context<'_, Self>) {
         self.abandon_roots(cx);
         if self.opened_agent {
-            say(StealEvent::Close, cx);
+            notify_agent(StealEvent::Close, cx);
         }
         let collection = cx.collection().id;
-        for guest in cx.core.leave_crew(collection) {
-            tell(guest, Order::Close, cx);
+        for guest in cx.core.unregister_pool(collection) {
+            send_to_worker(guest, WorkerMessage::Close, cx);
         }
         cx.destroy();
     }
@@ -270,7 +281,7 @@ impl<W: Work> Worker<W> {
         let is_over = elapsed < SLICE_NS && (self.engine.publish() || self.is_news());
         if is_begun || is_news || is_over {
             (self.is_new, self.has_run) = (false, false);
-            say(StealEvent::Look, cx);
+            notify_agent(StealEvent::StockChanged, cx);
         }
         // What this slice has led to is sent, and what came meanwhile is handled, before the next
         // one.
@@ -286,8 +297,8 @@ impl<W: Work> Worker<W> {
         }
         let workers = cx.collection();
         let first = cx.layout().place(cx.node()).pes.start;
-        for seat in self.engine.wakes.drain(..) {
-            cx.send(&workers.at(Ix1((first + seat as u32) as i32)), Order::Wake);
+        for slot in self.engine.wakes.drain(..) {
+            cx.send(&workers.at(Ix1((first + slot as u32) as i32)), WorkerMessage::Wake);
         }
         let mut done = std::mem::take(&mut self.engine.finished);
         for finished in done.drain(..) {
@@ -295,7 +306,7 @@ impl<W: Work> Worker<W> {
                 Finished::Loan(lender, output) => {
                     if let Some(output) = encode_output::<W>(&output, lender.pe, cx) {
                         let by = cx.pe();
-                        tell(lender.pe, Order::Done { lender, output, by }, cx);
+                        send_to_worker(lender.pe, WorkerMessage::Done { lender, output, by }, cx);
                     }
                 }
                 Finished::Root(root, output) => self.finish(root, &output, cx),
@@ -325,7 +336,7 @@ impl<W: Work> Worker<W> {
             // Somebody may have laid out something just before, and not seen this PE asleep.
             if !self.find(cx) {
                 if is_dry && self.engine.node.has_agent() {
-                    say(StealEvent::Look, cx);
+                    notify_agent(StealEvent::StockChanged, cx);
                 }
                 return;
             }
@@ -344,7 +355,7 @@ impl<W: Work> Worker<W> {
     fn run_again(&mut self, cx: &mut Context<'_, Self>) {
         self.is_running = true;
         let me = cx.me();
-        cx.send_with_priority(&me, BEHIND_ALL, Order::Run);
+        cx.send_with_priority(&me, BEHIND_ALL, WorkerMessage::Run);
     }
 }
 

@@ -1,7 +1,7 @@
 //! The workers of a pool, as main sees them.
 
 use super::engine::Work;
-use super::order::{Order, at};
+use super::message::{WorkerMessage, at};
 use super::statistics::StealStatistics;
 use super::worker::Worker;
 use crate::codec;
@@ -64,7 +64,7 @@ impl<W: Work> Pool<W> {
         }
         let worker = self.workers.member(at(pe));
         let output: Option<Bytes> =
-            worker.ask(FOREVER, |reply| Order::Begin { item, reply }).await?;
+            worker.ask(FOREVER, |reply| WorkerMessage::Begin { item, reply }).await?;
         let output = output.ok_or(GridError::PoolClosed)?;
         let decoded = codec::decode(W::name(), &output);
         decoded.map_err(|error| AskError::Malformed(error.to_string()).into())
@@ -74,13 +74,13 @@ impl<W: Work> Pool<W> {
     pub(super) async fn bound(&self) -> Result<Option<i64>, GridError> {
         self.check_open()?;
         let worker = self.workers.member(at(PeId(0)));
-        worker.ask(FOREVER, |reply| Order::Bound { reply }).await
+        worker.ask(FOREVER, |reply| WorkerMessage::Bound { reply }).await
     }
 
     /// What nodes have told each other so far.
     pub(super) async fn statistics(&self) -> Result<StealStatistics, GridError> {
         self.check_open()?;
-        self.workers.broadcast(Order::Report);
+        self.workers.broadcast(WorkerMessage::Report);
         let values: Vec<u64> = self.workers.reduction(Op::Sum).await?;
         Ok(StealStatistics::from_slice(&values))
     }
@@ -93,7 +93,7 @@ impl<W: Work> Pool<W> {
         // A broadcast might overtake a root that was handed in before, and nobody would answer for
         // that.
         for pe in (0..self.grid.layout().pe_count()).map(PeId) {
-            self.workers.member(at(pe)).send(Order::Close);
+            self.workers.member(at(pe)).send(WorkerMessage::Close);
         }
     }
 }

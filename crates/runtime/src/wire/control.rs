@@ -296,7 +296,7 @@ pub(crate) enum Control {
     /// The hierarchy of places, for those who share tasks.
     Hierarchy(Box<Hierarchy>),
     /// For the member of a collection on this PE: an encoded message, between founders and guests.
-    WorkerMessage { collection: CollectionId, order: Bytes },
+    WorkerMessage { collection: CollectionId, message: Bytes },
     /// A part of another control.
     Piece(Piece),
     /// Say what you do as soon as you are idle.
@@ -336,7 +336,7 @@ impl Control {
             Self::BroadcastRequest { wanted, .. } => wanted.wire_len(),
             Self::Broadcast { message, .. } => message.wire_len(),
             Self::MigrateOffer(migrant) => migrant.bytes(),
-            Self::WorkerMessage { order, .. } => order.len(),
+            Self::WorkerMessage { message, .. } => message.len(),
             Self::Replica(edge) => edge.bytes(),
             Self::InsertRequest { init, .. } => init.wire_len(),
             Self::Insert(insertion) => {

@@ -32,6 +32,6 @@ pub(crate) use spread::{
     IncomingControl, OutgoingControl, REPORTED_BYTES_MIN, SEGMENT_BYTES, Spread,
 };
 pub(crate) use spread_frame::{
-    CarriedHead, MulticastSegment, NoteHead, PlanHead, SegmentHead, SpreadFrame,
+    AgentMessageHead, CarriedHead, MulticastSegment, PlanHead, SegmentHead, SpreadFrame,
 };
 pub(crate) use visit::Visit;

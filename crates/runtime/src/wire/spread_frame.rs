@@ -45,11 +45,11 @@ pub(crate) struct MulticastSegment {
     pub(crate) report: Option<FlowId>,
 }
 
-/// Where a note of one agent to another belongs.
+/// Where a message of one agent to another belongs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct NoteHead {
+pub(crate) struct AgentMessageHead {
     pub(crate) pool: CollectionId,
-    /// Which of the notes between the two nodes.
+    /// Which of the messages between the two nodes.
     pub(crate) number: u64,
 }
 
@@ -74,7 +74,7 @@ pub(crate) enum SpreadFrame {
     Segment { origin: PeId, head: SegmentHead, payload: Bytes },
     MulticastSegment { origin: PeId, head: Box<MulticastSegment>, payload: Bytes },
     Plan(Box<PlanHead>),
-    Note { head: NoteHead, note: Bytes },
+    AgentMessage { head: AgentMessageHead, message: Bytes },
     Carried(CarriedHead),
 }
 
@@ -83,7 +83,7 @@ const MULTICAST: u8 = 2;
 const SEGMENT: u8 = 3;
 const PLAN: u8 = 4;
 const CAST: u8 = 5;
-const NOTE: u8 = 6;
+const AGENT_MESSAGE: u8 = 6;
 const CARRIED: u8 = 7;
 /// In the place of a receiver: the frame is for a relay.
 const NOBODY: PeId = PeId(u32::MAX);
@@ -94,9 +94,9 @@ impl SpreadFrame {
         matches!(frame.get(8), Some(&(MULTICAST..=CARRIED)))
     }
 
-    /// Whether it is for a agent there.
-    pub(crate) fn is_note(frame: &[u8]) -> bool {
-        frame.get(8) == Some(&NOTE)
+    /// Whether it is for an agent there.
+    pub(crate) fn is_agent_message(frame: &[u8]) -> bool {
+        frame.get(8) == Some(&AGENT_MESSAGE)
     }
 
     pub(crate) fn decode(frame: &Bytes) -> Result<Self, DecodeError> {
@@ -123,9 +123,9 @@ impl SpreadFrame {
                     payload: frame.slice_ref(payload),
                 })
             }
-            NOTE => {
-                let (head, note) = codec::decode_front(WHAT, rest)?;
-                Ok(Self::Note { head, note: frame.slice_ref(note) })
+            AGENT_MESSAGE => {
+                let (head, message) = codec::decode_front(WHAT, rest)?;
+                Ok(Self::AgentMessage { head, message: frame.slice_ref(message) })
             }
             CARRIED => Ok(Self::Carried(codec::decode(WHAT, rest)?)),
             PLAN => Ok(Self::Plan(Box::new(codec::decode(WHAT, rest)?))),
@@ -152,9 +152,9 @@ impl SpreadFrame {
         frame(CAST, origin, head, payload)
     }
 
-    /// A note between agents, as a frame.
-    pub(crate) fn note(origin: PeId, head: &NoteHead, note: Bytes) -> Frame {
-        frame(NOTE, origin, head, (&[], note))
+    /// A message between agents, as a frame.
+    pub(crate) fn agent_message(origin: PeId, head: &AgentMessageHead, message: Bytes) -> Frame {
+        frame(AGENT_MESSAGE, origin, head, (&[], message))
     }
 
     /// What a node saw, as a frame.

@@ -65,7 +65,7 @@ impl Simulation {
     fn carry(&mut self, from: NodeId, to: NodeId, frame: &Bytes) -> Result<(), DecodeError> {
         let mut out = Vec::new();
         self.relays[to].receive(self.now, from, frame, &mut out)?;
-        if Relay::is_note(frame) {
+        if Relay::is_agent_message(frame) {
             let free = &mut self.nodes[to].relay_free;
             *free = (*free).max(self.now) + self.options.message_cost;
         }

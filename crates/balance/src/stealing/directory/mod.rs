@@ -234,7 +234,7 @@ impl StealingPolicy for Directory {
         self.flush(turn);
     }
 
-    fn received(&mut self, from: NodeId, tasks: u64, _gift: Grant, turn: &mut Turn<'_>) {
+    fn received(&mut self, from: NodeId, tasks: u64, _grant: Grant, turn: &mut Turn<'_>) {
         self.task_time.works(turn.now, turn.done, turn.workers);
         let is_from_here = turn.places.place(from) == turn.places.place(turn.me);
         if is_from_here && self.is_asleep && !self.is_disowned {

@@ -54,7 +54,7 @@ enum Stage {
 /// The head needs one quiet time to hear others and one for the way there and back.
 const OBEY: u32 = 2;
 
-/// Much is on its way and comes in several gifts; the first are not spread over all who wait.
+/// Much is on its way and comes in several grants; the first are not spread over all who wait.
 #[derive(Clone, Copy, Debug)]
 struct Expecting {
     /// What each worker should get of it.

@@ -86,7 +86,7 @@ impl StealingExperiment {
     }
 }
 
-/// What was counted in one experiment. A gift is a message.
+/// What was counted in one experiment. A grant is a message.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Tally {
     /// Requests of idle nodes, while there were tasks that nobody ran.

@@ -25,18 +25,18 @@ pub(crate) enum Notice {
 pub(crate) type Tell<C> = fn(&mut C, CollectionId, Notice);
 
 /// Whether a worker message may come from another node.
-pub(crate) type IsProper = fn(&Layout, NodeId, &dyn AnyEnvelope) -> bool;
+pub(crate) type IsAllowed = fn(&Layout, NodeId, &dyn AnyEnvelope) -> bool;
 
 /// How the member of a collection on a PE works with other nodes.
-pub(crate) struct Crew<C> {
+pub(crate) struct PoolHooks<C> {
     pub(crate) tell: Tell<C>,
-    pub(crate) is_proper: IsProper,
+    pub(crate) is_allowed: IsAllowed,
 }
 
 // Not derived, which would ask it of `C`.
-impl<C> Clone for Crew<C> {
+impl<C> Clone for PoolHooks<C> {
     fn clone(&self) -> Self {
-        Self { tell: self.tell, is_proper: self.is_proper }
+        Self { tell: self.tell, is_allowed: self.is_allowed }
     }
 }
 
@@ -47,7 +47,7 @@ pub(crate) struct Guests<C> {
     /// Those that are gone: what comes of them late is for nobody.
     pub(crate) gone: BTreeSet<NodeId>,
     /// The collections whose members here share work with other nodes.
-    pub(crate) crews: BTreeMap<CollectionId, Crew<C>>,
+    pub(crate) pools: BTreeMap<CollectionId, PoolHooks<C>>,
     /// Where guests can be reached that were heard of since the driver asked last.
     pub(crate) contacts: Vec<(NodeId, String)>,
     /// Where this node is in its visit, if it is a guest.
@@ -61,7 +61,7 @@ impl<C> Default for Guests<C> {
         Self {
             present: BTreeSet::new(),
             gone: BTreeSet::new(),
-            crews: BTreeMap::new(),
+            pools: BTreeMap::new(),
             contacts: Vec::new(),
             visit: Visiting::Coming,
             book: BTreeMap::new(),

@@ -60,7 +60,7 @@ pub(crate) use collections::{Broadcasts, Collections, Incomplete, LocalCollectio
 pub(crate) use counters::{Counters, Way};
 pub(crate) use directory::{Directory, Place};
 pub(crate) use edges::EdgeCache;
-pub(crate) use guests::{Crew, Entry, Guests, IsProper, Notice, Stage, Tell, Visiting};
+pub(crate) use guests::{Entry, Guests, IsAllowed, Notice, PoolHooks, Stage, Tell, Visiting};
 pub(crate) use lanes::{Lanes, Queue};
 pub(crate) use leading::{Leading, Session};
 pub(crate) use measures::Measures;

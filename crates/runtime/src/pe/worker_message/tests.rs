@@ -42,7 +42,7 @@ fn program() -> (Program, PeId) {
 fn worker_message(bytes: usize) -> Packet {
     Packet::control(Control::WorkerMessage {
         collection: CollectionId(7),
-        order: vec![0; bytes].into(),
+        message: vec![0; bytes].into(),
     })
 }
 
@@ -89,7 +89,10 @@ fn a_worker_message_reaches_no_actor_but_the_workers_of_pools() {
     assert!(pe.core.resident(ActorId { collection, key: Ix1(0).key() }).is_some());
     pe.outbox().drain().for_each(drop);
 
-    pe.handle(guest, Packet::control(Control::WorkerMessage { collection, order: vec![7].into() }));
+    pe.handle(
+        guest,
+        Packet::control(Control::WorkerMessage { collection, message: vec![7].into() }),
+    );
     while pe.run(10) > 0 {}
 
     assert!(!pe.has_failed());

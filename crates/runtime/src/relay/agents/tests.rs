@@ -11,27 +11,27 @@ use std::sync::{Arc, Mutex};
 const POOL: CollectionId = CollectionId(3);
 const BYTES_MAX: u64 = 1 << 20;
 
-/// Writes down what it is told, and takes no note that begins with an `x`.
+/// Writes down what it is told, and takes no message that begins with an `x`.
 struct Recorder(Arc<Mutex<Vec<(u32, Bytes)>>>);
 
 impl StealAgent for Recorder {
     fn connect(&mut self, _: &Nudge) {}
 
-    fn hear(&mut self, _: Time, _: StealEvent, _: &mut Vec<StealCommand>) {}
+    fn handle_event(&mut self, _: Time, _: StealEvent, _: &mut Vec<StealCommand>) {}
 
-    fn learn(&mut self, _: Time, _: MembershipEvent, _: &mut Vec<StealCommand>) {}
+    fn handle_membership(&mut self, _: Time, _: MembershipEvent, _: &mut Vec<StealCommand>) {}
 
     fn receive(
         &mut self,
         _: Time,
         from: NodeId,
-        note: &Bytes,
+        message: &Bytes,
         _: &mut Vec<StealCommand>,
     ) -> Result<(), DecodeError> {
-        if note.starts_with(b"x") {
-            return Err(DecodeError::new("a note", "it makes no sense"));
+        if message.starts_with(b"x") {
+            return Err(DecodeError::new("a message", "it makes no sense"));
         }
-        self.0.lock().unwrap().push((from.0, note.clone()));
+        self.0.lock().unwrap().push((from.0, message.clone()));
         Ok(())
     }
 
@@ -54,7 +54,7 @@ const FOUNDER: NodeId = NodeId(1);
 
 impl Node {
     fn new() -> Self {
-        let job = Job::new("notes").main(async |_| Ok::<(), JobError>(()));
+        let job = Job::new("messages").main(async |_| Ok::<(), JobError>(()));
         let layout = Layout::new(vec![("a".to_owned(), vec![1, 1])]);
         let program = Program::new(job, layout).unwrap();
         let (agents, heard) = (StealAgents::default(), Arc::default());
@@ -74,17 +74,19 @@ impl Node {
 
     fn open(&mut self) {
         let agent = Box::new(Recorder(self.heard.clone()));
-        self.with(|agents, post| agents.hear(POOL, StealEvent::Open(agent), post));
+        self.with(|agents, post| agents.handle_event(POOL, StealEvent::Open(agent), post));
     }
 
     fn receive(
         &mut self,
         from: NodeId,
         (number, pool): (u64, CollectionId),
-        note: &[u8],
+        message: &[u8],
     ) -> Result<(), DecodeError> {
-        let note = Bytes::copy_from_slice(note);
-        self.with(|agents, post| agents.receive(from, NoteHead { pool, number }, note, post))
+        let message = Bytes::copy_from_slice(message);
+        self.with(|agents, post| {
+            agents.receive(from, AgentMessageHead { pool, number }, message, post)
+        })
     }
 
     fn heard(&self) -> Vec<(u32, Bytes)> {
@@ -100,8 +102,8 @@ fn notes_of_a_node_are_taken_once_in_its_order_however_they_come() {
     node.receive(FOUNDER, (2, POOL), b"c").unwrap();
     assert!(node.heard().is_empty());
     node.receive(FOUNDER, (0, POOL), b"a").unwrap();
-    let notes = [b"a", b"b", b"c"].map(|note| (FOUNDER.0, Bytes::from_static(note)));
-    assert_eq!(node.heard(), notes);
+    let messages = [b"a", b"b", b"c"].map(|message| (FOUNDER.0, Bytes::from_static(message)));
+    assert_eq!(node.heard(), messages);
 
     for number in [0, 2] {
         assert!(node.receive(FOUNDER, (number, POOL), b"again").is_err());
@@ -112,10 +114,10 @@ fn notes_of_a_node_are_taken_once_in_its_order_however_they_come() {
     assert_eq!((node.heard().len(), node.agents.bytes()), (2, 0));
 }
 
-/// How many notes of a node are taken that wait, if each is `note`, up to a bound.
-fn taken(node: &mut Node, from: NodeId, first: u64, pool: CollectionId, note: &[u8]) -> u64 {
+/// How many messages of a node are taken that wait, if each is `message`, up to a bound.
+fn taken(node: &mut Node, from: NodeId, first: u64, pool: CollectionId, message: &[u8]) -> u64 {
     let bound = 4 * BYTES_MAX;
-    let refused = (0..bound).find(|at| node.receive(from, (first + at, pool), note).is_err());
+    let refused = (0..bound).find(|at| node.receive(from, (first + at, pool), message).is_err());
     refused.unwrap_or(bound)
 }
 
@@ -124,7 +126,7 @@ fn a_guest_that_has_much_waiting_is_refused_and_others_are_not() {
     let unknown = CollectionId(9);
     let mut node = Node::new();
     node.open();
-    // Notes of no bytes before which one is missing, and large ones for a pool that there never is.
+    // Messages of no bytes before which one is missing, and large ones for a pool that there never is.
     let (sparse, strange) = (node.guest(0), node.guest(1));
     let empty = taken(&mut node, sparse, 1, POOL, b"");
     let large = taken(&mut node, strange, 0, unknown, &[7; 1000]);
@@ -140,7 +142,7 @@ fn a_guest_that_has_much_waiting_is_refused_and_others_are_not() {
     assert_eq!(node.heard().len(), 3);
 
     for guest in [sparse, strange] {
-        node.with(|agents, post| agents.learn(MembershipEvent::Gone(guest), post));
+        node.with(|agents, post| agents.handle_membership(MembershipEvent::Gone(guest), post));
         node.receive(guest, (77, POOL), b"late").unwrap();
     }
     assert_eq!((node.agents.bytes(), node.heard().len()), (0, 0));

@@ -1,9 +1,9 @@
-//! What a agent does about copies of what was lent to other sites: see `backups`.
+//! What an agent does about copies of what was lent to other sites: see `backups`.
 
 use super::super::deques::Arrival;
 use super::super::engine::Work;
 use super::super::lineage::{CopyId, Via};
-use super::super::order::{Loan, Note, Order};
+use super::super::message::{AgentMessage, Loan, WorkerMessage};
 use super::PoolAgent;
 use crate::codec;
 use crate::steal_agent::StealCommand;
@@ -67,16 +67,16 @@ impl<W: Work> PoolAgent<W> {
         let Via::Copy(lender, copy) = via else { return };
         let Some(mut to) = self.node.note_gone(via) else { return };
         self.node.forget_orphans();
-        let forsake = |seat| self.tell(seat, &Order::Forsake);
-        out.extend((0..self.node.len()).map(forsake));
+        let drop_orphans = |slot| self.message_to(slot, &WorkerMessage::DropOrphans);
+        out.extend((0..self.node.len()).map(drop_orphans));
         let places = self.stealing.places();
         let site = |node: NodeId| places.site_of(node);
         if from.is_none_or(|from| site(from) != site(self.me)) {
             to.extend(site(self.me).into_iter().flat_map(|site| places.nodes_in(site)));
         }
         to.remove(&self.me);
-        let note = || codec::encode(&Note::Superseded(lender, copy));
-        out.extend(to.into_iter().map(|to| StealCommand::Send { to, note: note() }));
+        let message = || codec::encode(&AgentMessage::Superseded(lender, copy));
+        out.extend(to.into_iter().map(|to| StealCommand::ToAgent { to, message: message() }));
     }
 
     /// Has those who work on a copy drop it.
@@ -84,6 +84,9 @@ impl<W: Work> PoolAgent<W> {
         if copy.is_backup {
             return self.supersede(Via::Copy(self.me, copy), None, out);
         }
-        out.push(StealCommand::Send { to, note: codec::encode(&Note::Superseded(self.me, copy)) });
+        out.push(StealCommand::ToAgent {
+            to,
+            message: codec::encode(&AgentMessage::Superseded(self.me, copy)),
+        });
     }
 }

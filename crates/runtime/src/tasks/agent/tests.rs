@@ -1,4 +1,4 @@
-//! What a agent does with what other nodes send and with tasks that misbehave.
+//! What an agent does with what other nodes send and with tasks that misbehave.
 
 use super::super::{Merge, Search, SearchContext, Searching};
 use super::*;
@@ -76,31 +76,34 @@ fn agent<S: Search>(tasks: Vec<S>) -> (PoolAgent<Searching<S>>, Engine<Searching
 
 fn receive<S: Search>(
     agent: &mut PoolAgent<Searching<S>>,
-    note: &Note,
+    message: &AgentMessage,
 ) -> Result<Vec<StealCommand>, DecodeError> {
     let mut out = Vec::new();
-    let note = codec::encode(note).into();
-    agent.hear(Time(0), StealEvent::Look, &mut out);
+    let message = codec::encode(message).into();
+    agent.handle_event(Time(0), StealEvent::StockChanged, &mut out);
     out.clear();
-    agent.receive(Time(0), OTHER, &note, &mut out).map(|()| out)
+    agent.receive(Time(0), OTHER, &message, &mut out).map(|()| out)
 }
 
-fn grant(pe: PeId, text: &str) -> Note {
+fn grant(pe: PeId, text: &str) -> AgentMessage {
     let frame: FrameId = Frames::<()>::default().reserve();
     let lender = Lender { pe, frame, child: 0, items: 1, copy: None };
     let items = codec::encode(&[Text(text.to_owned())]).into();
-    Note::Grant { grant: Grant::Answer, loans: vec![Loan { lender, lineage: Vec::new(), items }] }
+    AgentMessage::Grant {
+        grant: Grant::Answer,
+        loans: vec![Loan { lender, lineage: Vec::new(), items }],
+    }
 }
 
 #[test]
 fn a_task_whose_serialize_panics_ends_the_job_and_is_named_and_the_thread_lives() {
     let (mut agent, _engine) = agent(vec![Shy, Shy, Shy]);
-    let out = receive(&mut agent, &Note::Steal(StealMessage::Request)).unwrap();
+    let out = receive(&mut agent, &AgentMessage::Steal(StealMessage::Request)).unwrap();
     let [StealCommand::Panicked { task, reason }] = &out[..] else { panic!("{out:?}") };
     assert!(task.ends_with("Shy"), "{task}");
     assert_eq!(reason, "not me");
     // It is asked again, and says nothing any more.
-    assert_eq!(receive(&mut agent, &Note::Steal(StealMessage::Request)), Ok(Vec::new()));
+    assert_eq!(receive(&mut agent, &AgentMessage::Steal(StealMessage::Request)), Ok(Vec::new()));
 }
 
 #[test]
@@ -109,14 +112,16 @@ fn tasks_that_do_not_leave_after_all_are_back_where_they_were() {
     let tasks = vec![Text("young".to_owned()), Text("middle".to_owned()), Text(too_large)];
     let (mut agent, mut engine) = agent(tasks);
 
-    let out = receive(&mut agent, &Note::Steal(StealMessage::Request)).unwrap();
+    let out = receive(&mut agent, &AgentMessage::Steal(StealMessage::Request)).unwrap();
 
-    let [StealCommand::Send { to: OTHER, note }] = &out[..] else { panic!("{out:?}") };
-    let Ok(Note::Grant { loans, .. }) = codec::decode("a note", note) else { panic!("no gift") };
+    let [StealCommand::ToAgent { to: OTHER, message }] = &out[..] else { panic!("{out:?}") };
+    let Ok(AgentMessage::Grant { loans, .. }) = codec::decode("a message", message) else {
+        panic!("no grant")
+    };
     assert_eq!(loans[0].lender.items, 1);
     for arrival in agent.node.take_arrivals() {
-        let Arrival::Back(seat, token) = arrival else { panic!("it was never lent") };
-        engine.put_back(seat, token);
+        let Arrival::Back(slot, token) = arrival else { panic!("it was never lent") };
+        engine.put_back(slot, token);
     }
     let kept: Vec<usize> = engine.kept.iter().map(|token| token.item.0.len()).collect();
     assert_eq!(kept, [crate::limits::PIECE_BYTES_MAX, "young".len()]);
@@ -138,8 +143,8 @@ fn a_gift_names_lenders_that_its_sender_may_have_them_from() {
     let guest = agent.layout.guest(SiteId(0), 0).unwrap();
     let near = near(&agent.layout, guest).unwrap();
     agent.stealing.handle_joined(Time(0), guest, near);
-    let note = codec::encode(&grant(PeId(0), "yours")).into();
-    assert!(agent.receive(Time(0), guest, &note, &mut Vec::new()).is_err());
+    let message = codec::encode(&grant(PeId(0), "yours")).into();
+    assert!(agent.receive(Time(0), guest, &message, &mut Vec::new()).is_err());
 }
 
 /// The texts of the loans in what is sent to the other node, after the tasks that lie here have
@@ -147,8 +152,10 @@ fn a_gift_names_lenders_that_its_sender_may_have_them_from() {
 fn given(agent: &mut PoolAgent<Searching<Text>>, limit: u64) -> Vec<(Lender, Vec<String>)> {
     let mut out = Vec::new();
     agent.give(Time(0), (OTHER, Grant::Answer), Amount::UpTo(limit), &mut out);
-    let [StealCommand::Send { to: OTHER, note }] = &out[..] else { panic!("{out:?}") };
-    let Ok(Note::Grant { loans, .. }) = codec::decode("a note", note) else { panic!("no gift") };
+    let [StealCommand::ToAgent { to: OTHER, message }] = &out[..] else { panic!("{out:?}") };
+    let Ok(AgentMessage::Grant { loans, .. }) = codec::decode("a message", message) else {
+        panic!("no grant")
+    };
     let texts = |loan: &Loan| codec::decode::<Vec<Text>>("tasks", &loan.items).unwrap();
     let texts = |loan| texts(loan).into_iter().map(|text| text.0).collect();
     loans.iter().map(|loan| (loan.lender, texts(loan))).collect()
@@ -163,7 +170,7 @@ fn tasks_that_come_while_all_pes_are_busy_are_passed_on_to_work_for_their_lender
     let items: Vec<Text> = ["a", "b", "c"].map(|text| Text(text.to_owned())).into();
     let items = codec::encode(&items).into();
     let loans = vec![Loan { lender: lender(3), lineage: Vec::new(), items }];
-    receive(&mut agent, &Note::Grant { grant: Grant::Answer, loans }).unwrap();
+    receive(&mut agent, &AgentMessage::Grant { grant: Grant::Answer, loans }).unwrap();
     assert_eq!(agent.node.stock(), 3);
 
     assert_eq!(given(&mut agent, 2), [(lender(2), texts(&["a", "b"]))]);
@@ -181,7 +188,7 @@ fn a_guest_passes_nothing_on() {
     let mut out = Vec::new();
     agent.give(Time(0), (NodeId(0), Grant::Answer), Amount::One, &mut out);
 
-    assert!(!out.iter().any(|deed| matches!(deed, StealCommand::Send { .. })), "{out:?}");
+    assert!(!out.iter().any(|command| matches!(command, StealCommand::ToAgent { .. })), "{out:?}");
     assert!(agent.node.has_arrivals());
 }
 
@@ -191,13 +198,13 @@ fn what_guests_have_lent_is_not_passed_on() {
     let guest = agent.layout.guest(SiteId(0), 0).unwrap();
     let near = near(&agent.layout, guest).unwrap();
     agent.stealing.handle_joined(Time(0), guest, near);
-    let note = codec::encode(&grant(agent.layout.leader(guest), "its own")).into();
-    agent.receive(Time(0), guest, &note, &mut Vec::new()).unwrap();
+    let message = codec::encode(&grant(agent.layout.leader(guest), "its own")).into();
+    agent.receive(Time(0), guest, &message, &mut Vec::new()).unwrap();
 
     let mut out = Vec::new();
     agent.give(Time(0), (OTHER, Grant::Answer), Amount::One, &mut out);
 
-    assert!(!out.iter().any(|deed| matches!(deed, StealCommand::Send { .. })), "{out:?}");
+    assert!(!out.iter().any(|command| matches!(command, StealCommand::ToAgent { .. })), "{out:?}");
     assert!(agent.node.has_arrivals());
 }
 
@@ -225,8 +232,8 @@ fn what_a_guest_gives_unasked_is_bounded_and_what_founders_give_is_not() {
     let near = near(&agent.layout, guest).unwrap();
     agent.stealing.handle_joined(Time(0), guest, near);
     let give = |agent: &mut PoolAgent<_>, from: NodeId| {
-        let note = codec::encode(&grant(agent.layout.leader(from), &text)).into();
-        agent.receive(Time(0), from, &note, &mut Vec::new())
+        let message = codec::encode(&grant(agent.layout.leader(from), &text)).into();
+        agent.receive(Time(0), from, &message, &mut Vec::new())
     };
 
     for _ in 0..3 {

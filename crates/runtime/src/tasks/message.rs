@@ -1,4 +1,4 @@
-//! What workers are told.
+//! What workers and agents tell each other.
 
 use super::frame::Lender;
 use super::lineage::{CopyId, Via};
@@ -16,9 +16,9 @@ use serde::{Deserialize, Serialize};
 /// Outputs with the numbers of their tasks in a stream.
 pub(crate) type Outputs = Vec<(u64, Bytes)>;
 
-/// What a worker is told.
+/// A message to a worker.
 #[derive(Clone, Serialize, Deserialize)]
-pub(crate) enum Order {
+pub(crate) enum WorkerMessage {
     /// A root from main, encoded, and where its output goes, encoded too; nothing if the pool is
     /// closed before.
     Begin { item: Bytes, reply: Reply<Option<Bytes>> },
@@ -51,16 +51,16 @@ pub(crate) enum Order {
     /// Nobody waits for anything of that PE any more; to the first one of its node, which leaves.
     Empty { pe: PeId },
     /// A guest or a copy is gone: nobody waits for what has come through it.
-    Forsake,
+    DropOrphans,
     /// Contribute what was sent so far.
     Report,
     /// No more work will come.
     Close,
 }
 
-/// What the agent of one node says to that of another.
+/// A message of one agent to that of another node.
 #[derive(Clone, Serialize, Deserialize)]
-pub(super) enum Note {
+pub(super) enum AgentMessage {
     /// What policies say.
     Steal(StealMessage),
     /// The rank of a better value of the pool's bound.
@@ -108,25 +108,29 @@ pub(super) fn is_of(layout: &Layout, pe: PeId, node: NodeId) -> bool {
     layout.may_contain(pe) && layout.node_of(pe) == node
 }
 
-/// The actor that takes orders, one on each PE.
-pub(super) trait Crew: Actor<Index = Ix1, Message = Order> {}
+/// The actor that takes these messages, one on each PE.
+pub(super) trait WorkerActor: Actor<Index = Ix1, Message = WorkerMessage> {}
 
-impl<A: Actor<Index = Ix1, Message = Order>> Crew for A {}
+impl<A: Actor<Index = Ix1, Message = WorkerMessage>> WorkerActor for A {}
 
-/// Sends an order to the worker on a PE. Between founders, and inside of a node, it is a message
+/// Sends a message to the worker on a PE. Between founders, and inside of a node, it is a message
 /// like others.
-pub(super) fn tell<A: Crew>(to: PeId, order: Order, cx: &mut Context<'_, A>) {
+pub(super) fn send_to_worker<A: WorkerActor>(
+    to: PeId,
+    message: WorkerMessage,
+    cx: &mut Context<'_, A>,
+) {
     let (here, there) = (cx.node(), cx.layout().node_of(to));
     let is_visit = cx.layout().is_guest(here) || cx.layout().is_guest(there);
     let workers = cx.collection();
     if here == there || !is_visit {
-        return cx.send(&workers.at(at(to)), order);
+        return cx.send(&workers.at(at(to)), message);
     }
-    cx.core.send_worker_message(to, workers.id, codec::encode(&order));
+    cx.core.send_worker_message(to, workers.id, codec::encode(&message));
 }
 
 /// Tells the agent of the node something, which leaves before the next task is run.
-pub(super) fn say<A: Crew>(event: StealEvent, cx: &mut Context<'_, A>) {
+pub(super) fn notify_agent<A: WorkerActor>(event: StealEvent, cx: &mut Context<'_, A>) {
     let (me, pool) = (cx.pe(), cx.collection().id);
     cx.core.outbox.packet(me, Packet::spread(Spread::StealEvent { pool, event }));
     cx.core.turn_is_over = true;

@@ -64,6 +64,7 @@ pub use limits::Limits;
 pub use numbers::Numbers;
 pub use pe::{GuestEvent, Links, Locality};
 pub use program::{Program, end};
+pub use promise::Awaited;
 pub use published::Published;
 pub use reduce::{Custom, CustomOp, ExactSum, Op, Reducible, Reduction, Value};
 pub use reference::{ActorRef, CollectionRef, Reply, SectionRef};

@@ -70,13 +70,8 @@ impl Program {
     }
 
     /// The main function, which hands its work to PE 0 through `port`. Its outcome goes to PE 0 as
-    /// an [`end`].
-    pub fn begin_main(self, port: MainPort) -> MainFuture {
-        self.begin_awaited_main(port, Arc::default())
-    }
-
-    /// The same; `awaited` shows what main waits for.
-    pub(crate) fn begin_awaited_main(self, port: MainPort, awaited: Arc<Awaited>) -> MainFuture {
+    /// an [`end`]; `awaited` shows what main waits for.
+    pub fn begin_main(self, port: MainPort, awaited: Arc<Awaited>) -> MainFuture {
         let (registry, maps, main) = self.job.into_main();
         main.begin(Grid::new(port, self.layout, registry, maps, awaited))
     }

@@ -7,7 +7,7 @@ use std::task::{Context, Poll, Waker};
 
 /// What main waits for, as far as promises see it: who holds main's waker tells who can wake it.
 #[derive(Default)]
-pub(crate) struct Awaited {
+pub struct Awaited {
     main: OnceLock<Waker>,
     /// Promises that hold main's waker.
     promises: AtomicUsize,
@@ -17,13 +17,13 @@ pub(crate) struct Awaited {
 
 impl Awaited {
     /// Says which waker is main's. It is kept.
-    pub(crate) fn is_woken_by(&self, main: &Waker) {
+    pub fn is_woken_by(&self, main: &Waker) {
         // Set once, when main begins.
         let _ = self.main.set(main.clone());
     }
 
     /// Whether main waits for promises alone, if so many hold its waker.
-    pub(crate) fn is_all(&self, holders: usize) -> bool {
+    pub fn is_all(&self, holders: usize) -> bool {
         let hidden = self.hidden.load(Ordering::SeqCst);
         hidden == 0 && self.promises.load(Ordering::SeqCst) == holders
     }

@@ -213,10 +213,20 @@ fn over_a_network_what_is_on_its_way_is_waited_for_and_what_cannot_come_is_told(
         Ok(())
     });
 
+    // Links are watched as long as the job runs, so a change may come.
+    let patient = job(async |grid| {
+        grid.link_change().await?;
+        Ok(())
+    });
+
     let large = thread::spawn(move || embedded::run_emulated(large, &slow));
+    let (patient, links) = (patient.time_limit(LONG), near.clone());
+    let patient = thread::spawn(move || embedded::run_emulated(patient, &links));
     let stalled = embedded::run_emulated(stalled, &near);
 
     assert_eq!(large.join().expect("no panic"), Ok(()));
+    let patient = patient.join().expect("no panic");
+    assert!(matches!(patient, Err(JobError::TimeLimit { .. })), "{patient:?}");
     let Err(JobError::Stalled(reason)) = stalled else { panic!("{stalled:?}") };
     assert!(reason.contains("to which 1 of 2 has contributed"), "{reason}");
 }

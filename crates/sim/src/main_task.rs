@@ -1,7 +1,7 @@
 //! The job's main function, polled between events.
 
 use gridspan_runtime::pe::Action;
-use gridspan_runtime::{JobError, MainFuture, MainPort, Program};
+use gridspan_runtime::{Awaited, JobError, MainFuture, MainPort, Program};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll, Wake, Waker};
@@ -9,6 +9,10 @@ use std::task::{Context, Poll, Wake, Waker};
 /// How often main may go on that wakes itself before anything else happens. Who waits for an actor
 /// in this way is polled again after the next event.
 const OWN_WAKES_MAX: u32 = 10_000;
+
+/// Who holds main's waker beside those who will wake it: two of a [`MainTask`], and what main waits
+/// for.
+const OWN_HOLDERS: usize = 3;
 
 /// Says that main should be polled.
 struct Flag(AtomicBool);
@@ -24,6 +28,7 @@ pub(crate) struct MainTask {
     future: Option<MainFuture>,
     flag: Arc<Flag>,
     waker: Waker,
+    awaited: Arc<Awaited>,
     actions: Arc<Mutex<Vec<Action>>>,
 }
 
@@ -37,7 +42,10 @@ impl MainTask {
         });
         let flag = Arc::new(Flag(AtomicBool::new(true)));
         let waker = Waker::from(flag.clone());
-        Self { future: Some(program.begin_main(port)), flag, waker, actions }
+        let awaited: Arc<Awaited> = Arc::default();
+        awaited.is_woken_by(&waker);
+        let future = Some(program.begin_main(port, awaited.clone()));
+        Self { future, flag, waker, awaited, actions }
     }
 
     /// Polls main as long as it was woken, by others or by itself, up to a bound. Returns its
@@ -60,6 +68,11 @@ impl MainTask {
     /// Whether main has returned.
     pub(crate) fn is_done(&self) -> bool {
         self.future.is_none()
+    }
+
+    /// Whether main waits for promises of Gridspan alone, or has returned.
+    pub(crate) fn waits_inside(&self) -> bool {
+        self.is_done() || self.awaited.is_all(Arc::strong_count(&self.flag) - OWN_HOLDERS)
     }
 
     /// What main wants PE 0 to do, in order.

@@ -26,7 +26,7 @@ impl Wake for Unpark {
 pub(super) fn run(program: Program, switch: &Arc<Switch>) {
     switch.ending.wakes(thread::current());
     let awaited = Arc::<Awaited>::default();
-    let main = program.begin_awaited_main(port(switch), awaited.clone());
+    let main = program.begin_main(port(switch), awaited.clone());
     if let Some(outcome) = block_on(main, &awaited, switch) {
         switch.inbox(PeId(0)).push_action(end(outcome));
     }

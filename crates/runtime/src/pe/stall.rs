@@ -19,7 +19,7 @@
 //! reported before all have answered, except at the time limit.
 
 use super::core::Core;
-use super::state::{MainStatus, Round};
+use super::state::{MainStatus, Root, Round};
 use crate::error::JobError;
 use crate::pending_work::{NAMED_MAX, PendingWork, counted};
 use crate::wire::{Control, Looked};
@@ -67,8 +67,15 @@ impl Core {
     /// Whether this PE only has upkeep to do, now and later, unless something comes.
     pub(super) fn has_only_upkeep(&self) -> bool {
         let is_idle = self.lanes.is_empty() && self.requests.is_empty() && self.own_controls == 0;
+        is_idle && !self.awaits_event() && self.awaiting.is_empty()
+    }
+
+    /// Whether something will happen here although nothing comes, or may: links are watched as long
+    /// as the job runs, and somebody waits for a change of one.
+    fn awaits_event(&self) -> bool {
         let is_timed = self.timers.next_event().is_some() || self.next_accumulator().is_some();
-        is_idle && !is_timed && self.awaiting.is_empty()
+        let awaits_link = |root: &Root<Self>| !root.survey.change_waits.is_empty();
+        is_timed || self.root.as_ref().is_some_and(|root| awaits_link(root))
     }
 
     fn check_stall(&mut self) {
@@ -125,9 +132,7 @@ impl Core {
     /// Answers the root. `is_quiet`: whether all that this node had sent before the last answer has
     /// arrived, and nothing waits to be taken.
     pub fn looked(&mut self, round: u64, is_quiet: bool, main: MainStatus) {
-        let is_timed = self.timers.next_event().is_some()
-            || !self.awaiting.keys().all(|&id| self.is_stranded(id))
-            || self.next_accumulator().is_some();
+        let is_timed = self.awaits_event() || !self.awaiting.keys().all(|&id| self.is_stranded(id));
         let (activity, pending) = (self.activity(), self.pending_work());
         let is_quiet = is_quiet && !is_timed && self.lanes.is_empty() && self.requests.is_empty();
         if let Some(root) = &mut self.root {

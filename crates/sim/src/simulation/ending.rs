@@ -19,6 +19,7 @@ impl Simulation {
         };
         let is_turn = |event: &Event| matches!(event, Event::Turn(_));
         self.idleness.is_long(now, activity)
+            && self.main.waits_inside()
             && is_turn(event)
             && self.queue.iter().all(is_turn)
             && self.stations.iter().all(|pe| pe.has_only_upkeep(now))

@@ -79,31 +79,31 @@ fn resident_bytes() -> u64 {
 
 /// An actor that moves on as soon as it has arrived.
 #[derive(Serialize, Deserialize)]
-struct Nomad {
+struct MigratingActor {
     moves: u32,
-    luggage: Numbers<u8>,
+    state: Numbers<u8>,
 }
 
 #[derive(Clone, Serialize, Deserialize)]
 struct Go;
 
-impl Nomad {
+impl MigratingActor {
     fn go(&mut self, cx: &mut Context<'_, Self>) {
         if self.moves == 0 {
-            return cx.contribute(Op::Sum, self.luggage.len() as u64, To::main());
+            return cx.contribute(Op::Sum, self.state.len() as u64, To::main());
         }
         self.moves -= 1;
         cx.migrate_to(PeId(1 - cx.pe().0));
     }
 }
 
-impl Actor for Nomad {
+impl Actor for MigratingActor {
     type Index = Ix1;
     type Init = (u32, u32);
     type Message = Go;
 
     fn create((moves, bytes): (u32, u32), _cx: &mut Context<'_, Self>) -> Self {
-        Self { moves, luggage: vec![7; bytes as usize].into() }
+        Self { moves, state: vec![7; bytes as usize].into() }
     }
 
     fn handle(&mut self, Go: Go, cx: &mut Context<'_, Self>) {
@@ -118,17 +118,17 @@ impl Actor for Nomad {
 /// Moves `actors` actors of so many bytes between two PEs, `moves` times each.
 pub(crate) fn migrate(actors: u32, moves: u32, bytes: u32) -> Sample {
     let (send, receive) = mpsc::channel();
-    let job = Job::new("nomads").actor::<Nomad>().main(async move |grid| {
-        let nomads = grid.create::<Nomad>(Ix1::range(actors), |_| (moves, bytes)).await?;
+    let job = Job::new("migration").actor::<MigratingActor>().main(async move |grid| {
+        let members = grid.create::<MigratingActor>(Ix1::range(actors), |_| (moves, bytes)).await?;
         let begin = Instant::now();
-        nomads.broadcast(Go);
-        let luggage: u64 = nomads.reduction(Op::Sum).await?;
+        members.broadcast(Go);
+        let state_bytes: u64 = members.reduction(Op::Sum).await?;
         let elapsed = begin.elapsed();
-        assert_eq!(luggage, u64::from(actors) * u64::from(bytes), "nothing was left behind");
+        assert_eq!(state_bytes, u64::from(actors) * u64::from(bytes), "nothing was left behind");
         send.send(elapsed).expect("the bench waits for the figure");
         Ok(())
     });
-    embedded::run(job, 2).expect("the nomads travel");
+    embedded::run(job, 2).expect("the actors migrate");
     let elapsed = receive.recv().expect("main has sent it");
     Sample { elapsed, operations: u64::from(actors) * u64::from(moves) }
 }

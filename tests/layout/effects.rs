@@ -23,7 +23,7 @@ const EFFECTS: &[Effect] = &[
         may: &[
             "crates/cli/src",
             "crates/rpc-net/src",
-            "crates/jobs/src/waiting.rs",
+            "crates/jobs/src/emulated_work.rs",
             "crates/runtime/src/driver",
             "crates/runtime/src/net",
             "src/simulated.rs",
@@ -48,7 +48,7 @@ const EFFECTS: &[Effect] = &[
     Effect {
         what: "processes",
         paths: &["std::process::Command", "std::process::exit", "rustix::process"],
-        may: &["crates/cli/src", "crates/jobs/src/drill.rs", "src"],
+        may: &["crates/cli/src", "crates/jobs/src/fault_drill.rs", "src"],
     },
     Effect {
         what: "threads",
@@ -56,8 +56,8 @@ const EFFECTS: &[Effect] = &[
         may: &[
             "crates/cli/src",
             "crates/rpc-net/src",
-            "crates/jobs/src/drill.rs",
-            "crates/jobs/src/waiting.rs",
+            "crates/jobs/src/fault_drill.rs",
+            "crates/jobs/src/emulated_work.rs",
             "crates/runtime/src/driver",
             "crates/runtime/src/net",
             "crates/sim/src/campaign/runner.rs",

@@ -11,7 +11,7 @@
 //! - [`uts`], [`queens`], [`mandelbrot`], [`fib`]: tasks that idle PEs steal
 //! - [`knapsack`], [`tsp`]: branch and bound by tasks that share a bound
 //! - [`bcast`]: broadcasts by the runtime and by a tree that actors build of messages
-//! - [`ring`], [`drill`]: a token, and failures and migrations on request
+//! - [`ring`], [`fault_drill`]: a token, and failures and migrations on request
 //! - [`registry`]: all of them by name
 //! - [`bands`], [`pace`]: what several of them need: axes cut into parts, and the times of steps
 //! - [`random`]: the NAS random stream that starts several of them
@@ -19,17 +19,17 @@
 //! Every job verifies what it computed, and fails if it is wrong. Everything here computes: no
 //! sockets, no clocks, no dice but seeded ones.
 
-pub mod bands;
 pub mod bcast;
-pub mod drill;
+pub mod block_partition;
+mod emulated_work;
 mod entry;
+pub mod fault_drill;
 pub mod fib;
 pub mod hydropad;
 pub mod knapsack;
 pub mod leanmd;
 pub mod mandelbrot;
-mod nomads;
-pub mod pace;
+mod migration_stress;
 pub mod pic;
 pub mod pingpong;
 pub mod queens;
@@ -37,9 +37,9 @@ pub mod random;
 pub mod registry;
 pub mod ring;
 pub mod stencil;
+pub mod step_timer;
 pub mod tsp;
 pub mod uts;
-mod waiting;
 
 pub use entry::Entry;
 pub use registry::{ENTRIES, find};

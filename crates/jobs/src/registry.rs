@@ -2,14 +2,14 @@
 
 use crate::entry::Entry;
 use crate::{
-    bcast, drill, fib, hydropad, knapsack, leanmd, mandelbrot, pic, pingpong, queens, ring,
+    bcast, fault_drill, fib, hydropad, knapsack, leanmd, mandelbrot, pic, pingpong, queens, ring,
     stencil, tsp, uts,
 };
 
 /// All of them, by name.
 pub const ENTRIES: &[Entry] = &[
     bcast::job::ENTRY,
-    drill::ENTRY,
+    fault_drill::ENTRY,
     fib::ENTRY,
     hydropad::job::ENTRY,
     knapsack::ENTRY,

@@ -64,7 +64,7 @@ fn particles_arrive_while_their_blocks_move() {
 }
 
 #[test]
-fn nomads_lose_nothing_on_their_ways() {
+fn migrating_actors_lose_no_message() {
     let drill = || built_in("drill", "--lines 0 --migrations 3000");
     embedded::run(drill(), 3).unwrap();
     let report = simulate(drill(), SITES);

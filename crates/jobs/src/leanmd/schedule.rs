@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use super::decomposition::Cells;
 use super::potential::LennardJones;
-use crate::waiting;
+use crate::emulated_work;
 
 /// The settings of a run, published to all PEs. Intervals are in steps; 0 stands for never.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
@@ -132,7 +132,7 @@ impl Schedule {
     pub(super) fn spend<A: Actor>(&self, time: Duration, cx: &mut Context<'_, A>) {
         cx.charge(time);
         if self.work == WorkMode::Wait {
-            waiting::wait(time);
+            emulated_work::emulate(time);
         }
     }
 

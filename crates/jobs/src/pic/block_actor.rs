@@ -16,8 +16,8 @@ use serde::{Deserialize, Serialize};
 use super::cloud::Cloud;
 use super::field::Field;
 use super::particle::{Particle, Velocity};
-use crate::bands::Bands;
-use crate::pace::StepTimer;
+use crate::block_partition::BlockPartition;
+use crate::step_timer::StepTimer;
 
 /// Virtual time of a step for each particle, in ns, as measured on one core of a 2020s server.
 const PARTICLE_NS: f64 = 32.0;
@@ -30,14 +30,14 @@ pub struct CloudPlan {
     /// The particles at the start.
     pub cloud: Cloud,
     /// How both axes are cut.
-    pub bands: Bands,
+    pub partition: BlockPartition,
     /// How many steps.
     pub steps: u64,
     /// Steps between sync points; 0 for none.
     pub sync_every: u64,
 }
 
-/// A block of cells: index (column band, row band).
+/// A block of cells: index (column, row).
 #[derive(Serialize, Deserialize)]
 pub struct PicBlock {
     plan: CloudPlan,
@@ -45,7 +45,7 @@ pub struct PicBlock {
     step: u64,
     /// Particles that are here after a step, and from how many blocks they came.
     arrivals: BTreeMap<u64, (usize, Vec<Particle>)>,
-    pace: StepTimer,
+    timer: StepTimer,
 }
 
 /// What a block handles.
@@ -70,16 +70,16 @@ impl Actor for PicBlock {
 
     fn create((plan, first_id): (CloudPlan, u64), cx: &mut Context<'_, Self>) -> Self {
         let Ix2(column, row) = cx.index();
-        let [columns, rows] = [column, row].map(|band| plan.bands.range(band as u32));
+        let [columns, rows] = [column, row].map(|block| plan.partition.range(block as u32));
         let particles = plan.cloud.place_in(columns, rows, first_id, &plan.field);
-        let pace = StepTimer::new(plan.steps);
-        Self { plan, particles, step: 0, arrivals: BTreeMap::new(), pace }
+        let timer = StepTimer::new(plan.steps);
+        Self { plan, particles, step: 0, arrivals: BTreeMap::new(), timer }
     }
 
     fn handle(&mut self, message: Message, cx: &mut Context<'_, Self>) {
         match message {
             Message::Start => {
-                self.pace.note(0, cx.now());
+                self.timer.note(0, cx.now());
                 let count = self.particles.len() as u64;
                 cx.contribute(Op::Max, count, To::main());
                 self.go_on(cx);
@@ -129,7 +129,7 @@ impl PicBlock {
 
     /// Moves all particles, and sends them to where they are now, also those that stay.
     fn begin_step(&mut self, cx: &mut Context<'_, Self>) {
-        let CloudPlan { field, bands, .. } = self.plan;
+        let CloudPlan { field, partition, .. } = self.plan;
         self.step += 1;
         cx.charge(Duration::from_nanos((PARTICLE_NS * self.particles.len() as f64) as u64));
         let mut sorted: BTreeMap<(u32, u32), Vec<Particle>> = BTreeMap::new();
@@ -139,7 +139,7 @@ impl PicBlock {
         for mut particle in std::mem::take(&mut self.particles) {
             particle.advance(&field);
             let (column, row) = field.cell_of(particle.x, particle.y);
-            match sorted.get_mut(&(bands.band_of(column), bands.band_of(row))) {
+            match sorted.get_mut(&(partition.block_of(column), partition.block_of(row))) {
                 Some(there) => there.push(particle),
                 None => {
                     let Particle { id, x, y, .. } = particle;
@@ -164,7 +164,7 @@ impl PicBlock {
             self.arrivals.get(&self.step).is_some_and(|(senders, _)| *senders == sources);
         if all_came && let Some((_, particles)) = self.arrivals.remove(&self.step) {
             self.particles = particles;
-            self.pace.note(self.step, cx.now());
+            self.timer.note(self.step, cx.now());
         }
         all_came
     }
@@ -177,18 +177,18 @@ impl PicBlock {
         let wrong = self.particles.iter().filter(wrong).count() as u64;
         cx.contribute(Op::Sum, vec![count, ids, wrong], To::main());
         cx.contribute(Op::Max, count, To::main());
-        cx.contribute(Op::Max, self.pace.take(), To::main());
+        cx.contribute(Op::Max, self.timer.take(), To::main());
     }
 }
 
 impl CloudPlan {
-    /// The blocks (column band, row band) that particles of `block` are in after a step
+    /// The blocks (column, row) that particles of `block` are in after a step
     /// (`direction` 1), or were in before (-1).
     fn reached_from(&self, Ix2(column, row): Ix2, direction: i64) -> Vec<(u32, u32)> {
         let Velocity { k, m } = self.cloud.speed;
         let right = direction * i64::from(2 * k + 1);
-        let columns = self.bands.after_shift(column as u32, right);
-        let rows = self.bands.after_shift(row as u32, direction * i64::from(m));
+        let columns = self.partition.after_shift(column as u32, right);
+        let rows = self.partition.after_shift(row as u32, direction * i64::from(m));
         columns.into_iter().flat_map(|column| rows.iter().map(move |&row| (column, row))).collect()
     }
 }

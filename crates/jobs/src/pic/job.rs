@@ -6,9 +6,9 @@ use gridspan_runtime::{Grid, Ix2, Job, JobError, Op};
 
 use super::args::{ABOUT, Options};
 use super::block_actor::{CloudPlan, Message, PicBlock};
-use crate::bands::Bands;
+use crate::block_partition::BlockPartition;
 use crate::entry::{Entry, parse};
-use crate::pace::median_and_total;
+use crate::step_timer::median_and_total;
 
 pub(crate) const ENTRY: Entry =
     Entry { name: "pic", about: ABOUT, build: |arguments| Ok(job(parse("pic", arguments)?)) };
@@ -20,11 +20,11 @@ pub fn job(options: Options) -> Job {
 
 async fn run(grid: &Grid, options: &Options) -> Result<(), JobError> {
     let (field, cloud) = options.prepare()?;
-    let bands = Bands::new(field.cells(), options.blocks);
+    let partition = BlockPartition::new(field.cells(), options.blocks);
     let Options { steps, sync_every, .. } = *options;
-    let plan = CloudPlan { field, cloud, bands, steps, sync_every };
+    let plan = CloudPlan { field, cloud, partition, steps, sync_every };
     let (first_ids, placed) = first_ids(&plan);
-    let edge = bands.count();
+    let edge = partition.count();
     let first_id = |Ix2(column, row): Ix2| first_ids[&(column as u32, row as u32)];
     let indices = Ix2::grid(edge, edge);
     let placement = options.placement.into();
@@ -64,13 +64,13 @@ async fn run(grid: &Grid, options: &Options) -> Result<(), JobError> {
 
 /// The id of each block's first particle, and how many particles there are.
 fn first_ids(plan: &CloudPlan) -> (BTreeMap<(u32, u32), u64>, u64) {
-    let CloudPlan { field, cloud, bands, .. } = plan;
+    let CloudPlan { field, cloud, partition, .. } = plan;
     let mut ids = BTreeMap::new();
-    for column in 0..bands.count() {
-        ids.extend((0..bands.count()).map(|row| ((column, row), 0)));
+    for column in 0..partition.count() {
+        ids.extend((0..partition.count()).map(|row| ((column, row), 0)));
     }
     for (column, row, count) in cloud.counts(0..field.cells(), field) {
-        *ids.entry((bands.band_of(column), bands.band_of(row))).or_default() += count;
+        *ids.entry((partition.block_of(column), partition.block_of(row))).or_default() += count;
     }
     let mut next = 0;
     for id in ids.values_mut() {
@@ -90,12 +90,18 @@ mod tests {
         let words = ["pic", "--cells", "20", "--particles", "1000", "--blocks", "3"];
         let options = Options::parse_from(words);
         let (field, cloud) = options.prepare().unwrap();
-        let plan = CloudPlan { field, cloud, bands: Bands::new(20, 3), steps: 1, sync_every: 0 };
+        let plan = CloudPlan {
+            field,
+            cloud,
+            partition: BlockPartition::new(20, 3),
+            steps: 1,
+            sync_every: 0,
+        };
         let (ids, placed) = first_ids(&plan);
         let mut next = 0;
         for (&(column, row), &first) in &ids {
             assert_eq!(first, next);
-            let [columns, rows] = [column, row].map(|band| plan.bands.range(band));
+            let [columns, rows] = [column, row].map(|block| plan.partition.range(block));
             next += cloud.place_in(columns, rows, first, &field).len() as u64;
         }
         assert_eq!((next, placed), (placed, cloud.placed(&field)));

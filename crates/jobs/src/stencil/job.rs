@@ -12,9 +12,9 @@ use serde::{Deserialize, Serialize};
 
 use super::block::{Block, POINTS_MAX, Side};
 use super::eigenmode;
-use crate::bands::Bands;
+use crate::block_partition::BlockPartition;
 use crate::entry::{Entry, parse};
-use crate::pace::{StepTimer, median_and_total};
+use crate::step_timer::{StepTimer, median_and_total};
 
 const ABOUT: &str = "Jacobi sweeps over a square in blocks, verified after any number of sweeps";
 
@@ -48,8 +48,8 @@ struct Options {
 }
 
 impl Options {
-    fn bands(&self) -> Bands {
-        Bands::new(self.n, self.blocks)
+    fn partition(&self) -> BlockPartition {
+        BlockPartition::new(self.n, self.blocks)
     }
 }
 
@@ -63,7 +63,7 @@ struct Patch {
     is_exchanging: bool,
     /// Edges of neighbours, for this sweep and the next.
     edges: BTreeMap<(u64, Side), Numbers<f64>>,
-    pace: StepTimer,
+    timer: StepTimer,
 }
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -92,15 +92,15 @@ impl Actor for Patch {
         if let Err(error) = &block {
             cx.fail(error.to_string());
         }
-        let pace = StepTimer::new(options.iterations);
+        let timer = StepTimer::new(options.iterations);
         let (block, edges) = (block.ok(), BTreeMap::new());
-        Self { options, block, sweeps: 0, is_exchanging: false, edges, pace }
+        Self { options, block, sweeps: 0, is_exchanging: false, edges, timer }
     }
 
     fn handle(&mut self, message: Message, cx: &mut Context<'_, Self>) {
         match message {
             Message::Start => {
-                self.pace.note(0, cx.now());
+                self.timer.note(0, cx.now());
                 self.go_on(cx);
             }
             Message::GoOn => self.go_on(cx),
@@ -125,7 +125,7 @@ impl Actor for Patch {
 
 impl Patch {
     fn neighbours(&self, Ix2(row, col): Ix2) -> impl Iterator<Item = (Side, Ix2)> + use<> {
-        let count = self.options.bands().count() as i32;
+        let count = self.options.partition().count() as i32;
         let all = Side::ALL.map(|side| match side {
             Side::Up => (side, Ix2(row - 1, col)),
             Side::Down => (side, Ix2(row + 1, col)),
@@ -188,7 +188,7 @@ impl Patch {
         block.sweep();
         cx.charge(Duration::from_nanos((POINT_NS * (block.rows() * block.cols()) as f64) as u64));
         self.sweeps += 1;
-        self.pace.note(self.sweeps, cx.now());
+        self.timer.note(self.sweeps, cx.now());
     }
 
     fn report(&mut self, cx: &mut Context<'_, Self>) {
@@ -198,14 +198,14 @@ impl Patch {
             eigenmode::error(block, self.options.n as usize, first_row, first_col, self.sweeps)
         });
         cx.contribute(Op::Max, error, To::main());
-        cx.contribute(Op::Max, self.pace.take(), To::main());
+        cx.contribute(Op::Max, self.timer.take(), To::main());
     }
 }
 
 /// The rows and columns of a block.
 fn ranges(options: &Options, Ix2(row, col): Ix2) -> (std::ops::Range<u32>, std::ops::Range<u32>) {
-    let bands = options.bands();
-    (bands.range(row as u32), bands.range(col as u32))
+    let partition = options.partition();
+    (partition.range(row as u32), partition.range(col as u32))
 }
 
 fn job(options: Options) -> Job {
@@ -214,7 +214,7 @@ fn job(options: Options) -> Job {
 
 async fn run(grid: &Grid, options: Options) -> Result<(), JobError> {
     let Options { n, iterations, .. } = options;
-    let blocks = options.bands().count();
+    let blocks = options.partition().count();
     let patches = grid.create::<Patch>(Ix2::grid(blocks, blocks), |_| options).await?;
     patches.broadcast(Message::Start);
     let error: f64 = patches.reduction(Op::Max).await?;

@@ -1,7 +1,7 @@
 //! Actors that move all the time while they write to each other: whether anything gets lost, comes
 //! twice or overtakes something, and how many migrations that takes in which time.
 //!
-//! Each nomad writes numbered letters to others, moves, and does so again where it arrives. All
+//! Each actor writes numbered messages to others, moves, and does so again where it arrives. All
 //! count; in the end nothing may be missing.
 
 use gridspan_runtime::{Actor, Context, Grid, Ix1, Job, JobError, Op, PeId, To};
@@ -10,37 +10,37 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 /// How many there are: enough that several are on their way between any two PEs at any time.
-const NOMADS: u32 = 256;
-/// Letters between two moves.
-const LETTERS: u32 = 2;
+const ACTORS: u32 = 256;
+/// Messages between two moves.
+const MESSAGES: u32 = 2;
 /// A number in each report.
 const NUMBERS: usize = 4;
 
 /// The job with the actors of this file.
 pub(crate) fn register(job: Job) -> Job {
-    job.actor::<Nomad>()
+    job.actor::<MigratingActor>()
 }
 
 #[derive(Serialize, Deserialize)]
-struct Nomad {
+struct MigratingActor {
     dice: u64,
     /// How often it will yet move.
     left: u64,
     arrivals: u64,
     sent: BTreeMap<u32, u64>,
     received: BTreeMap<u32, u64>,
-    /// Letters that were not the next of their sender.
+    /// Messages that were not the next of their sender.
     wrong: u64,
 }
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
 enum Message {
-    Wander,
-    Letter { from: u32, number: u64 },
+    Migrate,
+    Numbered { from: u32, number: u64 },
     Report,
 }
 
-impl Nomad {
+impl MigratingActor {
     /// A number below `end`, from the linear congruential generator of Knuth's MMIX (TAOCP, volume
     /// 2, 3.3.4).
     fn below(&mut self, end: u32) -> u32 {
@@ -49,26 +49,26 @@ impl Nomad {
         (((self.dice >> 32) * u64::from(end)) >> 32) as u32
     }
 
-    fn wander(&mut self, cx: &mut Context<'_, Self>) {
+    fn migrate(&mut self, cx: &mut Context<'_, Self>) {
         let me = cx.index().0 as u32;
-        for _ in 0..LETTERS {
-            let to = self.below(NOMADS);
+        for _ in 0..MESSAGES {
+            let to = self.below(ACTORS);
             let number = self.sent.entry(to).or_default();
-            let letter = Message::Letter { from: me, number: *number };
+            let message = Message::Numbered { from: me, number: *number };
             *number += 1;
-            cx.send(&cx.collection().at(Ix1(to as i32)), letter);
+            cx.send(&cx.collection().at(Ix1(to as i32)), message);
         }
         if self.left > 0 {
             self.left -= 1;
             let pes = cx.layout().pe_count();
             let to = (cx.pe().0 + 1 + self.below(pes - 1)) % pes;
             cx.migrate_to(PeId(to));
-            cx.send(&cx.me(), Message::Wander);
+            cx.send(&cx.me(), Message::Migrate);
         }
     }
 }
 
-impl Actor for Nomad {
+impl Actor for MigratingActor {
     type Index = Ix1;
     type Init = u64;
     type Message = Message;
@@ -80,8 +80,8 @@ impl Actor for Nomad {
 
     fn handle(&mut self, message: Message, cx: &mut Context<'_, Self>) {
         match message {
-            Message::Wander => self.wander(cx),
-            Message::Letter { from, number } => {
+            Message::Migrate => self.migrate(cx),
+            Message::Numbered { from, number } => {
                 let expected = self.received.entry(from).or_default();
                 self.wrong += u64::from(*expected != number);
                 *expected += 1;
@@ -100,25 +100,25 @@ impl Actor for Nomad {
     }
 }
 
-/// Has nomads move `migrations` times together, and fails if anything is wrong afterwards.
+/// Has actors move `migrations` times together, and fails if anything is wrong afterwards.
 pub(crate) async fn run(grid: &Grid, migrations: u64) -> Result<(), JobError> {
     if grid.layout().pe_count() < 2 {
         return Err("nobody can move where there is one PE; use several, such as -n 2".into());
     }
-    let (each, rest) = (migrations / u64::from(NOMADS), migrations % u64::from(NOMADS));
+    let (each, rest) = (migrations / u64::from(ACTORS), migrations % u64::from(ACTORS));
     let share = |ix: Ix1| each + u64::from((ix.0 as u64) < rest);
-    let nomads = grid.create::<Nomad>(Ix1::range(NOMADS), share).await?;
+    let actors = grid.create::<MigratingActor>(Ix1::range(ACTORS), share).await?;
     let begin = grid.now().await?;
-    nomads.broadcast(Message::Wander);
+    actors.broadcast(Message::Migrate);
     grid.quiescence().await?;
     let took = grid.now().await?.since(begin);
-    nomads.broadcast(Message::Report);
-    let numbers: Vec<u64> = nomads.reduction(Op::Sum).await?;
+    actors.broadcast(Message::Report);
+    let numbers: Vec<u64> = actors.reduction(Op::Sum).await?;
     let &[arrivals, sent, received, wrong] = numbers.as_slice() else {
         return Err("a report has another form than it was sent in".into());
     };
     println!("{arrivals} migrations in {:.1} s: {}", seconds(took), rate(arrivals, took));
-    println!("{sent} letters sent, {received} received, {wrong} out of turn");
+    println!("{sent} messages sent, {received} received, {wrong} out of turn");
     if (arrivals, received, wrong) != (migrations, sent, 0) {
         return Err(format!("verified: no ({migrations} migrations were asked for)").into());
     }

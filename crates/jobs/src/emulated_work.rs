@@ -1,4 +1,4 @@
-//! Waiting that stands for computing, exact on average.
+//! Emulated work: waiting that stands for computing, exact on average.
 
 use std::cell::Cell;
 use std::time::{Duration, Instant};
@@ -14,7 +14,7 @@ thread_local! {
 
 /// Has the calling thread wait for `time`, on average: short waits are made up for by a later one,
 /// and so is what a wait took too long.
-pub(crate) fn wait(time: Duration) {
+pub(crate) fn emulate(time: Duration) {
     let (mut owed, mut ahead) = OWED.get();
     owed += time;
     let settled = owed.min(ahead);
@@ -36,7 +36,7 @@ mod tests {
     #[test]
     fn many_short_waits_take_as_long_as_they_should_together() {
         let begin = Instant::now();
-        (0..1000).for_each(|_| wait(Duration::from_micros(20)));
+        (0..1000).for_each(|_| emulate(Duration::from_micros(20)));
         let elapsed = begin.elapsed();
         assert!(elapsed >= Duration::from_micros(20_000) - SHORTEST, "{elapsed:?}");
     }

@@ -57,11 +57,11 @@ mod tests {
 
     #[test]
     fn the_median_is_that_of_a_step() {
-        let mut pace = StepTimer::new(4);
+        let mut timer = StepTimer::new(4);
         for (step, ns) in [(0, 100), (1, 110), (2, 130), (3, 140), (4, 160)] {
-            pace.note(step, Time(ns));
+            timer.note(step, Time(ns));
         }
-        let times = pace.take();
+        let times = timer.take();
         let expected = (Duration::from_nanos(20), Duration::from_nanos(60));
         assert_eq!(median_and_total(4, &times), expected);
         assert_eq!(median_and_total(0, &[5.0]), (Duration::ZERO, Duration::ZERO));
@@ -70,9 +70,9 @@ mod tests {
     #[test]
     fn many_steps_take_little_memory() {
         let steps = 1_000_000;
-        let mut pace = StepTimer::new(steps);
-        (0..=steps).for_each(|step| pace.note(step, Time(3 * step)));
-        let times = pace.take();
+        let mut timer = StepTimer::new(steps);
+        (0..=steps).for_each(|step| timer.note(step, Time(3 * step)));
+        let times = timer.take();
         assert_eq!(times.len() as u64, TIMES_MAX + 1);
         assert_eq!(median_and_total(steps, &times).0, Duration::from_nanos(3));
     }

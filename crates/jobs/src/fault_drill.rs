@@ -2,7 +2,7 @@
 //! And one whose actors move all the time, which must not go wrong.
 
 use crate::entry::{Entry, parse};
-use crate::nomads;
+use crate::migration_stress;
 use clap::{Parser, ValueEnum};
 use gridspan_runtime::{Actor, Context, Grid, Ix1, Job, JobError, Op, Per, To};
 use serde::{Deserialize, Serialize};
@@ -64,7 +64,7 @@ enum Stall {
 
 /// One on every node.
 #[derive(Serialize, Deserialize)]
-struct Warden;
+struct FaultInjector;
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
 enum Order {
@@ -78,7 +78,7 @@ enum Order {
     Exit,
 }
 
-impl Actor for Warden {
+impl Actor for FaultInjector {
     type Index = Ix1;
     type Init = ();
     type Message = Order;
@@ -117,13 +117,13 @@ impl Actor for Warden {
 }
 
 fn job(options: Options) -> Job {
-    nomads::register(Job::new("drill").actor::<Warden>())
+    migration_stress::register(Job::new("drill").actor::<FaultInjector>())
         .main(async move |grid| run(&grid, &options).await)
 }
 
 async fn run(grid: &Grid, options: &Options) -> Result<(), JobError> {
     let nodes = grid.layout().node_count();
-    let wardens = grid.create_group::<Warden>(Per::Node, |_| ()).await?;
+    let wardens = grid.create_group::<FaultInjector>(Per::Node, |_| ()).await?;
     wardens.broadcast(Order::Print { lines: options.lines });
     let printed: u64 = wardens.reduction(Op::Sum).await?;
     println!("{printed} lines from {nodes} nodes");
@@ -156,7 +156,7 @@ async fn run(grid: &Grid, options: &Options) -> Result<(), JobError> {
         let _: u64 = wardens.reduction(Op::Sum).await?;
     }
     if options.migrations > 0 {
-        nomads::run(grid, options.migrations).await?;
+        migration_stress::run(grid, options.migrations).await?;
     }
     if options.fail {
         return Err("main was told to fail".into());

@@ -14,8 +14,8 @@
 //! - [`NetworkEstimate`]: what measurements say; [`Network`]: the shared capacities that explain it.
 //! - [`plan_broadcast`]: searches a [`Draft`]; [`strategies`]: it and all others by name;
 //!   [`anneal`]: our search by the cost model of paper 2. [`SearchBudget`]: how long they may take.
-//! - [`simulate`]: what a draft takes if transfers share capacities fairly; [`FairShares`]: those
-//!   shares.
+//! - [`simulate`]: what a draft takes if transfers share capacities fairly; the shares are those of
+//!   [`FairShares`](gridspan_topology::FairShares).
 //!
 //! **To compare**
 //! - [`paper`]: paper 2's system as it is in the paper.

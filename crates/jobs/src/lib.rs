@@ -13,7 +13,7 @@
 //! - [`bcast`]: broadcasts by the runtime and by a tree that actors build of messages
 //! - [`ring`], [`fault_drill`]: a token, and failures and migrations on request
 //! - [`registry`]: all of them by name
-//! - [`bands`], [`pace`]: what several of them need: axes cut into parts, and the times of steps
+//! - [`block_partition`], [`step_timer`]: what several of them need: axes cut into parts, and the times of steps
 //! - [`random`]: the NAS random stream that starts several of them
 //!
 //! Every job verifies what it computed, and fails if it is wrong. Everything here computes: no

@@ -10,7 +10,7 @@ fuzz_target!(|data: &[u8]| {
         let again = postcard::to_stdvec(&plan).expect("what was read can be written");
         assert_eq!(postcard::from_bytes::<BroadcastPlan>(&again).as_ref(), Ok(&plan));
     }
-    drop(postcard::from_bytes::<gridspan_balance::BroadcastPlan>(data));
+    drop(postcard::from_bytes::<gridspan_balance::Plan>(data));
     if let Ok(snapshot) = serde_json::from_slice::<Snapshot>(data)
         && snapshot.validate().is_ok()
     {

@@ -1,8 +1,10 @@
 //! What a PE does about each kind of control packet.
 
 use super::core::Core;
-use super::state::{BroadcastRequest, Early, Incomplete, NewMembers, Place, Then};
-use super::{Pe, migrate, replica};
+use super::delivery::{Early, Place};
+use super::replicas::Then;
+use super::state::{BroadcastRequest, Incomplete, NewMembers};
+use super::{Pe, migrate, replicas};
 use crate::collection::PlanEntry;
 use crate::error::JobError;
 use crate::id::{ActorId, CollectionId, KindId, RebalanceId};
@@ -151,13 +153,13 @@ impl Pe {
                 self.carry_out(rebalance, &mine);
             }
             Control::Replica(edge) => {
-                for (id, then) in replica::handle(core, stores, from, *edge) {
+                for (id, then) in replicas::handle(core, stores, from, *edge) {
                     self.go_on(id, then);
                 }
             }
             Control::Replicas { rebalance, begin, end } => {
                 core.end_replicas(rebalance, &end);
-                begin.into_iter().for_each(|order| replica::begin(core, stores, order, rebalance));
+                begin.into_iter().for_each(|order| replicas::begin(core, stores, order, rebalance));
             }
             Control::UsesSteps => core.handle_uses_steps(),
             Control::Borders { hops } => core.handle_borders(hops),

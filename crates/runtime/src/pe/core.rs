@@ -5,14 +5,15 @@
 
 use super::PlantedFault;
 use super::balancing::Balancing;
+use super::delivery::{Budget, Channels, Directory, Early, Held, Tombstones};
 use super::guest_event::OnGuests;
 use super::links::OnLinks;
 use super::outbox::Outbox;
+use super::replicas::Replicas;
 use super::state::{
-    Accumulator, Budget, Channels, Collections, Departing, Directory, Early, GroupState, Guests,
-    Held, Incomplete, Lanes, LocalCollection, Looks, Measures, Member, NewMembers, OwnPlans,
-    Pieces, PlanningJob, Published, Queue, Replicas, Request, Rights, Root, Timers, Tombstones,
-    Waits,
+    Accumulator, Collections, Departing, GroupState, Guests, Incomplete, Lanes, LocalCollection,
+    Looks, Measures, Member, NewMembers, OwnPlans, Pieces, PlanningJob, Published, Queue, Request,
+    Rights, Root, Timers, Waits,
 };
 use super::statistics::Statistics;
 use super::watch::Watch;

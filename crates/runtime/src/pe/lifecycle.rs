@@ -1,7 +1,8 @@
 //! Members that end or may not move; budgets; the end of the job.
 
 use super::core::Core;
-use super::state::{Member, ReplicaState, Then};
+use super::replicas::{ReplicaState, Then};
+use super::state::Member;
 use crate::collection::PlanEntry;
 use crate::definition::Definition;
 use crate::error::JobError;

@@ -12,9 +12,8 @@
 //! lost in between delays the step at hand and nothing else.
 
 use super::core::{Core, Store};
-use super::state::{
-    Accounted, Channels, Counters, Departing, EdgeCache, Member, Paced, Place, SentBroadcasts,
-};
+use super::delivery::{Accounted, Channels, Counters, Place, SentBroadcasts};
+use super::state::{Departing, EdgeCache, Member, Paced};
 use crate::codec;
 use crate::envelope::AnyEnvelope;
 use crate::error::JobError;

@@ -4,51 +4,44 @@
 //! finds in the [`Outbox`]. The machine itself reads no clock, opens no socket and awaits nothing,
 //! so that the same code runs under threads, over the network, and in virtual time.
 //!
-//! - `state`: the parts of what a PE keeps, such as the order between pairs of actors (`channel`)
-//!   and where actors live (`directory`). `core` holds them all.
-//! - `send`: the way of a message. `order`: when it passes, and `keep` what waits. `migrate`: the
-//!   way of an actor. `replica`: actors that live on two PEs, and `destinations` the messages to and from
-//!   them. `post`: what PEs tell each other beside messages.
+//! - `core` holds all that a PE keeps; parts of it stand in `state`.
+//! - `delivery`: the way of a message. `migrate`: the way of an actor. `post`: what PEs tell each other
+//!   beside messages.
+//! - `replicas`: actors that live on two PEs. `steps`: the order of messages of steps.
 //! - `collective`: collections, broadcasts, reductions, quiescence, sync points.
 //! - `guests`: nodes that join while the job runs, and leave or are lost. `worker_message`: what workers
 //!   tell theirs.
-//! - `borders`: how near actors are to another site, which orders messages of steps.
 //! - `queue`, `store`: messages and actors of one type, which `core` knows as a `Kind`.
 
 mod advice;
 mod ask;
 mod balancing;
-mod borders;
 mod collective;
 mod control;
 mod core;
-mod destinations;
-mod early;
+mod delivery;
 mod fault;
 mod guest_event;
 mod guests;
-mod keep;
 mod lifecycle;
 mod links;
 mod measure;
 mod migrate;
 mod monitor;
 mod multicast;
-mod order;
 mod outbox;
 mod own_plans;
 mod pending_work;
 mod post;
 mod published;
 mod queue;
-mod replica;
-mod send;
+pub(crate) mod replicas;
 mod stall;
 mod state;
 mod statistics;
+mod steps;
 mod store;
 mod survey;
-mod tombstones;
 mod watch;
 mod worker_message;
 
@@ -56,6 +49,7 @@ pub use self::core::{Action, Core, Stopwatch};
 pub(crate) use self::core::{Common, Kind, Store};
 pub use crate::pending_work::PendingWork;
 pub(crate) use balancing::{Balancing, Source};
+pub(crate) use delivery::{Accounted, Budget};
 pub use fault::PlantedFault;
 pub use guest_event::GuestEvent;
 pub(crate) use guest_event::OnGuests;
@@ -63,8 +57,8 @@ pub use links::Links;
 pub(crate) use links::{OnFailure, OnLinks};
 pub use outbox::Outbox;
 pub(crate) use queue::{TypedQueue, message_bytes};
-pub(crate) use state::{Accounted, Budget, Notice, Queue, Request, Until, Visiting, Wish};
 pub use state::{Locality, MainStatus, PlanningJob, Spent, TRIAL};
+pub(crate) use state::{Notice, Queue, Request, Visiting, Wish};
 pub use statistics::Statistics;
 pub(crate) use store::TypedStore;
 pub(crate) use watch::Watch;
@@ -199,7 +193,7 @@ impl Pe {
             self.grant_requests();
         }
         if !self.core.replicas.is_empty() {
-            replica::settle(&mut self.core, &mut self.stores);
+            replicas::settle(&mut self.core, &mut self.stores);
         }
         self.core.report_moved();
         self.core.expire_accumulators();

@@ -2,7 +2,8 @@
 
 use super::Pe;
 use super::core::Core;
-use super::state::{Accumulator, Channels};
+use super::delivery::Channels;
+use super::state::Accumulator;
 use crate::id::ActorId;
 use crate::pending_work::{PendingWork, counted};
 use crate::wire::ReductionGroup;

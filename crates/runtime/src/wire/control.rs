@@ -3,7 +3,6 @@
 use super::broadcast::{Asked, BroadcastOrder, FlowId, PlanNews, SequencerNews, Travel, Wanted};
 use super::look::Looked;
 use super::migrant::{MemberRecord, Migrant};
-use super::replica::{ReplicaControl, ReplicaOrder};
 use super::visit::Visit;
 use crate::collection::{CollectionInfo, PlanEntry};
 use crate::definition::Definition;
@@ -11,6 +10,7 @@ use crate::error::JobError;
 use crate::id::{ActorId, CollectionId, KindId, RebalanceId, SectionId, Timer};
 use crate::index::Key;
 use crate::payload::Payload;
+use crate::pe::replicas::{ReplicaControl, ReplicaOrder};
 use crate::probe::{ProbeOrder, ProbeReport};
 use crate::reduce::{Op, Partial, Target};
 use bytes::Bytes;

@@ -10,7 +10,6 @@ mod earlier;
 mod look;
 mod migrant;
 mod packet;
-mod replica;
 mod spread;
 mod spread_frame;
 mod visit;
@@ -27,7 +26,6 @@ pub(crate) use look::Looked;
 pub(crate) use migrant::{MemberRecord, Migrant};
 pub use packet::Packet;
 pub(crate) use packet::{Content, EncodedBatch, MessageFrame};
-pub(crate) use replica::{ReplicaControl, ReplicaOrder};
 pub(crate) use spread::{
     IncomingControl, OutgoingControl, REPORTED_BYTES_MIN, SEGMENT_BYTES, Spread,
 };

@@ -13,7 +13,7 @@
 //! new PE had reached when it accepted the member, and sends them after it; the new PE keeps later
 //! ones for it from then on. What was supplied twice is dropped by number.
 //!
-//! How broadcasts are in order with messages to single members is told in `pe/order.rs`, those without
+//! How broadcasts are in order with messages to single members is told in `pe/delivery/order.rs`, those without
 //! the total order in `unordered`.
 
 use crate::Actor;
@@ -22,9 +22,8 @@ use crate::error::JobError;
 use crate::id::{ActorId, CollectionId, KindId, Sender};
 use crate::payload::Payload;
 use crate::pe::core::Core;
-use crate::pe::state::{
-    Accounted, BroadcastRequest, Broadcasts, RequestOrder, Seen, WaitsForNumber, broadcasts_of,
-};
+use crate::pe::delivery::{Accounted, broadcasts_of};
+use crate::pe::state::{BroadcastRequest, Broadcasts, RequestOrder, Seen, WaitsForNumber};
 use crate::wire::{Asked, BroadcastOrder, Control, Earlier, Wanted};
 use gridspan_topology::PeId;
 

@@ -7,7 +7,8 @@ mod lead;
 mod progress;
 mod quiescence;
 mod reduction;
-mod replicas;
 mod sequencer;
 mod sync;
 mod unordered;
+
+pub(in crate::pe) use unordered::{Streams, is_stream};

@@ -8,12 +8,13 @@
 //! A rebalance may begin when all members of a collection have reached a sync point. They
 //! contribute to that as to a reduction and go on; see `LocalCollection::may_leave_sync` for when they wait.
 
-use super::replicas::{ReplicaOrders, note_replicas};
 use crate::collection::PlanEntry;
 use crate::id::{CollectionId, RebalanceId};
 use crate::pe::core::{Core, Store};
+use crate::pe::delivery::Place;
 use crate::pe::measure::{id_of, key_of};
-use crate::pe::state::{Balances, Place};
+use crate::pe::replicas::{ReplicaOrders, note_replicas};
+use crate::pe::state::Balances;
 use crate::wire::{Control, Loads, Moves};
 use gridspan_balance::{
     ActorKey, ActorLoad, Cause, Edge, Move, Occasion, Plan, Replica, Snapshot, Window, rounds,

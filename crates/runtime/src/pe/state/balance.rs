@@ -3,7 +3,8 @@
 use super::callback::CallbackWith;
 use super::own_time::OwnTime;
 use crate::id::{CollectionId, RebalanceId};
-use crate::wire::{Edge, ReplicaOrder};
+use crate::pe::replicas::ReplicaOrder;
+use crate::wire::Edge;
 use gridspan_balance::leaders::Top;
 use gridspan_balance::{ActorLoad, Cause, PeLoad};
 use gridspan_topology::{PeId, Time};

@@ -1,11 +1,11 @@
 //! Collections as one PE knows them, and where their members live here.
 
-use super::streams::Streams;
-use super::waiting::AccountedBroadcast;
 use crate::collection::CollectionInfo;
 use crate::id::{ActorId, CollectionId};
 use crate::index::{Key, Shape};
 use crate::payload::Payload;
+use crate::pe::collective::Streams;
+use crate::pe::delivery::AccountedBroadcast;
 use rustc_hash::FxHashMap;
 use std::collections::{BTreeMap, BTreeSet};
 

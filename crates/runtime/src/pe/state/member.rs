@@ -1,9 +1,8 @@
 //! Members that live on a PE: those that are about to, those that do, and those that leave.
 
-use super::channel::Channels;
 use super::edges::EdgeCache;
-use super::waiting::AccountedEnvelope;
 use crate::id::{ActorId, CollectionId, KindId, RebalanceId};
+use crate::pe::delivery::{AccountedEnvelope, Channels};
 use crate::rank::FAR;
 use bytes::Bytes;
 use gridspan_balance::HandlingTime;

@@ -1,11 +1,8 @@
 //! What a PE keeps, part by part. Nothing in here knows the PE: what has to call it back is generic
 //! over it.
 //!
-//! - Messages: `lanes` of those that are ready, `waiting` those that are not, their numbers in
-//!   `channel` with its `counters`, those of broadcasts in `broadcast_order`, and
-//!   those of unordered ones in `streams`.
-//! - Members: `member`, their `collections`, the `directory` of those elsewhere, the `tombstones` of
-//!   those that are no more, `replicas` of those that live on two PEs.
+//! - Messages that are ready: `lanes`.
+//! - Members: `member`, their `collections`.
 //! - What takes time: `timers`, questions in `waits`, contributions in `reductions`.
 //! - For balancing: who talks to whom, in `edges`, and where time goes, in `timesheet`; `measures`
 //!   has the rest, `leading` what leaders of sites keep; what they tell may come in `pieces`.
@@ -17,14 +14,9 @@
 
 mod advice;
 mod balance;
-mod broadcast_order;
-mod budget;
 mod callback;
-mod channel;
 mod clusters;
 mod collections;
-mod counters;
-mod directory;
 mod edges;
 mod guests;
 mod lanes;
@@ -37,28 +29,19 @@ mod pieces;
 mod publications;
 mod quiescence;
 mod reductions;
-mod replicas;
 mod root;
 mod sequencer;
 mod stall;
-mod streams;
 mod survey;
 mod timers;
 mod timesheet;
-mod tombstones;
-mod waiting;
 mod waits;
 
 pub use advice::PlanningJob;
 pub(crate) use advice::{Advice, Arrived, Flow, News, Unconfirmed, edges};
 pub(crate) use balance::{Balances, Look, ProgressProbe};
-pub(crate) use broadcast_order::SentBroadcasts;
-pub(crate) use budget::{Accounted, Budget};
-pub(crate) use channel::{BROADCAST, Channels, Turn, broadcasts_of, channel, judge};
 pub(crate) use clusters::Clusters;
 pub(crate) use collections::{Broadcasts, Collections, Incomplete, LocalCollection, Seen};
-pub(crate) use counters::{Counters, Way};
-pub(crate) use directory::{Directory, Place};
 pub(crate) use edges::EdgeCache;
 pub(crate) use guests::{Entry, Guests, IsAllowed, Notice, PoolHooks, Stage, Tell, Visiting};
 pub(crate) use lanes::{Lanes, Queue};
@@ -69,18 +52,12 @@ pub(crate) use own_plans::OwnPlans;
 pub(crate) use pieces::Pieces;
 pub(crate) use publications::Published;
 pub(crate) use reductions::{Accumulator, GroupState};
-pub(crate) use replicas::{PrimaryStage, ReplicaState, Replicas, Role, Then, Until};
 pub(crate) use root::{BroadcastRequest, CollectionState, RequestOrder, Root, WaitsForNumber};
 pub(crate) use sequencer::Rights;
 pub use stall::MainStatus;
 pub(crate) use stall::{Looks, Round};
-pub(crate) use streams::{Streams, is_stream, stream_of, streams_to};
 pub use survey::Locality;
 pub(crate) use survey::{CHANGES_MAX, Purpose, UplinkProbe};
 pub(crate) use timers::{TimerId, Timers};
 pub use timesheet::{Spent, TRIAL};
-pub(crate) use tombstones::Tombstones;
-pub(crate) use waiting::{
-    AccountedBroadcast, AccountedEnvelope, DETOUR_HOLD, Early, Held, UNKNOWN_MEMBER_HOLD,
-};
 pub(crate) use waits::{Resume, Waits};

@@ -2,7 +2,6 @@
 
 use super::advice::Advice;
 use super::balance::Balances;
-use super::budget::Accounted;
 use super::callback::{Callback, CallbackWith};
 use super::publications::Publications;
 use super::quiescence::QuiescenceRounds;
@@ -12,6 +11,7 @@ use super::survey::Survey;
 use crate::error::GridError;
 use crate::id::{ActorId, CollectionId, KindId};
 use crate::payload::Payload;
+use crate::pe::delivery::Accounted;
 use crate::reduce::{Op, Value};
 use crate::wire::{Asked, ReductionGroup, Wanted};
 use gridspan_balance::Balancer;

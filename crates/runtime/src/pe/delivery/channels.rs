@@ -14,13 +14,13 @@
 //! what came too early and drops what it has seen, so that neither forwarding, nor a rebalance, nor
 //! a connection that was re-established can reorder or repeat anything.
 //!
-//! How messages are in order with broadcasts is told in `pe/order.rs`.
+//! How messages are in order with broadcasts is told in `order`.
 //!
 //! **Migration.** Both counters and the held messages move with the actor.
 
-use super::broadcast_order::SentBroadcasts;
 use super::counters::{Counters, Way};
-use super::waiting::AccountedEnvelope;
+use super::hold::AccountedEnvelope;
+use super::sent_broadcasts::SentBroadcasts;
 use crate::envelope::Header;
 use crate::id::{ActorId, CollectionId, SectionId};
 use crate::index::Key;
@@ -222,7 +222,7 @@ pub(crate) fn judge(expected: &mut u64, sequence: u64, waits: bool, fault: Plant
 mod tests {
     use super::*;
     use crate::envelope::{AnyEnvelope, Envelope};
-    use crate::pe::state::Budget;
+    use crate::pe::delivery::Budget;
     use gridspan_topology::PeId;
 
     const COLLECTION: CollectionId = CollectionId(3);

@@ -6,22 +6,27 @@
 //! which the job ends with an error, and not towards the soft one: a PE over that takes no more
 //! from its inbox and holds senders back, and would never see what the rest waits for.
 
-use super::core::Core;
-use super::state::{Accounted, AccountedBroadcast, AccountedEnvelope, BroadcastRequest};
+use super::{Accounted, AccountedBroadcast, AccountedEnvelope};
 use crate::envelope::AnyEnvelope;
 use crate::id::KindId;
 use crate::payload::Payload;
+use crate::pe::core::Core;
+use crate::pe::state::BroadcastRequest;
 use crate::wire::{Asked, Wanted};
 
 impl Core {
     /// Counts a message for as long as it is kept.
-    pub(super) fn keep(&self, kind: KindId, envelope: Box<dyn AnyEnvelope>) -> AccountedEnvelope {
+    pub(in crate::pe) fn keep(
+        &self,
+        kind: KindId,
+        envelope: Box<dyn AnyEnvelope>,
+    ) -> AccountedEnvelope {
         let bytes = self.kind(kind).map_or(0, |kind| kind.envelope_bytes(&*envelope));
         self.budget.keep(envelope, bytes)
     }
 
     /// The same for a message to an actor whose collection is known here.
-    pub(super) fn keep_known(&self, envelope: Box<dyn AnyEnvelope>) -> AccountedEnvelope {
+    pub(in crate::pe) fn keep_known(&self, envelope: Box<dyn AnyEnvelope>) -> AccountedEnvelope {
         let collection = envelope.header().to.collection;
         match self.collections.get(collection).map(|local| local.info.kind) {
             Some(kind) => self.keep(kind, envelope),
@@ -30,7 +35,10 @@ impl Core {
     }
 
     /// Counts a broadcast that has no number yet.
-    pub(super) fn keep_request(&self, request: BroadcastRequest) -> Accounted<BroadcastRequest> {
+    pub(in crate::pe) fn keep_request(
+        &self,
+        request: BroadcastRequest,
+    ) -> Accounted<BroadcastRequest> {
         let message = match &request.wanted {
             Wanted::Message(message) => self.payload_bytes(request.kind, message),
             Wanted::Number(_) => 0,
@@ -40,7 +48,7 @@ impl Core {
     }
 
     /// Counts a broadcast whose turn has not come.
-    pub(super) fn keep_broadcast(
+    pub(in crate::pe) fn keep_broadcast(
         &self,
         kind: KindId,
         broadcast: (Asked, Payload, i32),
@@ -51,7 +59,7 @@ impl Core {
     }
 
     /// What a message counts for that is not for one receiver.
-    pub(super) fn payload_bytes(&self, kind: KindId, message: &Payload) -> usize {
+    pub(in crate::pe) fn payload_bytes(&self, kind: KindId, message: &Payload) -> usize {
         self.kind(kind).map_or(0, |kind| kind.payload_bytes(message))
     }
 }

@@ -3,12 +3,12 @@
 //! A reference can outrun the description of its collection, since a member may pass it on while
 //! others are still being made. Messages then go by way of the root, which knows every collection.
 
-use super::core::Core;
-use super::state::{Channels, Early, Place, Turn};
+use super::{Channels, Early, Place, Turn};
 use crate::Actor;
 use crate::envelope::{AnyEnvelope, Envelope, EnvelopeBatch, Header, Series};
 use crate::error::GridError;
 use crate::id::{ActorId, CollectionId, KindId, Sender, Slot};
+use crate::pe::core::Core;
 use gridspan_topology::PeId;
 use std::any::{TypeId, type_name};
 
@@ -18,7 +18,7 @@ use std::any::{TypeId, type_name};
 const HOPS_MAX: u8 = 8;
 
 impl Core {
-    pub(super) fn channels(&mut self, sender: Sender) -> &mut Channels {
+    pub(in crate::pe) fn channels(&mut self, sender: Sender) -> &mut Channels {
         self.conversations(sender).1
     }
 
@@ -36,7 +36,7 @@ impl Core {
     }
 
     /// The name under which the sender's messages are numbered.
-    pub(super) fn sender_id(&self, sender: Sender) -> ActorId {
+    pub(in crate::pe) fn sender_id(&self, sender: Sender) -> ActorId {
         match sender {
             Sender::Pe => ActorId::system(self.me),
             Sender::Actor(slot) => self.id_in(slot),
@@ -44,7 +44,7 @@ impl Core {
     }
 
     /// How often the sender has moved.
-    pub(super) fn epoch_of(&self, sender: Sender) -> u32 {
+    pub(in crate::pe) fn epoch_of(&self, sender: Sender) -> u32 {
         let Sender::Actor(Slot { kind, index }) = sender else { return 0 };
         let member = self.members.get(kind.index()).and_then(|all| all.get(index as usize));
         member.and_then(Option::as_ref).map_or(0, |member| member.epoch)
@@ -131,7 +131,7 @@ impl Core {
 
     /// The type of a collection's members: as its description says or, as long as that is on its
     /// way, as the reference does.
-    pub(super) fn kind_in<A: Actor>(&mut self, collection: CollectionId) -> Option<KindId> {
+    pub(in crate::pe) fn kind_in<A: Actor>(&mut self, collection: CollectionId) -> Option<KindId> {
         if let Some(local) = self.collections.get(collection) {
             return Some(local.info.kind);
         }
@@ -200,21 +200,26 @@ impl Core {
     }
 
     /// Takes a message of any type that came to this PE, or waited here.
-    pub(super) fn arrive_any(&mut self, kind: KindId, envelope: Box<dyn AnyEnvelope>) {
+    pub(in crate::pe) fn arrive_any(&mut self, kind: KindId, envelope: Box<dyn AnyEnvelope>) {
         if let Some(known) = self.kind(kind) {
             known.arrive(self, kind, envelope);
         }
     }
 
     /// Sends a message of any type on to another PE.
-    pub(super) fn forward(&mut self, kind: KindId, to: PeId, envelope: Box<dyn AnyEnvelope>) {
+    pub(in crate::pe) fn forward(
+        &mut self,
+        kind: KindId,
+        to: PeId,
+        envelope: Box<dyn AnyEnvelope>,
+    ) {
         if let Some(known) = self.kind(kind) {
             known.forward(self, kind, to, envelope);
         }
     }
 
     /// Deals with a message whose receiver does not live here.
-    pub(super) fn astray(&mut self, kind: KindId, mut envelope: Box<dyn AnyEnvelope>) {
+    pub(in crate::pe) fn astray(&mut self, kind: KindId, mut envelope: Box<dyn AnyEnvelope>) {
         let Header { to, epoch, hops, origin, .. } = *envelope.header();
         if self.departing.contains_key(&to) {
             let envelope = self.keep(kind, envelope);
@@ -260,7 +265,7 @@ impl Core {
     }
 
     /// Drops a message that nobody will ever handle.
-    pub(super) fn dead_letter(&mut self, to: ActorId, reason: &str) {
+    pub(in crate::pe) fn dead_letter(&mut self, to: ActorId, reason: &str) {
         self.processed += 1;
         self.statistics.dead_letters += 1;
         self.looks.note_nobody(to);
@@ -268,7 +273,7 @@ impl Core {
     }
 
     /// Learns where an actor lives, and sends on what waited for it.
-    pub(super) fn learn(&mut self, id: ActorId, place: Place) {
+    pub(in crate::pe) fn learn(&mut self, id: ActorId, place: Place) {
         if self.resident(id).is_some() || self.departing.contains_key(&id) {
             return;
         }
@@ -277,7 +282,7 @@ impl Core {
         }
     }
 
-    pub(super) fn release_awaiting(&mut self, id: ActorId) {
+    pub(in crate::pe) fn release_awaiting(&mut self, id: ActorId) {
         if let Some(held) = self.awaiting.remove(&id) {
             for envelope in held.envelopes {
                 self.arrive_any(held.kind, envelope.into_inner());

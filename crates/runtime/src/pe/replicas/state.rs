@@ -1,5 +1,5 @@
 //! Actors that live on two PEs at once, as one of the two knows them. How they come to that, and
-//! part again, is told in `pe/replica.rs`.
+//! part again, is told in `protocol`.
 
 use crate::envelope::Header;
 use crate::id::{ActorId, RebalanceId};

@@ -1,8 +1,8 @@
-//! What is said about actors that live on two PEs at once; `pe/replica.rs` has the protocol.
+//! What is said about actors that live on two PEs at once; `protocol` has the protocol.
 
-use super::migrant::Migrant;
+use super::state::Until;
 use crate::id::{ActorId, CollectionId};
-use crate::pe::Until;
+use crate::wire::Migrant;
 use gridspan_topology::PeId;
 use serde::{Deserialize, Serialize};
 

@@ -27,19 +27,21 @@
 //!
 //! **Failure.** A PE that cannot take the replica says so, and nothing has changed.
 
-use super::core::{Core, Store};
-use super::migrate;
-use super::state::{Member, Place, PrimaryStage, ReplicaState, Role, Then, Until, Way};
+use super::{PrimaryStage, ReplicaControl, ReplicaOrder, ReplicaState, Role, Then, Until};
 use crate::codec;
 use crate::error::JobError;
 use crate::id::{ActorId, KindId, RebalanceId};
 use crate::limits::PIECE_BYTES_MAX;
-use crate::wire::{Control, MemberRecord, Migrant, ReplicaControl, ReplicaOrder};
+use crate::pe::core::{Core, Store};
+use crate::pe::delivery::{Place, Way};
+use crate::pe::migrate;
+use crate::pe::state::Member;
+use crate::wire::{Control, MemberRecord, Migrant};
 use gridspan_topology::PeId;
 use std::collections::BTreeMap;
 
 /// Offers a PE the replica of an actor that lives here.
-pub(super) fn begin(
+pub(in crate::pe) fn begin(
     core: &mut Core,
     stores: &[Box<dyn Store>],
     ReplicaOrder { id, at, serves }: ReplicaOrder,
@@ -77,7 +79,7 @@ fn copies<T, U>(mailbox: &[T], held: &[U]) -> u64 {
 }
 
 /// Deals with what the PE of the other replica says.
-pub(super) fn handle(
+pub(in crate::pe) fn handle(
     core: &mut Core,
     stores: &mut [Box<dyn Store>],
     from: PeId,
@@ -154,7 +156,7 @@ fn take(
 }
 
 /// Lets replicas vanish that have sent what they had to.
-pub(super) fn settle(core: &mut Core, stores: &mut [Box<dyn Store>]) {
+pub(in crate::pe) fn settle(core: &mut Core, stores: &mut [Box<dyn Store>]) {
     for id in core.finished_replicas() {
         let Some((kind, slot)) = core.resident(id) else { continue };
         let Some(ReplicaState { other, epoch, .. }) = core.replicas.remove(id) else { continue };
@@ -246,7 +248,7 @@ impl Core {
 
     /// Has an actor give up its replica, and then something else happen. Runs at the first
     /// replica.
-    pub(super) fn end_replica(&mut self, id: ActorId, next: Then) {
+    pub(in crate::pe) fn end_replica(&mut self, id: ActorId, next: Then) {
         let Some(replica) = self.replicas.get_mut(id) else { return };
         let Role::Primary(stage) = &mut replica.role else { return };
         let broadcasts = match stage {

@@ -28,11 +28,13 @@
 //! A member that was inserted takes no broadcast that is older than it. What was sent to it before
 //! such a one is in no order with later ones.
 
-use super::core::Core;
-use super::fault::PlantedFault;
-use super::state::{Channels, Member, Turn, broadcasts_of, channel, is_stream, judge};
+use super::{Channels, Turn, broadcasts_of, channel, judge};
 use crate::envelope::{AnyEnvelope, Header};
 use crate::id::{ActorId, KindId};
+use crate::pe::collective::is_stream;
+use crate::pe::core::Core;
+use crate::pe::fault::PlantedFault;
+use crate::pe::state::Member;
 
 /// What may pass next.
 #[derive(Clone, Copy)]
@@ -45,7 +47,7 @@ enum Next {
 impl Core {
     /// Judges whether the turn of a message, or of a broadcast, has come at the member in `slot`;
     /// counts it if so.
-    pub(super) fn judge(&mut self, kind: KindId, slot: u32, header: &Header) -> Turn {
+    pub(in crate::pe) fn judge(&mut self, kind: KindId, slot: u32, header: &Header) -> Turn {
         let fault = self.common.fault;
         let waits = header.after > 0
             && fault != PlantedFault::BroadcastsApart
@@ -72,7 +74,7 @@ impl Core {
     /// otherwise the answer is no, and [`judge`](Self::judge) knows. Nothing waits for these:
     /// nothing is held.
     #[inline(always)]
-    pub(super) fn pass_at_once(
+    pub(in crate::pe) fn pass_at_once(
         &mut self,
         kind: KindId,
         slot: u32,
@@ -111,7 +113,7 @@ impl Core {
     }
 
     /// Whether a member here has taken so many broadcasts of a sender.
-    pub(super) fn has_taken(&self, member: &Member, source: ActorId, count: u64) -> bool {
+    pub(in crate::pe) fn has_taken(&self, member: &Member, source: ActorId, count: u64) -> bool {
         let local = self.collections.get(member.id.collection);
         let seen = local.and_then(|local| local.broadcasts.seen.get(&source));
         count == 0
@@ -119,7 +121,7 @@ impl Core {
     }
 
     /// Keeps what may not pass now.
-    pub(super) fn not_now(
+    pub(in crate::pe) fn not_now(
         &mut self,
         kind: KindId,
         slot: u32,
@@ -143,7 +145,7 @@ impl Core {
     }
 
     /// A message came again and was dropped.
-    pub(super) fn note_repeated(&mut self) {
+    pub(in crate::pe) fn note_repeated(&mut self) {
         self.processed += 1;
         self.statistics.repeated += 1;
     }
@@ -171,7 +173,7 @@ impl Core {
 
     /// Lets pass what waited for what has just passed.
     #[inline]
-    pub(super) fn release_held(&mut self, kind: KindId, slot: u32, passed: &Header) {
+    pub(in crate::pe) fn release_held(&mut self, kind: KindId, slot: u32, passed: &Header) {
         let channels = self.member(kind, slot).and_then(|member| member.channels.as_deref());
         if channels.is_some_and(|channels| !channels.held.is_empty()) {
             self.release_after(kind, slot, passed);
@@ -190,7 +192,7 @@ impl Core {
     }
 
     /// Lets pass what can, after news that concern all that waits at a member.
-    pub(super) fn release_blocked(&mut self, kind: KindId, slot: u32) {
+    pub(in crate::pe) fn release_blocked(&mut self, kind: KindId, slot: u32) {
         let mut next = vec![Next::Broadcast];
         next.extend(self.take_blocked(kind, slot));
         self.let_pass(kind, slot, next);

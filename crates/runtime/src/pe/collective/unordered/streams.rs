@@ -1,13 +1,10 @@
 //! Unordered broadcasts to one collection, as seen by a PE.
 //!
-//! Those of one PE in one channel are a *stream*, in which it numbers them. How they are handled is
-//! told in `pe/collective/unordered.rs`.
+//! Those of one PE in one channel are a *stream*, in which it numbers them.
 
-use super::channel::Channels;
-use super::counters::Way;
-use super::waiting::AccountedBroadcast;
 use crate::id::{ActorId, CollectionId};
 use crate::index::Key;
+use crate::pe::delivery::{AccountedBroadcast, Channels, Way};
 use gridspan_topology::PeId;
 use std::collections::BTreeMap;
 

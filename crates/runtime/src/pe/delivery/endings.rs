@@ -13,19 +13,19 @@
 //! message. Every message is dropped or handled, once, and the order remains. An insertion that
 //! comes before news of the end waits for it.
 
-use super::core::Core;
-use super::migrate;
-use super::state::{
-    BROADCAST, Channels, Member, Place, Turn, UNKNOWN_MEMBER_HOLD, channel, is_stream,
-};
+use super::{BROADCAST, Channels, Place, Turn, UNKNOWN_MEMBER_HOLD, channel};
 use crate::envelope::{AnyEnvelope, Header};
 use crate::error::JobError;
 use crate::id::{ActorId, KindId};
+use crate::pe::collective::is_stream;
+use crate::pe::core::Core;
+use crate::pe::migrate;
+use crate::pe::state::Member;
 use crate::wire::{Control, Insertion, Tombstone};
 
 impl Core {
     /// Sends what is left of a member to its home, and word of its end to the root.
-    pub(super) fn announce_death(&mut self, kind: KindId, mut member: Member) {
+    pub(in crate::pe) fn announce_death(&mut self, kind: KindId, mut member: Member) {
         let Member { id, reductions, syncs, .. } = member;
         // A plan that was made while it lived may say that it has moved once more.
         let epoch = member.epoch + 2;
@@ -54,7 +54,7 @@ impl Core {
     }
 
     /// Takes the tombstone of a member whose home this is.
-    pub(super) fn handle_tombstone(&mut self, tombstone: &Tombstone) {
+    pub(in crate::pe) fn handle_tombstone(&mut self, tombstone: &Tombstone) {
         let Tombstone { id, kind, epoch, ref record, ref held } = *tombstone;
         match migrate::channels(self, kind, record, held) {
             Ok(channels) => self.set_tombstone(id, epoch, channels),
@@ -82,7 +82,7 @@ impl Core {
     }
 
     /// Drops a message for a member that is gone, when its turn has come. Runs on its home.
-    pub(super) fn drop_dead_letter(&mut self, envelope: Box<dyn AnyEnvelope>) {
+    pub(in crate::pe) fn drop_dead_letter(&mut self, envelope: Box<dyn AnyEnvelope>) {
         let Header { to, source, priority, sequence, is_broadcast, .. } = *envelope.header();
         if is_broadcast || is_stream(source) {
             return self.dead_letter(to, "it was destroyed");
@@ -107,7 +107,7 @@ impl Core {
 
     /// Makes an insertion ready, on the home of the new member. `None` if it goes elsewhere, waits,
     /// or cannot be.
-    pub(super) fn prepare_insertion(
+    pub(in crate::pe) fn prepare_insertion(
         &mut self,
         mut insertion: Box<Insertion>,
     ) -> Option<Box<Insertion>> {

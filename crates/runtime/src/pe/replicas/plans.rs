@@ -4,11 +4,11 @@
 //! A plan first moves actors and ends replicas, and begins others when all that is over, at the
 //! PEs where the actors are by then. What becomes of each is reported as the end of a move is.
 
+use super::{ReplicaOrder, ReplicaState, Then};
 use crate::id::{ActorId, CollectionId, RebalanceId};
 use crate::pe::core::Core;
 use crate::pe::measure::{id_of, key_of};
-use crate::pe::state::Then;
-use crate::wire::{Control, ReplicaOrder};
+use crate::wire::Control;
 use gridspan_balance::{Plan, Replica, Snapshot};
 use gridspan_topology::PeId;
 use std::collections::BTreeMap;
@@ -22,7 +22,7 @@ pub(crate) struct ReplicaOrders {
 
 impl ReplicaOrders {
     /// The orders that carry out a plan, which fits the snapshot.
-    pub(super) fn of(snapshot: &Snapshot, plan: &Plan) -> Self {
+    pub(in crate::pe) fn of(snapshot: &Snapshot, plan: &Plan) -> Self {
         let mut orders = Self::default();
         if plan.begin.is_empty() && plan.end.is_empty() {
             return orders;
@@ -51,7 +51,11 @@ impl ReplicaOrders {
 }
 
 /// Adds to a snapshot who may have a replica, and who has.
-pub(super) fn note_replicas(core: &Core, snapshot: &mut Snapshot, replicas: Vec<ReplicaOrder>) {
+pub(in crate::pe) fn note_replicas(
+    core: &Core,
+    snapshot: &mut Snapshot,
+    replicas: Vec<ReplicaOrder>,
+) {
     if core.common.deterministic.is_empty() {
         return;
     }
@@ -74,12 +78,12 @@ pub(super) fn note_replicas(core: &Core, snapshot: &mut Snapshot, replicas: Vec<
 
 impl Core {
     /// Who lives here and has a replica elsewhere.
-    pub(super) fn replicas_here(&self) -> Vec<ReplicaOrder> {
+    pub(in crate::pe) fn replicas_here(&self) -> Vec<ReplicaOrder> {
         let first = self
             .replicas
             .iter()
             .filter(|(_, replica)| !replica.is_secondary() && replica.is_known());
-        let order = |(id, replica): (ActorId, &crate::pe::state::ReplicaState)| ReplicaOrder {
+        let order = |(id, replica): (ActorId, &ReplicaState)| ReplicaOrder {
             id,
             at: replica.other,
             serves: replica.serves.iter().copied().collect(),
@@ -88,12 +92,16 @@ impl Core {
     }
 
     /// How many messages actors have handled here that are not handled at another replica as well.
-    pub(super) fn handled_once(&self) -> u64 {
+    pub(in crate::pe) fn handled_once(&self) -> u64 {
         self.statistics.handled.saturating_sub(self.replicas.doubled)
     }
 
     /// Has those of a plan's replicas ended that are to end. Runs on the root.
-    pub(super) fn post_ends(&mut self, rebalance: RebalanceId, end: BTreeMap<PeId, Vec<ActorId>>) {
+    pub(in crate::pe) fn post_ends(
+        &mut self,
+        rebalance: RebalanceId,
+        end: BTreeMap<PeId, Vec<ActorId>>,
+    ) {
         for (pe, end) in end {
             self.post_large(pe, Control::Replicas { rebalance, begin: Vec::new(), end });
         }
@@ -101,7 +109,7 @@ impl Core {
 
     /// Has those begun that are to begin, when all else is over. Runs on the root. Whether there
     /// are any.
-    pub(super) fn post_begins(&mut self, rebalance: RebalanceId) -> bool {
+    pub(in crate::pe) fn post_begins(&mut self, rebalance: RebalanceId) -> bool {
         let Some(root) = &mut self.root else { return false };
         let begin = std::mem::take(&mut root.balances.begins);
         if begin.is_empty() {

@@ -1,14 +1,14 @@
 //! What came too early: before the description of its collection, or before its receiver.
 
-use super::core::Core;
-use super::state::{DETOUR_HOLD, Early, Held, UNKNOWN_MEMBER_HOLD};
+use super::{DETOUR_HOLD, Early, Held, UNKNOWN_MEMBER_HOLD};
 use crate::envelope::AnyEnvelope;
 use crate::error::JobError;
 use crate::id::{ActorId, CollectionId, KindId};
+use crate::pe::core::Core;
 
 impl Core {
     /// Keeps what came before the description of its collection. The root knows all collections.
-    pub(super) fn keep_early(&mut self, collection: CollectionId, early: Early) {
+    pub(in crate::pe) fn keep_early(&mut self, collection: CollectionId, early: Early) {
         match &self.root {
             Some(root) if !root.collections.contains_key(&collection) => {
                 self.fail_no_collection(collection);
@@ -17,7 +17,7 @@ impl Core {
         }
     }
 
-    pub(super) fn fail_no_collection(&mut self, collection: CollectionId) {
+    pub(in crate::pe) fn fail_no_collection(&mut self, collection: CollectionId) {
         self.fail(JobError::Protocol(format!(
             "something was sent to collection {}, which does not exist",
             collection.0
@@ -25,7 +25,12 @@ impl Core {
     }
 
     /// Keeps a message for an actor that should arrive here.
-    pub(super) fn hold_boxed(&mut self, id: ActorId, kind: KindId, envelope: Box<dyn AnyEnvelope>) {
+    pub(in crate::pe) fn hold_boxed(
+        &mut self,
+        id: ActorId,
+        kind: KindId,
+        envelope: Box<dyn AnyEnvelope>,
+    ) {
         let is_home = self.home(id) == Some(self.me);
         let deadline = self.now + if is_home { UNKNOWN_MEMBER_HOLD } else { DETOUR_HOLD };
         let envelope = self.keep(kind, envelope);
@@ -34,13 +39,13 @@ impl Core {
 
     /// Whether messages for this member wait here, at home, for an insertion that nobody may ever
     /// ask for.
-    pub(super) fn is_stranded(&self, id: ActorId) -> bool {
+    pub(in crate::pe) fn is_stranded(&self, id: ActorId) -> bool {
         self.home(id) == Some(self.me) && self.directory.place(id).is_none()
     }
 
     /// Counts the stranded messages, and remembers which they are for
     /// [`drop_stranded`](Self::drop_stranded).
-    pub(super) fn report_stranded(&mut self) -> u64 {
+    pub(in crate::pe) fn report_stranded(&mut self) -> u64 {
         let mut count = 0;
         for id in self.awaiting.keys().copied().collect::<Vec<_>>() {
             let is_stranded = self.is_stranded(id);
@@ -54,7 +59,7 @@ impl Core {
 
     /// Drops the stranded messages that were reported last: the root knows that no insertion was on
     /// its way by then.
-    pub(super) fn drop_stranded(&mut self) {
+    pub(in crate::pe) fn drop_stranded(&mut self) {
         let reported = self.awaiting.iter().filter(|(_, held)| held.reported > 0);
         for id in reported.map(|(&id, _)| id).collect::<Vec<_>>() {
             if !self.is_stranded(id) {
@@ -73,7 +78,7 @@ impl Core {
 
     /// Deals with messages whose receiver has not turned up for long: home gives up on members that
     /// it does not know, other PEs leave the messages to home.
-    pub(super) fn expire_awaiting(&mut self) {
+    pub(in crate::pe) fn expire_awaiting(&mut self) {
         let now = self.now;
         let expired = self.awaiting.iter().filter(|(_, held)| held.deadline <= now);
         let late: Vec<_> = expired.map(|(&id, _)| id).collect();

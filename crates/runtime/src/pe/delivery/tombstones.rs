@@ -1,8 +1,8 @@
 //! What a PE keeps of members that are no more.
 
-use super::channel::Channels;
-use super::timers::TimerId;
+use super::channels::Channels;
 use crate::id::ActorId;
+use crate::pe::state::TimerId;
 use crate::wire::Insertion;
 use std::collections::BTreeMap;
 

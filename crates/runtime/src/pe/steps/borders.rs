@@ -12,8 +12,8 @@
 //! **Order.** Messages that wait are ranked anew with their receiver, so that those of one pair and
 //! one step never have two ranks, and are handled in the order sent.
 
-use super::core::Core;
 use crate::id::{ActorId, KindId};
+use crate::pe::core::Core;
 use crate::pe::measure::id_of;
 use crate::rank::FAR;
 use crate::wire::Control;
@@ -24,13 +24,13 @@ use std::collections::BTreeMap;
 impl Core {
     /// A message of a step is here.
     #[cold]
-    pub(super) fn note_step(&mut self) {
+    pub(in crate::pe) fn note_step(&mut self) {
         self.uses_steps = true;
         self.post(Self::ROOT, Control::UsesSteps);
     }
 
     /// Some PE handles messages of steps.
-    pub(super) fn handle_uses_steps(&mut self) {
+    pub(in crate::pe) fn handle_uses_steps(&mut self) {
         if let Some(root) = &mut self.root {
             root.uses_steps = true;
         }
@@ -38,7 +38,7 @@ impl Core {
 
     /// Tells each PE how near the actors are to another site that live there after the plan. Runs
     /// on the root.
-    pub(super) fn tell_borders(&mut self, snapshot: &Snapshot, plan: &Plan) {
+    pub(in crate::pe) fn tell_borders(&mut self, snapshot: &Snapshot, plan: &Plan) {
         let is_used = self.root.as_ref().is_some_and(|root| root.uses_steps);
         if !is_used || snapshot.layout.site_count() < 2 {
             return;
@@ -58,7 +58,7 @@ impl Core {
     }
 
     /// Learns how near its members are to another site, and orders what waits for them by it.
-    pub(super) fn handle_borders(&mut self, hops: Vec<(ActorId, u8)>) {
+    pub(in crate::pe) fn handle_borders(&mut self, hops: Vec<(ActorId, u8)>) {
         self.border_hops = hops.into_iter().collect();
         for members in &mut self.members {
             for member in members.iter_mut().flatten() {

@@ -15,14 +15,20 @@
 //! **Insertion.** A new member begins with the numbers that are next on its PE. It handles what was
 //! sent after it was made, and may handle what was on its way then.
 
+mod streams;
+
+pub(in crate::pe) use streams::{Streams, is_stream};
+
 use crate::Actor;
 use crate::envelope::Header;
 use crate::error::JobError;
 use crate::id::{ActorId, CollectionId, KindId, Sender};
 use crate::payload::Payload;
 use crate::pe::core::Core;
-use crate::pe::state::{Member, Streams, channel, stream_of, streams_to};
+use crate::pe::delivery::channel;
+use crate::pe::state::Member;
 use crate::wire::{Asked, BroadcastOrder, Control, Earlier};
+use streams::{stream_of, streams_to};
 
 impl Core {
     /// Broadcasts without the total order.

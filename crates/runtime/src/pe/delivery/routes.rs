@@ -1,27 +1,28 @@
 //! Messages to and from actors that live on two PEs: to both replicas, from one of them. `replica` tells
 //! how that comes.
 
-use super::core::Core;
-use super::state::{Place, ReplicaState};
+use super::Place;
 use crate::Actor;
 use crate::envelope::{Envelope, Header};
 use crate::id::{ActorId, KindId, Sender, Slot};
+use crate::pe::core::Core;
+use crate::pe::replicas::ReplicaState;
 use crate::wire::Control;
 use gridspan_topology::PeId;
 
 /// Where to send a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Destinations {
-    pub(super) first: PeId,
+pub(in crate::pe) struct Destinations {
+    pub(in crate::pe) first: PeId,
     /// Another PE that gets it too.
-    pub(super) second: Option<PeId>,
+    pub(in crate::pe) second: Option<PeId>,
     /// The epoch of this knowledge.
-    pub(super) epoch: u32,
+    pub(in crate::pe) epoch: u32,
 }
 
 impl Destinations {
     /// All PEs that get the message.
-    pub(super) fn all(self) -> impl Iterator<Item = PeId> {
+    pub(in crate::pe) fn all(self) -> impl Iterator<Item = PeId> {
         std::iter::once(self.first).chain(self.second)
     }
 }
@@ -29,7 +30,7 @@ impl Destinations {
 impl Core {
     /// Where an actor lives as far as this PE knows. The root knows the homes of members whose
     /// collection is not known here yet.
-    pub(super) fn destinations(&self, id: ActorId) -> Destinations {
+    pub(in crate::pe) fn destinations(&self, id: ActorId) -> Destinations {
         self.destinations_of(id, self.resident(id).is_some())
     }
 
@@ -67,7 +68,7 @@ impl Core {
     }
 
     /// Where to send a message that goes to one PE only, and what to write on it.
-    pub(super) fn believed(&self, id: ActorId) -> (PeId, u32) {
+    pub(in crate::pe) fn believed(&self, id: ActorId) -> (PeId, u32) {
         let Destinations { first, second, epoch } = self.destinations(id);
         (first, Place { replica: second, ..Place::at(first, epoch) }.epoch_for_one())
     }
@@ -75,7 +76,7 @@ impl Core {
     /// Whether neither the sender nor a receiver here live on another PE too; otherwise messages
     /// between them are numbered wherever they are.
     #[inline]
-    pub(super) fn is_single(&self, sender: Sender, (kind, slot): (KindId, u32)) -> bool {
+    pub(in crate::pe) fn is_single(&self, sender: Sender, (kind, slot): (KindId, u32)) -> bool {
         self.replicas.is_empty()
             || !(self.is_replicated(Sender::Actor(Slot { kind, index: slot }))
                 || self.is_replicated(sender))
@@ -99,7 +100,7 @@ impl Core {
 
     /// Whether the other replica of the sender sends this message, if it has one.
     #[inline]
-    pub(super) fn is_sent_elsewhere(&self, sender: Sender, to: ActorId) -> bool {
+    pub(in crate::pe) fn is_sent_elsewhere(&self, sender: Sender, to: ActorId) -> bool {
         self.replica_state(sender).is_some_and(|replica| !replica.sends_to(to))
     }
 
@@ -113,7 +114,7 @@ impl Core {
     /// Sends a message that has its number, to all replicas of its receiver; `is_here` tells whether
     /// that lives here.
     #[inline]
-    pub(super) fn send_to_destinations<A: Actor>(
+    pub(in crate::pe) fn send_to_destinations<A: Actor>(
         &mut self,
         (kind, is_here): (KindId, bool),
         mut header: Header,
@@ -133,7 +134,11 @@ impl Core {
 
     /// A message is here for an actor that lives elsewhere too: passes it on if it may not be there.
     #[cold]
-    pub(super) fn pass_on<A: Actor>(&mut self, kind: KindId, envelope: &Envelope<A::Message>) {
+    pub(in crate::pe) fn pass_on<A: Actor>(
+        &mut self,
+        kind: KindId,
+        envelope: &Envelope<A::Message>,
+    ) {
         let Header { to, origin, .. } = envelope.header;
         let Some(replica) = self.replicas.get(to).filter(|replica| replica.owes(&envelope.header))
         else {
@@ -151,7 +156,7 @@ impl Core {
     }
 
     /// Tells a PE where an actor is.
-    pub(super) fn tell_place(&mut self, to: PeId, id: ActorId, place: Place) {
+    pub(in crate::pe) fn tell_place(&mut self, to: PeId, id: ActorId, place: Place) {
         let Place { pe, epoch, gone, replica } = place;
         self.post(to, Control::Location { id, pe, epoch, gone, replica });
     }

@@ -1,0 +1,11 @@
+//! Deterministic actors that live on two PEs at once; `protocol` tells how that comes and ends.
+
+mod plans;
+mod protocol;
+mod state;
+mod wire;
+
+pub(super) use plans::{ReplicaOrders, note_replicas};
+pub(super) use protocol::{begin, handle, settle};
+pub(super) use state::{PrimaryStage, ReplicaState, Replicas, Role, Then, Until};
+pub(crate) use wire::{ReplicaControl, ReplicaOrder};

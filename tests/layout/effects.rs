@@ -104,9 +104,15 @@ const EFFECTS: &[Effect] = &[
         ],
         may: &[],
     },
+    // Ranges and orders of one seed may not depend on who draws them, nor on a release of `rand`.
+    Effect {
+        what: "dice beside those of topology",
+        paths: &["rand", "rand_core", "rand_pcg"],
+        may: &["crates/topology/src/dice.rs"],
+    },
     Effect {
         what: "unseeded dice",
-        paths: &["rand", "ring::rand"],
+        paths: &["ring::rand"],
         may: &["crates/rpc-net/src/client/task_client.rs"],
     },
 ];

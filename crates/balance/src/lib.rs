@@ -28,7 +28,6 @@
 mod balancer;
 mod cost;
 pub mod cutter;
-mod dice;
 mod gate;
 pub mod leaders;
 mod plan;

@@ -27,7 +27,6 @@
 
 mod advisor;
 mod anneal;
-mod dice;
 mod fluid;
 mod mode;
 mod network;

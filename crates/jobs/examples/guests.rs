@@ -14,9 +14,8 @@ use gridspan_runtime::{GuestEvent, Job, JobError, SiteId};
 use gridspan_sim::{
     Departure, FaultPlan, GuestPlan, PauseFaults, SessionFaults, SimOptions, SimReport, Simulation,
 };
+use gridspan_topology::dice::Dice;
 use gridspan_topology::{GridSpec, Latency, Layout, Link};
-use rand_core::{Rng, SeedableRng};
-use rand_pcg::Pcg64Mcg;
 use std::ops::{AddAssign, Range};
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -116,9 +115,9 @@ fn check(seed: u64) -> Result<Sum, String> {
 }
 
 fn run(seed: u64) -> Result<(SimReport, Sum), String> {
-    let mut dice = Dice(Pcg64Mcg::seed_from_u64(seed));
+    let mut dice = Dice::new(seed);
     let spec = grid(&mut dice)?;
-    let policy = STEALING_POLICIES[dice.below(STEALING_POLICIES.len() as u64) as usize];
+    let policy = dice.one_of(STEALING_POLICIES);
     let events = Arc::new(Mutex::new(Vec::new()));
     let told = Arc::clone(&events);
     let job = Job::new("guests")
@@ -141,7 +140,7 @@ fn run(seed: u64) -> Result<(SimReport, Sum), String> {
         seed,
         faults: Some(faults(&mut dice)),
         guests: guests(&mut dice, spec.layout().site_count()),
-        silence: dice.up_to_ms(50),
+        silence: up_to_ms(&mut dice, 50),
         ..SimOptions::default()
     };
     let simulation = Simulation::new(job, spec, options).map_err(|error| error.to_string())?;
@@ -164,12 +163,12 @@ fn run(seed: u64) -> Result<(SimReport, Sum), String> {
 /// One to three sites of one to three nodes of one or two PEs.
 fn grid(dice: &mut Dice) -> Result<GridSpec, String> {
     let mut site = |name: &str| {
-        let nodes = (0..=dice.below(3)).map(|_| 1 + dice.below(2) as u32).collect();
+        let nodes = (0..=dice.below(3_u32)).map(|_| 1 + dice.below(2_u32)).collect();
         (name.to_owned(), nodes)
     };
     let mut sites = vec![site("a"), site("b"), site("c")];
-    sites.truncate(1 + dice.below(3) as usize);
-    let wan = Link::wan().with_latency(Latency::from_millis(1 + dice.below(20)));
+    sites.truncate(1 + dice.below(3_usize));
+    let wan = Link::wan().with_latency(Latency::from_millis(1 + dice.below(20_u64)));
     let spec = GridSpec::from_layout(&Layout::new(sites)).map_err(|error| error.to_string())?;
     Ok(spec.with_wan(wan))
 }
@@ -182,39 +181,31 @@ fn faults(dice: &mut Dice) -> FaultPlan {
     FaultPlan {
         local_delay: 0.02,
         delay_max: Duration::from_millis(2),
-        reorder: dice.below(2) == 0,
-        sessions: (dice.below(3) > 0).then_some(sessions),
-        pauses: (dice.below(3) > 0).then_some(pauses),
+        reorder: dice.chance(0.5),
+        sessions: (dice.below(3_u32) > 0).then_some(sessions),
+        pauses: (dice.below(3_u32) > 0).then_some(pauses),
         ..FaultPlan::default()
     }
 }
 
 fn guests(dice: &mut Dice, sites: u32) -> Vec<GuestPlan> {
     let plan = |_| {
-        let joins = dice.up_to_ms(60);
-        let how = match dice.below(5) {
+        let joins = up_to_ms(dice, 60);
+        let how = match dice.below(5_u32) {
             0 => None,
             1 | 2 => Some(Departure::Leaves),
             3 => Some(Departure::Killed),
             _ => Some(Departure::Mistaken),
         };
-        let departs = how.map(|how| (joins + dice.up_to_ms(60), how));
-        let site = SiteId(dice.below(sites.into()) as u32);
-        GuestPlan { site, pes: 1 + dice.below(3) as u32, joins, departs }
+        let departs = how.map(|how| (joins + up_to_ms(dice, 60), how));
+        let site = SiteId(dice.below(sites));
+        GuestPlan { site, pes: 1 + dice.below(3_u32), joins, departs }
     };
     (0..GUESTS).map(plan).collect()
 }
 
-struct Dice(Pcg64Mcg);
-
-impl Dice {
-    fn below(&mut self, bound: u64) -> u64 {
-        self.0.next_u64() % bound
-    }
-
-    fn up_to_ms(&mut self, milliseconds: u64) -> Duration {
-        Duration::from_micros(self.below(milliseconds * 1000))
-    }
+fn up_to_ms(dice: &mut Dice, milliseconds: u64) -> Duration {
+    Duration::from_micros(dice.below(milliseconds * 1000))
 }
 
 fn options(mut args: impl Iterator<Item = String>) -> Result<(Range<u64>, usize), String> {

@@ -9,6 +9,7 @@
 //! without it only generated ones are taken.
 #![allow(missing_docs, clippy::print_stdout)]
 
+use gridspan_topology::dice::Dice;
 use gridspan_workflow::heuristics::{NAMES, by_name};
 use gridspan_workflow::simulate::{
     Execution, Perturbations, StragglerPolicy, execute, execute_calls,
@@ -16,8 +17,6 @@ use gridspan_workflow::simulate::{
 use gridspan_workflow::study::{Ground, grounds};
 use gridspan_workflow::wfcommons::{layered, load};
 use gridspan_workflow::{Mapping, TaskGraph};
-use rand_core::{Rng, SeedableRng};
-use rand_pcg::Pcg64Mcg;
 use std::path::Path;
 use std::process::ExitCode;
 use std::time::Instant;
@@ -248,10 +247,9 @@ fn draw(
     is_noisy: bool,
     is_slow: bool,
 ) -> Perturbations {
-    let mut dice = Pcg64Mcg::seed_from_u64(seed);
-    let mut unit = move || (dice.next_u64() >> 11) as f64 / (1_u64 << 53) as f64;
+    let mut dice = Dice::new(seed);
     let mut normal = || {
-        let (one, other) = (f64::max(unit(), 1e-12), unit());
+        let (one, other) = (f64::max(dice.unit(), 1e-12), dice.unit());
         (-2.0 * one.ln()).sqrt() * (std::f64::consts::TAU * other).cos()
     };
     let mut surprises = Perturbations::default();

@@ -3,6 +3,7 @@
 use crate::id::KindId;
 use crate::id::{ActorId, CollectionId};
 use crate::index::{Key, Shape};
+use gridspan_topology::dice::mix;
 use gridspan_topology::{Layout, PeId};
 use serde::{Deserialize, Serialize};
 
@@ -110,12 +111,10 @@ fn block(rank: u64, len: u64, pes: u64) -> PeId {
     })
 }
 
-/// An even spread that depends on the key alone (a finaliser of the splitmix state).
+/// An even spread that depends on the key alone.
 fn scatter(key: Key, pes: u64) -> PeId {
-    let mut bits = (key.0 as u64) ^ ((key.0 >> 64) as u64).rotate_left(32);
-    bits = (bits ^ (bits >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    bits = (bits ^ (bits >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    PeId(((bits ^ (bits >> 31)) % pes) as u32)
+    let bits = (key.0 as u64) ^ ((key.0 >> 64) as u64).rotate_left(32);
+    PeId((mix(bits) % pes) as u32)
 }
 
 /// One migration of a published plan.

@@ -16,9 +16,8 @@ use gridspan_bcast::strategies::{NAMES, Request, by_name};
 use gridspan_bcast::{NetworkEstimate, SearchBudget, Sharing};
 use gridspan_runtime::{Actor, Context, Ix1, Job, JobError, Op, Per, To};
 use gridspan_sim::{SimOptions, Simulation};
+use gridspan_topology::dice::{Dice, GOLDEN_GAMMA};
 use gridspan_topology::{Bandwidth, GridSpec, Latency, Layout, Link};
-use rand_core::{Rng, SeedableRng};
-use rand_pcg::Pcg64Mcg;
 use serde::{Deserialize, Serialize};
 use std::process::ExitCode;
 use std::sync::mpsc;
@@ -141,17 +140,18 @@ impl Case {
     /// Mbit/s; in a third all links are alike, and in a third of the others those of one direction
     /// differ.
     fn new(seed: u64, number: u64) -> Self {
-        let mut dice = Pcg64Mcg::seed_from_u64(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ number);
+        let mut dice = Dice::new(seed.wrapping_mul(GOLDEN_GAMMA) ^ number);
+        // Remainders, since the README has results of these cases.
         let sites: Vec<usize> =
-            (0..2 + below(&mut dice, 5)).map(|_| 1 + below(&mut dice, 6)).collect();
+            (0..2 + dice.remainder(5_u32)).map(|_| 1 + dice.remainder(6_usize)).collect();
         let named = sites.iter().enumerate().map(|(at, &nodes)| (format!("s{at}"), vec![1; nodes]));
         let layout = Layout::new(named.collect());
-        let link = |dice: &mut Pcg64Mcg| {
-            let latency = Latency::from_micros((between(dice, 1.0, 80.0) * 1e3) as u64);
-            let rate = Bandwidth::from_bits_per_second((between(dice, 5.0, 300.0) * 1e6) as u64);
+        let link = |dice: &mut Dice| {
+            let latency = Latency::from_micros((dice.logarithmic(1.0, 80.0) * 1e3) as u64);
+            let rate = Bandwidth::from_bits_per_second((dice.logarithmic(5.0, 300.0) * 1e6) as u64);
             Link::new(latency, rate)
         };
-        let kind = below(&mut dice, 3);
+        let kind = dice.remainder(3_u32);
         let common = link(&mut dice);
         let mut grid = GridSpec::from_layout(&layout).expect("sites have nodes").with_wan(common);
         if kind > 0 {
@@ -166,9 +166,9 @@ impl Case {
                 }
             }
         }
-        let bytes = between(&mut dice, BYTES_MIN, BYTES_MAX) as u64;
-        let nodes: usize = sites.iter().sum();
-        let root = if number.is_multiple_of(2) { 0 } else { below(&mut dice, nodes) as u32 };
+        let bytes = dice.logarithmic(BYTES_MIN, BYTES_MAX) as u64;
+        let nodes = sites.iter().sum::<usize>() as u32;
+        let root = if number.is_multiple_of(2) { 0 } else { dice.remainder(nodes) };
         Self { grid, sites, bytes, root }
     }
 
@@ -212,14 +212,4 @@ impl Case {
         assert_eq!(report.outcome, Ok::<(), JobError>(()));
         results.try_iter().collect()
     }
-}
-
-fn below(dice: &mut Pcg64Mcg, bound: usize) -> usize {
-    (dice.next_u64() % bound as u64) as usize
-}
-
-/// A number between two others, by logarithm evenly.
-fn between(dice: &mut Pcg64Mcg, least: f64, most: f64) -> f64 {
-    let dice = (dice.next_u64() >> 11) as f64 / (1_u64 << 53) as f64;
-    least * (most / least).powf(dice)
 }

@@ -10,13 +10,12 @@
 //! Every connection stands from the beginning, and breaks only while a frame is under way: so an
 //! idle network has no events, and a job that stalls is found out.
 
-use crate::faults::{FaultCounts, SessionFaults, Throw};
+use crate::faults::{FaultCounts, SessionFaults};
 use crate::network::Network;
 use bytes::Bytes;
 use gridspan_runtime::session::{Class, FrameVerdict, Received, Receiver, Sender, Session};
 use gridspan_runtime::{NodeId, Time};
-use rand_core::SeedableRng;
-use rand_pcg::Pcg64Mcg;
+use gridspan_topology::dice::Dice;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
@@ -70,7 +69,7 @@ struct Direction {
 /// All connections.
 pub(crate) struct Connections {
     faults: SessionFaults,
-    dice: Pcg64Mcg,
+    dice: Dice,
     directions: BTreeMap<Way, Direction>,
     /// How often the connection between two nodes, the lower first, was lost.
     lives: BTreeMap<Way, u64>,
@@ -87,7 +86,7 @@ impl Connections {
     pub(crate) fn new(faults: SessionFaults, seed: u64) -> Self {
         Self {
             faults,
-            dice: Pcg64Mcg::seed_from_u64(seed ^ 0x7365_7373_696f_6e73),
+            dice: Dice::new(seed ^ 0x7365_7373_696f_6e73),
             directions: BTreeMap::new(),
             lives: BTreeMap::new(),
             counts: FaultCounts::default(),

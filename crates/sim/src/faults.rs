@@ -1,8 +1,7 @@
 //! What may go wrong in a simulation.
 
 use gridspan_runtime::{NodeId, PeId, Time, session};
-use rand_core::{Rng, SeedableRng};
-use rand_pcg::Pcg64Mcg;
+use gridspan_topology::dice::Dice;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
@@ -178,7 +177,7 @@ impl std::ops::AddAssign for FaultCounts {
 /// Throws the dice for delays, and counts them.
 pub(crate) struct Delays {
     plan: FaultPlan,
-    dice: Pcg64Mcg,
+    dice: Dice,
     /// The latest arrival between two places so far.
     latest: BTreeMap<(u32, u32), Time>,
     pub(crate) counts: FaultCounts,
@@ -186,7 +185,7 @@ pub(crate) struct Delays {
 
 impl Delays {
     pub(crate) fn new(plan: FaultPlan, seed: u64) -> Self {
-        let dice = Pcg64Mcg::seed_from_u64(seed ^ 0x6465_6c61_7973_0000);
+        let dice = Dice::new(seed ^ 0x6465_6c61_7973_0000);
         Self { plan, dice, latest: BTreeMap::new(), counts: FaultCounts::default() }
     }
 
@@ -229,24 +228,5 @@ impl Delays {
         }
         self.counts.pauses += 1;
         Some(self.dice.up_to(longest))
-    }
-}
-
-/// Dice as faults throw them.
-pub(crate) trait Throw {
-    /// True with this probability.
-    fn chance(&mut self, probability: f64) -> bool;
-    /// A span of time, uniform from zero to `longest`.
-    fn up_to(&mut self, longest: Duration) -> Duration;
-}
-
-impl Throw for Pcg64Mcg {
-    fn chance(&mut self, probability: f64) -> bool {
-        ((self.next_u64() >> 11) as f64 / (1_u64 << 53) as f64) < probability
-    }
-
-    fn up_to(&mut self, longest: Duration) -> Duration {
-        let nanos = (u128::from(self.next_u64()) * (longest.as_nanos() + 1)) >> 64;
-        Duration::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX))
     }
 }

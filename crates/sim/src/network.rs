@@ -14,10 +14,9 @@
 //! **Order.** Frames between two nodes arrive in the order sent, unless the link says
 //! [`Link::reorder`].
 
+use gridspan_topology::dice::{Dice, GOLDEN_GAMMA};
 use gridspan_topology::{Fate, Shaper};
 use gridspan_topology::{GridSpec, Link, NodeId, SiteId, Time};
-use rand_core::{Rng, SeedableRng};
-use rand_pcg::Pcg64Mcg;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
@@ -38,7 +37,7 @@ pub(crate) struct Network {
     wans: BTreeMap<(SiteId, SiteId), Shaper>,
     last_arrival: BTreeMap<(NodeId, NodeId), Time>,
     seed: u64,
-    dice: Pcg64Mcg,
+    dice: Dice,
 }
 
 impl Network {
@@ -50,7 +49,7 @@ impl Network {
             wans: BTreeMap::new(),
             last_arrival: BTreeMap::new(),
             seed,
-            dice: Pcg64Mcg::seed_from_u64(seed ^ 0x6e65_7477_6f72_6b00),
+            dice: Dice::new(seed ^ 0x6e65_7477_6f72_6b00),
         }
     }
 
@@ -117,7 +116,7 @@ impl Network {
         let layout = self.spec.layout();
         let sites = (layout.site_of_node(from), layout.site_of_node(to));
         let seed = |a: u32, b: u32| {
-            self.seed ^ (u64::from(a) << 32 | u64::from(b)).wrapping_mul(0x9e37_79b9_7f4a_7c15)
+            self.seed ^ (u64::from(a) << 32 | u64::from(b)).wrapping_mul(GOLDEN_GAMMA)
         };
         let shaper = match sites.0 == sites.1 {
             true => {
@@ -138,8 +137,7 @@ impl Network {
     /// How many round trips pass before all packets of a frame have come through.
     fn lossy_rounds(&mut self, loss: f64, mut packets: u64) -> u32 {
         for rounds in 0..ROUNDS_MAX {
-            let dice = (self.dice.next_u64() >> 11) as f64 / (1_u64 << 53) as f64;
-            if dice < power(1.0 - loss, packets) {
+            if self.dice.chance(power(1.0 - loss, packets)) {
                 return rounds;
             }
             packets = ((packets as f64 * loss) as u64).max(1);

@@ -8,7 +8,7 @@
 //! Heartbeats never end, so a job that stalls is not known by an empty queue; see
 //! [`QuicNetwork::is_stalled`].
 
-use crate::faults::{Delays, FaultCounts, QuicCounts, QuicFaults, Throw};
+use crate::faults::{Delays, FaultCounts, QuicCounts, QuicFaults};
 use crate::network::Network;
 use bytes::{Bytes, BytesMut};
 use gridspan_runtime::net::{
@@ -16,8 +16,7 @@ use gridspan_runtime::net::{
     VirtualTransport,
 };
 use gridspan_runtime::{Layout, NodeId, SiteId, Time};
-use rand_core::SeedableRng;
-use rand_pcg::Pcg64Mcg;
+use gridspan_topology::dice::Dice;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
@@ -98,7 +97,7 @@ pub(crate) struct QuicNetwork {
     layout: Layout,
     members: BTreeMap<NodeId, Member>,
     faults: QuicFaults,
-    dice: Pcg64Mcg,
+    dice: Dice,
     /// Until when two sites, the lower first, do not reach each other.
     cuts: BTreeMap<(SiteId, SiteId), Time>,
     /// Until when a node reaches nobody.
@@ -125,7 +124,7 @@ impl QuicNetwork {
             job: job.with_fault(faults.planted),
             layout: layout.clone(),
             members: BTreeMap::new(),
-            dice: Pcg64Mcg::seed_from_u64(seed ^ 0x7175_6963_0000_0000),
+            dice: Dice::new(seed ^ 0x7175_6963_0000_0000),
             faults,
             cuts: BTreeMap::new(),
             cut_off: BTreeMap::new(),

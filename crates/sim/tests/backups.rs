@@ -4,9 +4,8 @@
 
 use gridspan_runtime::{Job, Merge, Search, SearchContext, Step, Task, TaskContext};
 use gridspan_sim::{SimOptions, Simulation};
+use gridspan_topology::dice::Dice;
 use gridspan_topology::{GridSpec, Latency, Layout, Link};
-use rand_core::{Rng, SeedableRng};
-use rand_pcg::Pcg64Mcg;
 use serde::{Deserialize, Serialize};
 use std::cell::RefCell;
 use std::time::Duration;
@@ -161,8 +160,8 @@ fn a_site_that_runs_dry_is_done_when_it_would_have_been_alone() {
 fn every_node_counts_once_whichever_copy_is_done_first() {
     let mut twice = 0;
     for seed in 0..60 {
-        let mut dice = Pcg64Mcg::seed_from_u64(seed);
-        let mut below = |bound: u64| dice.next_u64() % bound;
+        let mut dice = Dice::new(seed);
+        let mut below = |bound: u64| dice.below(bound);
         let case = Case {
             is_search: below(2) == 0,
             sites: (0..2 + below(3)).map(|_| 1 + below(6) as usize).collect(),

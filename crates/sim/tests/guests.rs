@@ -9,9 +9,8 @@ use gridspan_runtime::{
 use gridspan_sim::{
     Departure, FaultPlan, GuestPlan, SessionFaults, SimOptions, SimReport, Simulation,
 };
+use gridspan_topology::dice::Dice;
 use gridspan_topology::{GridSpec, Latency, Layout, Link};
-use rand_core::{Rng, SeedableRng};
-use rand_pcg::Pcg64Mcg;
 use serde::{Deserialize, Serialize};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -191,8 +190,8 @@ fn one_founder_with_one_pe_shares_its_work_with_guests() {
 }
 
 /// Guests that come and go as the dice say.
-fn random_guests(dice: &mut Pcg64Mcg) -> Vec<GuestPlan> {
-    let mut below = |bound: u64| dice.next_u64() % bound;
+fn random_guests(dice: &mut Dice) -> Vec<GuestPlan> {
+    let mut below = |bound: u64| dice.below(bound);
     let plan = |_| {
         let joins = below(250);
         let departs = joins + below(250);
@@ -211,7 +210,7 @@ fn random_guests(dice: &mut Pcg64Mcg) -> Vec<GuestPlan> {
 #[test]
 fn whatever_becomes_of_guests_on_a_faulty_network_counts_are_exact_and_runs_repeat() {
     for seed in 0..24 {
-        let mut dice = Pcg64Mcg::seed_from_u64(seed);
+        let mut dice = Dice::new(seed);
         let guests = random_guests(&mut dice);
         let policy = STEALING_POLICIES[seed as usize % STEALING_POLICIES.len()];
         let simulate = || {

@@ -5,9 +5,8 @@
 use gridspan_balance::stealing::STEALING_POLICIES;
 use gridspan_runtime::{Job, Merge, PeId, Search, SearchContext, SiteId, Step, Task, TaskContext};
 use gridspan_sim::{Departure, GuestPlan, SimOptions, Simulation};
+use gridspan_topology::dice::Dice;
 use gridspan_topology::{GridSpec, Latency, Layout, Link};
-use rand_core::{Rng, SeedableRng};
-use rand_pcg::Pcg64Mcg;
 use serde::{Deserialize, Serialize};
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -193,8 +192,8 @@ fn under_every_policy_orphans_stop_within_two_crossings_of_the_news() {
 
 /// A case as the dice say, under the default policy and another in turn.
 fn draw(seed: u64) -> (Case, usize) {
-    let mut dice = Pcg64Mcg::seed_from_u64(seed);
-    let mut below = |bound: u64| (dice.next_u64() % bound) as u32;
+    let mut dice = Dice::new(seed);
+    let mut below = |bound: u64| dice.below(bound) as u32;
     let sites: Vec<Vec<u32>> =
         (0..=below(3)).map(|_| (0..=below(2)).map(|_| 1 + below(2)).collect()).collect();
     let guests: Vec<_> =

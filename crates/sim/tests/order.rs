@@ -7,6 +7,7 @@ use gridspan_runtime::{
 };
 use gridspan_sim::{FaultPlan, SessionFaults, SimOptions, Simulation};
 use gridspan_topology::GridSpec;
+use gridspan_topology::dice::Dice;
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
 
@@ -75,7 +76,7 @@ enum Msg {
 
 #[derive(Serialize, Deserialize)]
 struct Speaker {
-    dice: u64,
+    dice: Dice,
     said: Said,
     /// By priority and sender: messages to this one, and to all.
     heard: [[(u64, u64); MEMBERS + 1]; 2],
@@ -87,7 +88,7 @@ impl Actor for Speaker {
     type Message = Msg;
 
     fn create(seed: u64, cx: &mut Context<'_, Self>) -> Self {
-        let dice = seed * 1000 + cx.index().0 as u64;
+        let dice = Dice::new(seed * 1000 + cx.index().0 as u64);
         Self { dice, said: Said::default(), heard: [[(0, 0); MEMBERS + 1]; 2] }
     }
 
@@ -106,9 +107,7 @@ impl Actor for Speaker {
 
 impl Speaker {
     fn below(&mut self, end: u64) -> u64 {
-        self.dice =
-            self.dice.wrapping_mul(0x5851_f42d_4c95_7f2d).wrapping_add(0x1405_7b7e_f767_814f);
-        (self.dice >> 33) % end
+        self.dice.below(end)
     }
 
     fn hear(&mut self, (from, priority): (usize, usize), word: &Word, cx: &mut Context<'_, Self>) {

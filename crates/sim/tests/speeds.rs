@@ -4,6 +4,7 @@
 use gridspan_runtime::{Actor, Context, Ix1, Job, Op, Time, To};
 use gridspan_sim::{SimOptions, Simulation};
 use gridspan_topology::GridSpec;
+use gridspan_topology::dice::Dice;
 use serde::{Deserialize, Serialize};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
@@ -19,7 +20,7 @@ struct Worker {
     work: u32,
     /// By how many percent that changes from step to step, at most.
     change: u32,
-    dice: u32,
+    dice: Dice,
     /// How many times longer it takes on odd PEs, for a reason that no kernel sees.
     odd: u32,
     left: u32,
@@ -34,12 +35,11 @@ impl Actor for Worker {
     type Message = Step;
 
     fn create((work, change, odd, left): Self::Init, cx: &mut Context<'_, Self>) -> Self {
-        Self { work, change, dice: cx.index().0 as u32 + 1, odd, left }
+        Self { work, change, dice: Dice::new(cx.index().0 as u64), odd, left }
     }
 
     fn handle(&mut self, _: Step, cx: &mut Context<'_, Self>) {
-        self.dice = self.dice.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
-        let swing = (self.dice >> 16) % (2 * self.change + 1);
+        let swing = self.dice.below(2 * self.change + 1);
         let work = US * (self.work * (100 + swing - self.change) / 100);
         cx.charge(work * if cx.pe().0 % 2 == 1 { self.odd } else { 1 });
         self.left -= 1;

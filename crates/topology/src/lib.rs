@@ -12,10 +12,12 @@
 //! - [`Hierarchy`]: the tree of groups that balancing, broadcasting, stealing and reductions
 //!   follow.
 //! - [`infer`]: finds it in an [`RttMatrix`] of measured round-trip times.
+//! - [`dice`]: the seeded random numbers of all crates.
 //! - [`study`]: what inference is judged with.
 //!
 //! Everything here is pure: no clock, no sockets, no threads.
 
+pub mod dice;
 mod fair_shares;
 mod hierarchy;
 mod id;

@@ -14,10 +14,9 @@
 //! link does not reshuffle the luck of the packets after it. The simulator and the real-time
 //! emulator both call this code.
 
+use crate::dice::Dice;
 use crate::link::Link;
 use crate::units::Time;
-use rand_core::{Rng, SeedableRng};
-use rand_pcg::Pcg64Mcg;
 use std::collections::VecDeque;
 use std::time::Duration;
 
@@ -46,7 +45,7 @@ pub enum DropReason {
 #[derive(Clone, Debug)]
 pub struct Shaper {
     link: Link,
-    dice: Pcg64Mcg,
+    dice: Dice,
     /// The latest time seen; time never runs backwards.
     now: Time,
     /// When the last packet has left, rounded down to the nanosecond.
@@ -67,7 +66,7 @@ impl Shaper {
     pub fn new(link: Link, seed: u64) -> Self {
         Self {
             link,
-            dice: Pcg64Mcg::seed_from_u64(seed),
+            dice: Dice::new(seed),
             now: Time::ZERO,
             busy_until_ns: 0,
             busy_fraction: 0,
@@ -110,8 +109,8 @@ impl Shaper {
     /// earlier call counts as the latest one seen.
     pub fn send(&mut self, now: Time, bytes: u64) -> Fate {
         self.advance(now);
-        let lost = unit_interval(self.dice.next_u64()) < self.link.loss;
-        let jitter_ns = up_to(self.dice.next_u64(), nanos(self.link.jitter));
+        let lost = self.dice.chance(self.link.loss);
+        let jitter_ns = nanos(self.dice.up_to(self.link.jitter));
 
         let begins = self.idle_from();
         if begins > self.now {
@@ -176,16 +175,6 @@ impl Shaper {
 
 fn nanos(duration: Duration) -> u64 {
     u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
-}
-
-/// A throw of the dice as a number in `0.0..1.0`.
-fn unit_interval(throw: u64) -> f64 {
-    (throw >> 11) as f64 / (1_u64 << 53) as f64
-}
-
-/// A throw of the dice as a number in `0..=limit`.
-fn up_to(throw: u64, limit: u64) -> u64 {
-    ((u128::from(throw) * (u128::from(limit) + 1)) >> 64) as u64
 }
 
 #[cfg(test)]

@@ -2,9 +2,10 @@
 
 use super::coarsen::{CoarsenRule, coarsen, project_down};
 use super::heap::GainHeap;
+use super::order::random_order;
 use super::side::{SideRank, Sides};
 use super::tie::Problem;
-use crate::dice::Dice;
+use gridspan_topology::dice::Dice;
 
 /// How a graph is to be cut in two.
 #[derive(Clone, Copy, Debug)]
@@ -109,7 +110,7 @@ fn grow(problem: &Problem, rule: BisectRule, dice: &mut Dice, heap: &mut GainHea
     let mut side: Vec<u32> = vec![1; vertices];
     let mut load = 0;
     heap.clear();
-    let order = dice.order(vertices);
+    let order = random_order(dice, vertices);
     let mut order = order.into_iter();
     let join = |vertex: u32, side: &mut Vec<u32>, heap: &mut GainHeap| {
         heap.remove(vertex);

@@ -4,8 +4,9 @@
 //! 2014): a vertex takes the label to which most edge weight leads and where its load still fits.
 //! Vertices that are left alone, as those around a hub, then join others that wanted the same hub.
 
+use super::order::random_order;
 use super::tie::Problem;
-use crate::dice::Dice;
+use gridspan_topology::dice::Dice;
 
 /// Up to this degree, labels are compared in a short list instead of a table of all.
 const SHORT: usize = 12;
@@ -35,7 +36,8 @@ pub(super) fn cluster(problem: &Problem, rule: ClusterRule<'_>, dice: &mut Dice)
         touched: Vec::new(),
     };
     for _ in 0..rule.rounds {
-        let moved = dice.order(vertices).into_iter().filter(|&v| clusters.visit(v, dice)).count();
+        let moved =
+            random_order(dice, vertices).into_iter().filter(|&v| clusters.visit(v, dice)).count();
         if moved * FEW < vertices {
             break;
         }
@@ -132,7 +134,7 @@ impl Clusters<'_> {
         dice: &mut Dice,
     ) -> Option<u32> {
         let load = self.problem.graph.load(vertex);
-        let (mut best, mut most, mut equals) = (None, 0, 1);
+        let (mut best, mut most, mut equals) = (None, 0, 1_u32);
         for (label, weight) in weights {
             if weight < most {
                 continue;
@@ -164,7 +166,7 @@ impl Clusters<'_> {
         let nobody = vertices;
         // The open cluster of those around each vertex, and of those without neighbours.
         let mut open = vec![u32::MAX; vertices + 1];
-        for vertex in dice.order(vertices) {
+        for vertex in random_order(dice, vertices) {
             let label = self.label[vertex as usize];
             if label != vertex || size[label as usize] != 1 {
                 continue;

@@ -3,7 +3,7 @@
 use super::cluster::{ClusterRule, cluster};
 use super::graph::{Graph, Rows};
 use super::tie::{Problem, Tie};
-use crate::dice::Dice;
+use gridspan_topology::dice::Dice;
 
 /// A graph whose vertices are clusters of the one before.
 #[derive(Clone, Debug)]

@@ -9,7 +9,7 @@
 //! - `cluster.rs`, `coarsen.rs`: smaller graphs. `bisect.rs`, `side.rs`, `recursive.rs`: the first
 //!   cut, of the smallest graph. `refine.rs` over `state.rs`: better on the way back. `small.rs`:
 //!   small graphs, all but exactly. `rebalance.rs`: within the limits at any cost. `relabel.rs`:
-//!   names for parts. `multilevel.rs`: all of it in order.
+//!   names for parts. `order.rs`: in which order vertices are visited. `multilevel.rs`: all of it.
 
 mod bisect;
 mod cluster;
@@ -17,6 +17,7 @@ mod coarsen;
 mod graph;
 mod heap;
 mod multilevel;
+mod order;
 mod rebalance;
 mod recursive;
 mod refine;
@@ -32,7 +33,7 @@ pub use graph::{Graph, GraphError, MAX_WEIGHT_SUM};
 pub use targets::Obstacle;
 pub use tie::Tie;
 
-use crate::dice::Dice;
+use gridspan_topology::dice::Dice;
 use thiserror::Error;
 use tie::Problem;
 

@@ -9,7 +9,7 @@ use super::small;
 use super::state::{State, loads};
 use super::targets::Bounds;
 use super::tie::Problem;
-use crate::dice::Dice;
+use gridspan_topology::dice::Dice;
 
 /// A part of the coarsest graph has about so many vertices.
 const VERTICES_PER_PART: usize = 32;

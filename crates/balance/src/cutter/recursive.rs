@@ -2,7 +2,7 @@
 
 use super::bisect::{BisectRule, bisect};
 use super::tie::{Problem, Tie};
-use crate::dice::Dice;
+use gridspan_topology::dice::Dice;
 use std::ops::Range;
 
 /// How much effort a bisection deserves.

@@ -5,8 +5,9 @@
 //! neighbours, gives up after a number of moves without success, and goes back to its best moment.
 
 use super::heap::GainHeap;
+use super::order::random_order;
 use super::state::{Choice, State};
-use crate::dice::Dice;
+use gridspan_topology::dice::Dice;
 
 /// How much effort a graph of some size deserves.
 #[derive(Clone, Copy, Debug)]
@@ -64,7 +65,7 @@ pub(super) fn refine(state: &mut State<'_>, effort: Effort, dice: &mut Dice) {
 /// many moved.
 fn greedy_round(state: &mut State<'_>, dice: &mut Dice) -> usize {
     let mut moved = 0;
-    for vertex in dice.order(state.part.len()) {
+    for vertex in random_order(dice, state.part.len()) {
         if !state.is_border(vertex) && state.problem.tie(vertex).pull == 0 {
             continue;
         }
@@ -108,7 +109,7 @@ impl Search {
         }
         let runs = seeds.len().div_ceil(SEEDS);
         let mut saved = 0;
-        for run in dice.order(runs) {
+        for run in random_order(dice, runs) {
             let begin = run as usize * SEEDS;
             let end = (begin + SEEDS).min(seeds.len());
             if self.looks == 0 {

@@ -11,7 +11,7 @@
 
 use super::state::{Rank, State};
 use super::tie::Problem;
-use crate::dice::Dice;
+use gridspan_topology::dice::Dice;
 
 /// Graphs of so many vertices are small: a step of the tabu search looks at all pairs of them.
 pub(super) const VERTICES_MAX: usize = 64;
@@ -353,16 +353,16 @@ mod tests {
 
     /// A graph drawn by dice, some of whose vertices are held where they are.
     fn drawn(dice: &mut Dice, parts: usize) -> (Problem, Vec<u32>) {
-        let vertices = 4 + dice.below(20);
+        let vertices = 4 + dice.below(20_usize);
         let mut edges = Vec::new();
         for to in 1..vertices {
-            for from in (0..to).filter(|_| dice.below(3) == 0).collect::<Vec<_>>() {
-                edges.push((from as u32, to as u32, 1 + dice.below(9) as u64));
+            for from in (0..to).filter(|_| dice.below(3_u32) == 0).collect::<Vec<_>>() {
+                edges.push((from as u32, to as u32, 1 + dice.below(9_u64)));
             }
         }
-        let loads: Vec<u64> = (0..vertices).map(|_| 1 + dice.below(5) as u64).collect();
+        let loads: Vec<u64> = (0..vertices).map(|_| 1 + dice.below(5_u64)).collect();
         let part: Vec<u32> = (0..vertices).map(|_| dice.below(parts) as u32).collect();
-        let tie = |&home: &u32| match dice.below(5) {
+        let tie = |&home: &u32| match dice.below(5_u32) {
             0 => Tie::fixed(home),
             pull => Tie { home, pull: pull as u64 },
         };
@@ -376,7 +376,7 @@ mod tests {
         for _ in 0..200 {
             let parts = 2 + dice.below(3);
             let (problem, part) = drawn(&mut dice, parts);
-            let limit = problem.graph.total_load() / parts as i64 + dice.below(9) as i64;
+            let limit = problem.graph.total_load() / parts as i64 + dice.below(9_u32) as i64;
             let limits = vec![limit; parts];
             let state = State::new(&problem, &limits, part);
             let rank_after = |shifts: &[(usize, u32)]| {

@@ -205,9 +205,9 @@ impl SpeedEstimate {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::dice::Dice;
     use crate::fixture::actor;
     use crate::snapshot::actor::HandlingTime;
+    use gridspan_topology::dice::Dice;
 
     /// An actor of a work in nanoseconds that was on one PE and is on another, of these speeds.
     fn seen(work: [f64; 2], pe_before: usize, pe: usize, speeds: &[f64]) -> ActorLoad {
@@ -275,7 +275,7 @@ mod tests {
     #[test]
     fn chance_beside_equal_kernels_is_no_difference() {
         let mut dice = Dice::new(3);
-        let mut noisy = || 1e6 * (0.7 + dice.below(600) as f64 * 1e-3);
+        let mut noisy = || 1e6 * (0.7 + dice.below(600_u32) as f64 * 1e-3);
         let speeds = [1.0; 4];
         let mut windows = Vec::new();
         for _ in 0..10 {
@@ -294,7 +294,7 @@ mod tests {
     fn speeds_from_one_to_four_are_found_within_a_tenth_from_noisy_loads() {
         for seed in 0..20 {
             let mut dice = Dice::new(seed);
-            let speeds: Vec<f64> = (0..8).map(|_| 1.0 + dice.below(3001) as f64 * 1e-3).collect();
+            let speeds: Vec<f64> = (0..8).map(|_| 1.0 + dice.below(3001_u32) as f64 * 1e-3).collect();
             // Loads change by up to 15 % from window to window, and one kernel of eight is blind.
             let mut kernels = speeds.clone();
             kernels[dice.below(8)] = 1.0;
@@ -302,7 +302,7 @@ mod tests {
             for _ in 0..4 {
                 let mut window = Vec::new();
                 for n in 0..256 {
-                    let mut noisy = || 1e6 * (0.85 + dice.below(300) as f64 * 1e-3);
+                    let mut noisy = || 1e6 * (0.85 + dice.below(300_u32) as f64 * 1e-3);
                     let work = [noisy(), noisy()];
                     let to = if n % 5 == 0 { dice.below(8) } else { n % 8 };
                     window.push(seen(work, n % 8, to, &speeds));

@@ -4,7 +4,7 @@ use super::command::{Command, Grant};
 use super::layout::StealingLayout;
 use super::message::{StealMessage, TASKS_MAX};
 use super::policy::{StealingPolicy, Turn};
-use crate::dice::Dice;
+use gridspan_topology::dice::{Dice, GOLDEN_GAMMA};
 use gridspan_topology::{NodeId, Time};
 use std::sync::Arc;
 
@@ -34,7 +34,7 @@ impl Stealing {
         places: Arc<StealingLayout>,
         seed: u64,
     ) -> Self {
-        let own = seed ^ u64::from(me.0).wrapping_mul(0x9E37_79B9_7F4A_7C15);
+        let own = seed ^ u64::from(me.0).wrapping_mul(GOLDEN_GAMMA);
         let dice = Dice::new(own);
         let workers = workers.max(1);
         let (is_idle, stock, done) = (false, 0, 0);

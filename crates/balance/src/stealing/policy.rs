@@ -3,7 +3,7 @@
 use super::command::{Amount, Command, Grant};
 use super::layout::StealingLayout;
 use super::message::StealMessage;
-use crate::dice::Dice;
+use gridspan_topology::dice::Dice;
 use gridspan_topology::{NodeId, Time};
 
 /// Chooses victims for one node, and answers thieves.

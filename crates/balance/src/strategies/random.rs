@@ -4,19 +4,18 @@ use crate::plan::Plan;
 use crate::snapshot::Snapshot;
 use crate::strategies::strategy::Strategy;
 use gridspan_topology::PeId;
-use rand_core::{Rng, SeedableRng};
-use rand_pcg::Pcg64Mcg;
+use gridspan_topology::dice::Dice;
 
 /// Moves every migratable actor to a PE drawn uniformly from all, perhaps its own.
 #[derive(Clone, Debug)]
 pub struct Random {
-    dice: Pcg64Mcg,
+    dice: Dice,
 }
 
 impl Random {
     /// Dice that are thrown on from one plan to the next.
     pub fn new(seed: u64) -> Self {
-        Self { dice: Pcg64Mcg::seed_from_u64(seed) }
+        Self { dice: Dice::new(seed) }
     }
 }
 
@@ -30,8 +29,8 @@ impl Strategy for Random {
     }
 
     fn plan(&mut self, snapshot: &Snapshot) -> Plan {
-        let pes = u128::from(snapshot.layout.pe_count());
-        Plan::placing(snapshot, |_| PeId(((u128::from(self.dice.next_u64()) * pes) >> 64) as u32))
+        let pes = snapshot.layout.pe_count();
+        Plan::placing(snapshot, |_| PeId(self.dice.below(pes)))
     }
 }
 

@@ -1,8 +1,7 @@
 //! Object graphs of known kinds.
 
 use crate::cutter::{Graph, GraphError};
-use rand_core::{Rng, SeedableRng};
-use rand_pcg::Pcg64Mcg;
+use gridspan_topology::dice::Dice;
 
 /// Loads in microseconds and edges `(one end, other end, messages per step)`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -17,25 +16,6 @@ impl ObjectGraph {
     /// The graph for the cutter.
     pub fn graph(&self) -> Result<Graph, GraphError> {
         Graph::new(&self.loads, &self.edges)
-    }
-}
-
-/// Dice of the generators; methods never see them.
-pub(super) struct Dice(Pcg64Mcg);
-
-impl Dice {
-    pub(super) fn new(seed: u64) -> Self {
-        Self(Pcg64Mcg::seed_from_u64(seed))
-    }
-
-    /// A number in `0.0..1.0`.
-    pub(super) fn unit(&mut self) -> f64 {
-        (self.0.next_u64() >> 11) as f64 / (1_u64 << 53) as f64
-    }
-
-    /// A number below `bound`, which is at least 1.
-    pub(super) fn below(&mut self, bound: u32) -> u32 {
-        ((self.unit() * f64::from(bound)) as u32).min(bound - 1)
     }
 }
 
@@ -174,7 +154,7 @@ pub fn skewed(objects: u32, degree: u32, seed: u64) -> ObjectGraph {
     let mut edges = Vec::new();
     for object in 1..objects {
         for _ in 0..degree.min(object) {
-            let other = ends[(dice.unit() * ends.len() as f64) as usize];
+            let other = dice.one_of(&ends);
             edges.push((object, other, 1));
             ends.push(other);
         }

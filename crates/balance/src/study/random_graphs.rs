@@ -1,7 +1,7 @@
 //! Object graphs without a geometry: random, power-law, planted, trees and circuits, with weights.
 
 use super::ObjectGraph;
-use super::graphs::Dice;
+use gridspan_topology::dice::Dice;
 use std::collections::BTreeSet;
 
 /// What every object of these graphs weighs.
@@ -48,9 +48,7 @@ pub fn power_law(objects: u32, degree: f64, exponent: f64, seed: u64) -> ObjectG
         sums.push(sum);
     }
     let mut name: Vec<u32> = (0..objects).collect();
-    for last in (1..objects).rev() {
-        name.swap(last as usize, dice.below(last + 1) as usize);
-    }
+    dice.shuffle(&mut name);
     let mut edges = BTreeSet::new();
     for _ in 0..(f64::from(objects) * degree / 2.0) as u64 {
         let [one, other] = [(); 2].map(|()| {
@@ -101,7 +99,7 @@ pub fn circuit(objects: u32, seed: u64) -> ObjectGraph {
         let first = cell * GATES;
         if place == 0 {
             // The carry, and the net that controls the cell.
-            connect(&mut edges, gate, gate - 1 - dice.below(4));
+            connect(&mut edges, gate, gate - 1 - dice.below(4_u32));
             connect(&mut edges, gate, cell / 8 * 8 * GATES);
             continue;
         }

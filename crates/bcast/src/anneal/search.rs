@@ -3,9 +3,9 @@
 
 use super::start::{is_sampled, start_tree};
 use super::state::State;
-use crate::dice::Dice;
 use crate::paper::TreeCostModel;
 use crate::search_budget::SearchBudget;
+use gridspan_topology::dice::Dice;
 
 /// A sender is drawn from the cheapest clusters for the receiver, this many.
 const CANDIDATES: usize = 16;
@@ -153,7 +153,7 @@ impl Search<'_> {
     fn change(&mut self) -> bool {
         self.undo.clear();
         let Some(node) = self.on_critical_path() else { return false };
-        match self.dice.below(8) {
+        match self.dice.below(8_u32) {
             0 => self.rotate(node),
             1 => self.exchange(node),
             3 | 4 => self.replace(node),
@@ -174,7 +174,7 @@ impl Search<'_> {
     fn on_critical_path(&mut self) -> Option<u32> {
         let mut chosen = None;
         let mut next = self.state.critical(self.state.root());
-        let mut count = 0;
+        let mut count = 0_u32;
         while let Some(node) = next {
             count += 1;
             if self.dice.below(count) == 0 {
@@ -296,7 +296,7 @@ impl<'a> Senders<'a> {
             self.nearest[class] = Some(self.find(class));
         }
         let near = self.nearest[class].as_deref().unwrap_or_default();
-        if near.is_empty() || dice.below(16) == 0 {
+        if near.is_empty() || dice.below(16_u32) == 0 {
             return dice.below(self.model.len()) as u32;
         }
         let members = &self.members[near[dice.below(near.len())] as usize];

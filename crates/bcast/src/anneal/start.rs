@@ -3,8 +3,8 @@
 //! Clusters are reached through one node each, then nodes of a cluster, which are alike, from each
 //! other. Where there are many clusters, a sender looks at a sample of those not reached yet.
 
-use crate::dice::Dice;
 use crate::paper::{NONE, TreeCostModel};
+use gridspan_topology::dice::Dice;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 

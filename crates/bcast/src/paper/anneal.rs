@@ -1,8 +1,8 @@
 //! `basicSA`: one annealing run (paper 2, section 2.2 and figure 1).
 
 use super::cost::{NONE, Scratch, TreeCostModel};
-use crate::dice::Dice;
 use crate::search_budget::SearchBudget;
+use gridspan_topology::dice::Dice;
 
 const INITIAL_TEMPERATURE: f64 = 100.0;
 const MIN_TEMPERATURE: f64 = 1.0;

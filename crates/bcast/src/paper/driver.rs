@@ -3,8 +3,8 @@
 
 use super::anneal::{CostUnit, GoodList, PaperTree, basic_sa};
 use super::cost::{NONE, TreeCostModel};
-use crate::dice::Dice;
 use crate::search_budget::SearchBudget;
+use gridspan_topology::dice::Dice;
 
 /// Runs of each phase if no duration is given.
 const RANDOM_RUNS: u32 = 50;

@@ -1,9 +1,9 @@
 //! Annealing of trees over clusters by the cost of a pipeline.
 
 use super::cost::{ClusterCosts, Memory};
-use crate::dice::Dice;
 use crate::network::Network;
 use crate::search_budget::SearchBudget;
+use gridspan_topology::dice::Dice;
 
 /// A tree over the clusters that have nodes: the parent of each, and an order with parents first.
 #[derive(Clone, Debug, PartialEq)]

@@ -180,11 +180,11 @@ impl Graph {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::dice::Dice;
     use crate::network::{NodeLink, Sharing};
     use crate::search_budget::SearchBudget;
     use crate::strategies::{NAMES, Request, by_name};
     use crate::study::{TeraGrid, simulate_packets};
+    use gridspan_topology::dice::Dice;
     use proptest::prelude::*;
 
     #[test]
@@ -218,7 +218,7 @@ mod tests {
         let clusters = 2 + dice.below(4);
         let mut nodes = Vec::new();
         for cluster in 0..clusters as u32 {
-            for _ in 0..=dice.below(3) {
+            for _ in 0..=dice.below(3_u32) {
                 let (out, into) = (dice.between(1e6, 1e8), dice.between(1e6, 1e8));
                 nodes.push(NodeLink { cluster, out, into, initiation_s: dice.between(0.0, 1e-3) });
             }
@@ -227,7 +227,7 @@ mod tests {
         let shared = network.share(dice.between(1e6, 1e8));
         for (from, to) in (0..clusters).flat_map(|from| (0..clusters).map(move |to| (from, to))) {
             let latency_s = 10.0_f64.powf(dice.between(-5.0, -0.5));
-            let route = match dice.below(3) {
+            let route = match dice.below(3_u32) {
                 _ if from == to => Vec::new(),
                 0 => vec![shared],
                 1 => vec![network.share(dice.between(1e5, 1e8)), shared],

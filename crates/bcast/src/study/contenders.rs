@@ -2,7 +2,6 @@
 
 use super::teragrid::TeraGrid;
 use crate::advisor::{Advisor, AdvisorCommand, AdvisorConfig, Broadcast, ProbeRequest};
-use crate::dice::Dice;
 use crate::fluid::EdgeTiming;
 use crate::network::{Network, NetworkEstimate};
 use crate::paper::{
@@ -11,6 +10,7 @@ use crate::paper::{
 use crate::pipeline::{Draft, PlannerConfig, plan_broadcast};
 use crate::plan::PlanId;
 use crate::search_budget::SearchBudget;
+use gridspan_topology::dice::Dice;
 use gridspan_topology::joint_rate;
 use gridspan_topology::{NodeId, Time};
 

@@ -1,7 +1,7 @@
 //! Networks for comparing searches by the cost model alone.
 
-use crate::dice::Dice;
 use crate::paper::LinkMatrix;
+use gridspan_topology::dice::Dice;
 
 const MBIT: f64 = 125_000.0;
 

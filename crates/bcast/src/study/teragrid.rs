@@ -6,8 +6,8 @@
 //! Mbit/s in the wide area, and latencies as between these places. [`Sharing`] says what the
 //! wide-area links are.
 
-use crate::dice::Dice;
 use crate::network::{Network, NodeLink, Place, Sharing};
+use gridspan_topology::dice::Dice;
 
 const MBIT: f64 = 125_000.0;
 const NODE: f64 = 100.0 * MBIT;

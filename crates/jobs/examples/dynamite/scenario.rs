@@ -2,8 +2,7 @@
 
 use super::profile::Profile;
 use super::run::Episode;
-use rand_core::{Rng, SeedableRng};
-use rand_pcg::Pcg64Mcg;
+use gridspan_topology::dice::Dice;
 use std::time::Duration;
 
 /// Load comes about so often on each node, in seconds.
@@ -14,9 +13,9 @@ const LONGEST: f64 = 3.5;
 /// A program of two to six tasks on as many nodes or up to four more, and load on all nodes that
 /// comes and goes; the same for the same seed.
 pub(crate) fn scenario(seed: u64) -> (Profile, Vec<Episode>) {
-    let mut dice = Dice(Pcg64Mcg::seed_from_u64(seed));
-    let tasks = 2 + dice.below(5);
-    let alone = 300.0 + 600.0 * dice.part();
+    let mut dice = Dice::new(seed);
+    let tasks = 2 + dice.below(5_u32);
+    let alone = 300.0 + 600.0 * dice.unit();
     let profile = Profile {
         name: "random",
         tasks,
@@ -25,12 +24,12 @@ pub(crate) fn scenario(seed: u64) -> (Profile, Vec<Episode>) {
         cycle: 0,
         stay: Duration::ZERO,
         alone: Duration::from_secs_f64(alone),
-        compute: if dice.below(5) == 0 { 1.0 } else { 0.3 + 0.65 * dice.part() },
-        bytes: 2_000_000 + dice.below(38_000_000) as usize,
+        compute: if dice.below(5_u32) == 0 { 1.0 } else { 0.3 + 0.65 * dice.unit() },
+        bytes: 2_000_000 + dice.below(38_000_000_usize),
         published_none: 0.0,
         published_dynamite: 0.0,
     };
-    let stay = 20.0 + 280.0 * dice.part();
+    let stay = 20.0 + 280.0 * dice.unit();
     let mut load = Vec::new();
     for node in 0..profile.nodes {
         let mut from = dice.exponential(PAUSE);
@@ -41,20 +40,4 @@ pub(crate) fn scenario(seed: u64) -> (Profile, Vec<Episode>) {
         }
     }
     (profile, load)
-}
-
-struct Dice(Pcg64Mcg);
-
-impl Dice {
-    fn part(&mut self) -> f64 {
-        (self.0.next_u64() >> 11) as f64 / (1_u64 << 53) as f64
-    }
-
-    fn below(&mut self, bound: u32) -> u32 {
-        (self.part() * f64::from(bound)) as u32
-    }
-
-    fn exponential(&mut self, mean: f64) -> f64 {
-        -mean * (1.0 - self.part()).ln()
-    }
 }

@@ -146,7 +146,7 @@ impl Measured {
     }
 }
 
-/// Numbers drawn one after the other.
+/// Numbers drawn one after the other, by the hash of the trees: the README has results of these.
 struct Dice(u64);
 
 impl Dice {

@@ -1,6 +1,7 @@
 //! Trees drawn from a seed, with tasks of drawn lengths.
 
 use gridspan_runtime::{Merge, Search, SearchContext};
+use gridspan_topology::dice;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::time::Duration;
@@ -146,11 +147,7 @@ impl Search for RandomTree {
     }
 }
 
-/// The finaliser of SplitMix64 (Steele, Lea and Flood, "Fast splittable pseudorandom number
-/// generators", 2014).
-pub(crate) fn mix(seed: u64) -> u64 {
-    let mut z = seed.wrapping_add(0x9E37_79B9_7F4A_7C15);
-    z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-    z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-    z ^ (z >> 31)
+/// The number that SplitMix64 draws in this state.
+pub(crate) fn mix(state: u64) -> u64 {
+    dice::mix(state.wrapping_add(dice::GOLDEN_GAMMA))
 }

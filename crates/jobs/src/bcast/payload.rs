@@ -1,6 +1,7 @@
 //! What is broadcast: bytes that differ from round to round, and the digest that tells them from
 //! all others.
 
+use gridspan_topology::dice::{GOLDEN_GAMMA, mix};
 use serde::{Deserialize, Serialize};
 use sha1::{Digest as _, Sha1};
 
@@ -18,19 +19,11 @@ impl Digest {
 /// The payload of so many bytes for a round: no two of one size are alike, nor any two parts of
 /// one.
 pub fn payload(bytes: usize, round: u64) -> Vec<u8> {
-    let words = (0..bytes.div_ceil(8) as u64).map(|word| mixed(round.rotate_left(32) ^ word));
+    let mixed = |word: u64| mix((round.rotate_left(32) ^ word).wrapping_add(GOLDEN_GAMMA));
+    let words = (0..bytes.div_ceil(8) as u64).map(mixed);
     let mut payload: Vec<u8> = words.flat_map(u64::to_le_bytes).collect();
     payload.truncate(bytes);
     payload
-}
-
-/// The output function of SplitMix64: each number is mapped to another one. Source: Steele, Lea,
-/// Flood, "Fast splittable pseudorandom number generators", OOPSLA 2014.
-fn mixed(number: u64) -> u64 {
-    let number = number.wrapping_add(0x9e37_79b9_7f4a_7c15);
-    let number = (number ^ (number >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    let number = (number ^ (number >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    number ^ (number >> 31)
 }
 
 #[cfg(test)]

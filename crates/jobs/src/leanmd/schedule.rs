@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use clap::ValueEnum;
 use gridspan_runtime::{Actor, ActorRef, Context};
+use gridspan_topology::dice::{GOLDEN_GAMMA, mix};
 use serde::{Deserialize, Serialize};
 
 use super::decomposition::Cells;
@@ -104,11 +105,7 @@ impl Schedule {
         if !self.wander {
             return None;
         }
-        let mut bits = self.seed ^ step.rotate_left(40) ^ name.wrapping_mul(0x9e37_79b9_7f4a_7c15);
-        // The finaliser of splitmix64.
-        bits = (bits ^ (bits >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        bits = (bits ^ (bits >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        bits ^= bits >> 31;
+        let bits = mix(self.seed ^ step.rotate_left(40) ^ name.wrapping_mul(GOLDEN_GAMMA));
         u64::from(bits as u32).is_multiple_of(odds).then_some((bits >> 32) as u32)
     }
 

@@ -8,10 +8,9 @@ use gridspan_rpc::group::{Lazy, Mapper};
 use gridspan_runtime::{Grid, Job, JobError, PeId};
 use gridspan_sim::{FaultPlan, PauseFaults, SessionFaults, SimOptions, SimReport, Simulation};
 use gridspan_topology::GridSpec;
+use gridspan_topology::dice::Dice;
 use gridspan_workflow::heuristics::by_name;
 use gridspan_workflow::simulate::StragglerPolicy;
-use rand_core::{Rng, SeedableRng};
-use rand_pcg::Pcg64Mcg;
 use std::cell::Cell;
 use std::pin::pin;
 use std::sync::{Arc, Mutex};
@@ -51,19 +50,11 @@ impl Catalogue for Vectors {
     }
 }
 
-struct Dice(Pcg64Mcg);
-
-impl Dice {
-    fn below(&mut self, bound: u64) -> u64 {
-        self.0.next_u64() % bound
-    }
-}
-
 /// A random group beside its results as the client computes them itself.
 async fn group(services: &Services<Vectors>, dice: &mut Dice) -> Result<(), RpcError> {
-    let heuristic = by_name(HEURISTICS[dice.below(5) as usize], dice.below(9)).unwrap();
+    let heuristic = by_name(dice.one_of(&HEURISTICS[..5]), dice.below(9)).unwrap();
     let rescue = [StragglerPolicy::None, StragglerPolicy::Steal, StragglerPolicy::StealAndCopy]
-        [dice.below(3) as usize];
+        [dice.below(3_usize)];
     let mapper = Mapper::new(services).with_rescue(rescue);
     let body = async |group: &gridspan_rpc::group::CallGroup<'_, Services<Vectors>>| {
         let mut there: Vec<(Lazy<Vector>, Vector)> = Vec::new();
@@ -71,20 +62,20 @@ async fn group(services: &Services<Vectors>, dice: &mut Dice) -> Result<(), RpcE
             let vector = vec![number + 1; LENGTH];
             there.push((group.value(&vector)?, vector));
         }
-        for _ in 0..dice.below(30) {
-            let [one, other] = [0; 2].map(|_| dice.below(there.len() as u64) as usize);
+        for _ in 0..dice.below(30_u32) {
+            let [one, other] = [0; 2].map(|_| dice.below(there.len()));
             let (sum, turned) = group.call(&MIX, (&there[one].0, &there[other].0));
             let expected = mix(&there[one].1, &there[other].1);
             there.push((sum, expected.0));
-            if dice.below(2) == 0 {
+            if dice.chance(0.5) {
                 there.push((turned, expected.1));
             }
-            if dice.below(8) == 0 {
-                let dropped = dice.below(there.len() as u64) as usize;
+            if dice.chance(0.125) {
+                let dropped = dice.below(there.len());
                 there.swap_remove(dropped);
             }
-            if dice.below(10) == 0 {
-                let (lazy, expected) = &there[dice.below(there.len() as u64) as usize];
+            if dice.chance(0.1) {
+                let (lazy, expected) = &there[dice.below(there.len())];
                 let (head,) = group.call(&HEAD, (lazy,));
                 assert_eq!(group.get(&head).await?, expected[0]);
             }
@@ -103,15 +94,15 @@ async fn calls(services: &Services<Vectors>, dice: &mut Dice) -> Result<(), RpcE
     rpc.initialize(&Config { attempts: 10, ..Config::default() })?;
     let handle = rpc.handle(&HEAD).await?;
     let mut sessions = Vec::new();
-    for number in 0..dice.below(40) as u32 {
+    for number in 0..dice.below(40_u32) {
         sessions.push((rpc.call_async(&handle, &(vec![number; LENGTH],)).await?, number));
     }
     for (session, number) in sessions {
-        if dice.below(8) > 0 {
+        if dice.chance(0.875) {
             assert_eq!(rpc.wait(&session).await?, (number,));
         }
     }
-    match dice.below(2) {
+    match dice.below(2_u32) {
         0 => rpc.finalize().await,
         _ => Ok(()),
     }
@@ -282,11 +273,11 @@ fn count(
 async fn main(grid: Grid, mut dice: Dice, counts: Arc<Mutex<Counts>>) -> Result<(), RpcError> {
     let services: Services<Vectors> = Services::on_all_pes(&grid).await?;
     for round in 0..6 {
-        let disturbance = Disturbance::ALL[dice.below(6) as usize];
+        let disturbance = Disturbance::ALL[dice.below(6_usize)];
         let pause = Duration::from_millis(dice.below(400));
-        let limit = (dice.below(4) == 0).then(|| Duration::from_millis(dice.below(400)));
+        let limit = dice.chance(0.25).then(|| Duration::from_millis(dice.below(400)));
         let what = (disturbance, pause, limit);
-        let ended = match dice.below(3) {
+        let ended = match dice.below(3_u32) {
             0 => disturbed((&grid, &services), what, calls(&services, &mut dice)).await,
             _ => disturbed((&grid, &services), what, group(&services, &mut dice)).await,
         };
@@ -295,8 +286,8 @@ async fn main(grid: Grid, mut dice: Dice, counts: Arc<Mutex<Counts>>) -> Result<
             continue;
         }
         for which in 0..1 + u32::from(disturbance == Disturbance::TwoLeave) {
-            let pe = PeId(1 + dice.below(u64::from(grid.layout().pe_count()) - 1) as u32);
-            let is_direct = dice.below(3) > 0;
+            let pe = PeId(1 + dice.below(grid.layout().pe_count() - 1));
+            let is_direct = dice.below(3_u32) > 0;
             let name = format!("new{round}-{which}");
             services.join(ServerPlan { is_direct, ..ServerPlan::new(name, pe) }).await?;
         }
@@ -313,7 +304,7 @@ async fn main(grid: Grid, mut dice: Dice, counts: Arc<Mutex<Counts>>) -> Result<
 
 /// One run, by its seed; and what there was in it.
 pub(crate) fn run(seed: u64) -> (SimReport, Counts) {
-    let dice = Dice(Pcg64Mcg::seed_from_u64(seed));
+    let dice = Dice::new(seed);
     let counts = Arc::new(Mutex::new(Counts::default()));
     let of_main = counts.clone();
     let job = with_rpc::<Vectors>(Job::new("faults")).main(async move |grid| {

@@ -8,6 +8,7 @@
 //! often the caller looks; a busy machine adds its own delay.
 
 use bytes::Bytes;
+use gridspan_topology::dice::GOLDEN_GAMMA;
 use gridspan_topology::{Fate, GridSpec, NodeId, Shaper, Time};
 use quinn_proto::EcnCodepoint;
 use std::cmp::Reverse;
@@ -118,7 +119,7 @@ impl Emulator {
         let time = Time::ZERO + now.saturating_duration_since(self.began);
         let shaper = self.shapers.entry(to).or_insert_with(|| {
             let pair = u64::from(self.node.0) << 32 | u64::from(to.0);
-            let seed = self.seed ^ pair.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+            let seed = self.seed ^ pair.wrapping_mul(GOLDEN_GAMMA);
             self.spec.shaper(self.node, to, seed)
         });
         let all = Bytes::copy_from_slice(contents);

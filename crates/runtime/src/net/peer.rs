@@ -131,11 +131,10 @@ impl Peer {
         self.is_refusal_reported = false;
     }
 
-    /// The connection or dial failed. `dice` is any random number. Returns when to dial again.
-    pub(super) fn failed(&mut self, me: NodeId, them: NodeId, now: Time, dice: u64) -> Time {
+    /// The connection or dial failed. `share` is any number from 0 to 1. Returns when to dial again.
+    pub(super) fn failed(&mut self, me: NodeId, them: NodeId, now: Time, share: f64) -> Time {
         let pause = (PAUSE_MIN * 2u32.pow(self.attempts.min(8))).min(PAUSE_MAX);
         self.attempts += 1;
-        let share = dice as f64 / u64::MAX as f64;
         let extra = if me < them { Duration::ZERO } else { HIGHER_WAITS };
         let until = now + pause.mul_f64(0.75 + share / 2.0) + extra;
         self.phase = Phase::Waiting { until };
@@ -176,9 +175,9 @@ mod tests {
     fn pauses_grow_to_their_bound_and_the_higher_node_waits_longer() {
         let mut peer = peer(Phase::Idle);
         let pauses: Vec<_> =
-            (0..10).map(|_| peer.failed(LOW, HIGH, Time::ZERO, 0).as_nanos()).collect();
+            (0..10).map(|_| peer.failed(LOW, HIGH, Time::ZERO, 0.0).as_nanos()).collect();
         assert!(pauses.is_sorted());
         assert_eq!((pauses[0], pauses[9]), (15_000_000, 375_000_000));
-        assert_eq!(peer.failed(HIGH, LOW, Time::ZERO, 0).as_nanos(), 475_000_000);
+        assert_eq!(peer.failed(HIGH, LOW, Time::ZERO, 0.0).as_nanos(), 475_000_000);
     }
 }

@@ -1,9 +1,8 @@
 //! What quinn takes from the system, for runs in virtual time: random identifiers and the time of
 //! day.
 
+use gridspan_topology::dice::Dice;
 use quinn_proto::{ConnectionId, ConnectionIdGenerator, TimeSource};
-use rand_core::{Rng, SeedableRng};
-use rand_pcg::Pcg64Mcg;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 /// As long as quinn's own identifiers.
@@ -11,13 +10,13 @@ const IDENTIFIER_BYTES: usize = 8;
 
 /// Identifiers of connections by the seed of a transport. Which packets still belong to a connection
 /// depends on them. They can be guessed, so they are not for real networks.
-pub(super) struct SeededIdentifiers(Pcg64Mcg);
+pub(super) struct SeededIdentifiers(Dice);
 
 impl SeededIdentifiers {
     pub(super) fn new(seed: [u8; 32]) -> Self {
         let mut half = [0; 16];
         half.copy_from_slice(&seed[..16]);
-        Self(Pcg64Mcg::from_seed(half))
+        Self(Dice::from_bytes(half))
     }
 }
 

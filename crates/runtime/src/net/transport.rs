@@ -41,13 +41,12 @@ use super::wire::write_beat;
 use crate::frame::Frame;
 use crate::session::{Class, Detector, Health, LocalHealth};
 use bytes::BytesMut;
+use gridspan_topology::dice::Dice;
 use gridspan_topology::{NodeId, Time};
 use quinn_proto::crypto::rustls::QuicClientConfig;
 use quinn_proto::{
     ClientConfig, ConnectionError, ConnectionHandle, EcnCodepoint, Incoming, ServerConfig, Transmit,
 };
-use rand_core::{Rng, SeedableRng};
-use rand_pcg::Pcg64Mcg;
 use std::collections::{BTreeMap, VecDeque};
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -88,7 +87,7 @@ pub struct Transport {
     is_closed: bool,
     refusals: Refusals,
     strangers_left: u32,
-    dice: Pcg64Mcg,
+    dice: Dice,
     local: LocalHealth,
     began: Instant,
     now: Instant,
@@ -125,7 +124,7 @@ impl Transport {
             is_closed: false,
             refusals: Refusals::default(),
             strangers_left: STRANGERS_MAX,
-            dice: Pcg64Mcg::from_seed(dice_seed),
+            dice: Dice::from_bytes(dice_seed),
             local: LocalHealth::new(config.detector.beat, Time::ZERO),
             began: now,
             now,

@@ -2,23 +2,8 @@
 
 use super::{Class, FrameVerdict, PlantedFault, Received, Session};
 use crate::frame::Frame;
+use gridspan_topology::dice::Dice;
 use std::collections::BTreeSet;
-
-/// SplitMix64: small, portable, good enough to choose actions.
-struct Dice(u64);
-
-impl Dice {
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let z = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        let z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ (z >> 31)
-    }
-
-    fn below(&mut self, end: usize) -> usize {
-        (self.next() % end as u64) as usize
-    }
-}
 
 /// What a connection carries: an ordered queue, and bulk frames of which some have begun to arrive.
 #[derive(Default)]
@@ -41,7 +26,7 @@ struct Model {
 
 /// Runs `steps` random actions, then lets everything arrive. Says what went wrong.
 fn run(seed: u64, steps: usize, fault: PlantedFault) -> Result<(), String> {
-    let mut dice = Dice(seed);
+    let mut dice = Dice::new(seed);
     let mut model = Model {
         from: Session::new(u64::MAX, fault),
         to: Session::new(u64::MAX, fault),
@@ -73,10 +58,10 @@ fn run(seed: u64, steps: usize, fault: PlantedFault) -> Result<(), String> {
 
 impl Model {
     fn step(&mut self, dice: &mut Dice) -> Result<(), String> {
-        match dice.below(100) {
+        match dice.below(100_u32) {
             0..25 => self.send(Class::Small),
             25..35 => self.send(Class::Bulk),
-            35..55 => self.write(1 + dice.below(4)),
+            35..55 => self.write(1 + dice.below(4_usize)),
             55..70 => {
                 if !self.wire.small.is_empty() {
                     self.deliver_small()?;
@@ -171,12 +156,12 @@ impl Model {
         let wire = std::mem::take(&mut self.wire);
         let arrived = self.to.receiver.received().clone();
         for (number, frame) in wire.small {
-            if number < arrived.small && dice.below(2) == 0 {
+            if number < arrived.small && dice.chance(0.5) {
                 self.late.push((Class::Small, number, frame));
             }
         }
         for (number, frame) in wire.bulk {
-            if dice.below(4) == 0 {
+            if dice.chance(0.25) {
                 self.late.push((Class::Bulk, number, frame));
             }
         }

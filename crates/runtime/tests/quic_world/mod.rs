@@ -10,9 +10,8 @@ use gridspan_runtime::net::{
     Authority, FrameClass, Transport, TransportConfig, TransportEvent, TransportLimits,
 };
 use gridspan_runtime::session::PlantedFault;
+use gridspan_topology::dice::Dice;
 use gridspan_topology::{Layout, NodeId};
-use rand_core::{Rng, SeedableRng};
-use rand_pcg::Pcg64Mcg;
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
@@ -65,7 +64,7 @@ pub(crate) struct World {
     pub(crate) fault: PlantedFault,
     pub(crate) began: Instant,
     pub(crate) now: Instant,
-    pub(crate) dice: Pcg64Mcg,
+    pub(crate) dice: Dice,
     /// Nodes that cannot reach each other.
     pub(crate) parted: BTreeSet<(NodeId, NodeId)>,
     packets: BTreeMap<(Instant, u64), Packet>,
@@ -98,8 +97,6 @@ impl World {
             ("b".to_owned(), vec![1; half]),
         ]);
         let now = Instant::now();
-        let mut dice_seed = [0; 16];
-        dice_seed[..8].copy_from_slice(&seed.to_le_bytes());
         let mut world = Self {
             authority: Authority::new("virtual").unwrap(),
             members: (0..nodes).map(|_| None).collect(),
@@ -108,7 +105,7 @@ impl World {
             fault,
             began: now,
             now,
-            dice: Pcg64Mcg::from_seed(dice_seed),
+            dice: Dice::new(seed),
             parted: BTreeSet::new(),
             packets: BTreeMap::new(),
             sequence: 0,
@@ -180,11 +177,11 @@ impl World {
     }
 
     pub(crate) fn below(&mut self, end: u32) -> u32 {
-        (self.dice.next_u64() % u64::from(end)) as u32
+        self.dice.below(end)
     }
 
     pub(crate) fn chance(&mut self, probability: f64) -> bool {
-        (self.dice.next_u64() as f64 / u64::MAX as f64) < probability
+        self.dice.chance(probability)
     }
 
     /// Puts a packet into the network as if `from` had sent it.
@@ -309,7 +306,7 @@ impl World {
         let is_lost = self.chance(self.weather.loss);
         let copies = 1 + usize::from(self.chance(self.weather.duplication));
         for _ in 0..copies {
-            let share = self.dice.next_u64() as f64 / u64::MAX as f64;
+            let share = self.dice.unit();
             if !is_parted && !is_lost {
                 let delay = self.weather.latency + self.weather.jitter.mul_f64(share);
                 self.launch(Packet { from, to, bytes: bytes.to_vec() }, delay);

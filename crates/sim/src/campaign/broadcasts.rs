@@ -1,7 +1,7 @@
 //! The model of broadcasts: one order for all members of a collection, each once.
 
-use super::dice::Dice;
 use gridspan_runtime::{ActorId, CollectionId};
+use gridspan_topology::dice::Dice;
 use std::collections::BTreeMap;
 
 /// One in so many broadcasts is large.

@@ -6,7 +6,6 @@
 //! not be missing is asked at the end, and whenever main has been told that all is quiet.
 
 use super::broadcasts::{Broadcasts, LARGE_AMID_ONE_IN};
-use super::dice::Dice;
 use super::doings::Doings;
 use super::interleaving::Interleaving;
 use super::notes::Notes;
@@ -14,6 +13,7 @@ use super::orders::load;
 use super::rounds::{Kind, Rounds};
 use super::unordered::Unordered;
 use gridspan_runtime::{ActorId, CollectionId, Key, PeId};
+use gridspan_topology::dice::Dice;
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 

@@ -24,7 +24,6 @@
 
 mod ballast;
 mod broadcasts;
-mod dice;
 mod doings;
 mod forwarder;
 mod interleaving;

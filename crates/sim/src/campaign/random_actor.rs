@@ -204,9 +204,9 @@ impl RandomActor {
     /// Does up to three random things.
     fn act(&mut self, left: u8, freedom: Freedom, cx: &mut Context<'_, Self>) {
         let Some(world) = &self.world else { return };
-        let count = ledger::with(|ledger| ledger.dice.below(4));
+        let count = ledger::with(|ledger| ledger.dice.below(4_u32));
         for _ in 0..count {
-            match ledger::with(|ledger| ledger.dice.below(100)) {
+            match ledger::with(|ledger| ledger.dice.below(100_u32)) {
                 0..40 if left > 0 => world.send(left, freedom, cx),
                 40..50 if left > 0 => world.multicast(left, freedom, cx),
                 50..58 => world.ask(cx),
@@ -302,7 +302,7 @@ impl World {
         let me = cx.me().id();
         let (to, priority, burst) = ledger::with(|ledger| {
             let to = self.anyone(ledger);
-            (to, ledger.dice.one_of(&[0, 0, 0, -1, 3]), 1 + ledger.dice.below(3))
+            (to, ledger.dice.one_of(&[0, 0, 0, -1, 3]), 1 + ledger.dice.below(3_u32))
         });
         for position in 0..burst {
             let number = ledger::with(|ledger| ledger.sent(me, &[to], priority));
@@ -348,7 +348,7 @@ impl World {
         let (token, delay, to) = ledger::with(|ledger| {
             let living = ledger.living(self.old.id());
             let to = ledger.dice.one_of(&living);
-            (ledger.begun(to), ledger.dice.span(TIMER_MAX), to)
+            (ledger.begun(to), ledger.dice.any_scale_up_to(TIMER_MAX), to)
         });
         cx.send_after(delay, &self.member(to), Msg::Tick { token, left: left - 1, freedom });
     }
@@ -357,7 +357,7 @@ impl World {
     fn broadcast_amid_messages(&self, cx: &mut Context<'_, RandomActor>) {
         let me = cx.me().id();
         let (of_old, before, after) = ledger::with(|ledger| {
-            (ledger.dice.chance(0.5), ledger.dice.below(4), ledger.dice.below(4))
+            (ledger.dice.chance(0.5), ledger.dice.below(4_u32), ledger.dice.below(4_u32))
         });
         let collection = if of_old { self.old } else { self.young };
         let freedom = Freedom { insert: false, destroy: false, migrate: false };
@@ -395,7 +395,7 @@ impl World {
         let (fresh, pe, greet) = ledger::with(|ledger| {
             let fresh = ledger.free_index(self.young.id(), FIRST_INSERTED);
             let pe = PeId(ledger.dice.below(u64::from(self.pes)) as u32);
-            (self.young.at(Ix1(fresh)), pe, ledger.dice.below(3))
+            (self.young.at(Ix1(fresh)), pe, ledger.dice.below(3_u32))
         });
         ledger::with(|ledger| ledger.insertion_asked(fresh.id()));
         cx.insert_on(&fresh, Some(self.clone()), pe);

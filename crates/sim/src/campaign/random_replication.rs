@@ -1,9 +1,9 @@
 //! A strategy that does what another one does, and gives deterministic actors replicas and takes them
 //! away at random.
 
-use super::dice::Dice;
 use gridspan_balance::{ActorKey, Move, Plan, Replica, Snapshot, Strategy, by_name};
 use gridspan_topology::PeId;
+use gridspan_topology::dice::Dice;
 use std::collections::BTreeSet;
 
 /// The other strategy, and dice.

@@ -1,6 +1,5 @@
 //! What a seed stands for: a grid, its faults, and how the job goes about.
 
-use super::dice::Dice;
 use super::forwarder::Forwarder;
 use super::pools::Comb;
 use super::random_actor::RandomActor;
@@ -14,6 +13,7 @@ use crate::report::SimError;
 use crate::simulation::Simulation;
 use gridspan_balance::stealing::STEALING_POLICIES;
 use gridspan_runtime::{Job, Layout, Placement};
+use gridspan_topology::dice::Dice;
 use gridspan_topology::{GridSpec, Latency, Link, SiteId};
 use std::time::Duration;
 
@@ -90,11 +90,11 @@ impl Scenario {
                 "leader-cut",
                 "replicate",
             ]),
-            old: 3 + dice.below(18) as u32,
-            young: 2 + dice.below(10) as u32,
+            old: 3 + dice.below(18_u32),
+            young: 2 + dice.below(10_u32),
             refusal: if dice.chance(0.3) { 0.2 } else { 0.0 },
             every: dice.one_of(&[None, Some(300), Some(2_000)]).map(Duration::from_millis),
-            forwarders: 1 + dice.below(4) as u32,
+            forwarders: 1 + dice.below(4_u32),
             doubles: dice.chance(0.7),
         }
     }
@@ -138,7 +138,7 @@ impl Scenario {
             young: self.young,
             forwarders: self.forwarders,
             refusal: self.refusal,
-            placement: placements[dice.below(4) as usize].clone(),
+            placement: placements[dice.below(4_usize)].clone(),
             has_tasks: self.stealing.is_some(),
         };
         let job = job.main(async move |grid| script::run(grid, plan).await);
@@ -165,12 +165,12 @@ fn grid(dice: &mut Dice, sites_min: u64) -> GridSpec {
     let sites = (1 + dice.below(3)).max(sites_min);
     let mut layout = Vec::new();
     for site in 0..sites {
-        let nodes = (0..1 + dice.below(3)).map(|_| 1 + dice.below(3) as u32).collect();
+        let nodes = (0..1 + dice.below(3_u32)).map(|_| 1 + dice.below(3_u32)).collect();
         layout.push((format!("site{site}"), nodes));
     }
     let wan = Link::wan()
-        .with_latency(Latency(dice.span(Duration::from_millis(60))))
-        .with_jitter(dice.span(Duration::from_millis(10)))
+        .with_latency(Latency(dice.any_scale_up_to(Duration::from_millis(60))))
+        .with_jitter(dice.any_scale_up_to(Duration::from_millis(10)))
         .with_loss(dice.one_of(&[0.0, 0.0, 0.01, 0.1]));
     let spec = GridSpec::from_layout(&Layout::new(layout));
     spec.unwrap_or_else(|_| GridSpec::single(2)).with_wan(wan)
@@ -184,22 +184,22 @@ fn guests(dice: &mut Dice, grid: &GridSpec, duration: Duration) -> Vec<GuestPlan
         let ways = [Departure::Leaves, Departure::Killed, Departure::Mistaken];
         let departs = dice.chance(0.8).then(|| (moment(dice), dice.one_of(&ways)));
         let joins = moment(dice) / 4;
-        GuestPlan { site: dice.one_of(&sites), pes: 1 + dice.below(2) as u32, joins, departs }
+        GuestPlan { site: dice.one_of(&sites), pes: 1 + dice.below(2_u32), joins, departs }
     };
-    (0..dice.below(4)).map(|_| guest(dice)).collect()
+    (0..dice.below(4_u32)).map(|_| guest(dice)).collect()
 }
 
 fn faults(dice: &mut Dice, planted: Planted) -> FaultPlan {
     let mut faults = FaultPlan {
         frame_delay: dice.one_of(&[0.0, 0.1, 0.3]),
         local_delay: dice.one_of(&[0.0, 0.1]),
-        delay_max: dice.span(Duration::from_millis(100)),
+        delay_max: dice.any_scale_up_to(Duration::from_millis(100)),
         reorder: dice.chance(0.7),
         ..FaultPlan::default()
     };
     let sessions = SessionFaults {
         disconnect: dice.one_of(&[0.002, 0.01]),
-        outage_max: dice.span(Duration::from_millis(300)),
+        outage_max: dice.any_scale_up_to(Duration::from_millis(300)),
         bulk_bytes: dice.one_of(&[64, 256, 1024]),
         duplicate: dice.one_of(&[0.05, 0.3]),
         partition: dice.one_of(&[0.0, 0.0, 0.1]),

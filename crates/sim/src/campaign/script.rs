@@ -96,8 +96,8 @@ impl Main {
     async fn phase(&mut self) -> Result<(), JobError> {
         let (kicks, rest, kind, insert) = ledger::with(|ledger| {
             let kicks = 1 + ledger.dice.below(6);
-            let rest = ledger.dice.span(REST_MAX);
-            (kicks, rest, ledger.dice.below(10), ledger.dice.chance(0.3))
+            let rest = ledger.dice.any_scale_up_to(REST_MAX);
+            (kicks, rest, ledger.dice.below(10_u32), ledger.dice.chance(0.3))
         });
         let freedom = Freedom { insert: insert && kind < 6, destroy: true, migrate: true };
         if freedom.insert && self.reducing {
@@ -127,7 +127,7 @@ impl Main {
         if stray {
             self.send_into_the_void();
         }
-        match ledger::with(|ledger| ledger.dice.below(20)) {
+        match ledger::with(|ledger| ledger.dice.below(20_u32)) {
             0..3 => self.broadcast_from_all(),
             3..7 => self.broadcast_from_some().await?,
             _ => {}
@@ -160,7 +160,7 @@ impl Main {
                 let living = ledger.living(self.collection(of_old).id());
                 let id = ledger.dice.one_of(&living);
                 let priority = ledger.dice.one_of(&[0, 0, 5]);
-                let left = 1 + ledger.dice.below(3) as u8;
+                let left = 1 + ledger.dice.below(3_u32) as u8;
                 (id, priority, left, ledger.sent(MAIN, &[id], priority))
             });
             let message = Msg::Act { number, left, freedom };
@@ -173,11 +173,11 @@ impl Main {
 
     /// Asks for up to three reductions, one behind the other.
     fn reduce(&mut self, of_young: bool) {
-        let count = ledger::with(|ledger| ledger.dice.below(4));
+        let count = ledger::with(|ledger| ledger.dice.below(4_u32));
         for _ in 0..count {
             let (kind, index) = ledger::with(|ledger| {
                 let old = ledger.living(self.old.id());
-                (ledger.dice.below(5), ledger.dice.one_of(&old).key.0 as i32)
+                (ledger.dice.below(5_u32), ledger.dice.one_of(&old).key.0 as i32)
             });
             let to = match kind {
                 0 => Receiver::AllOld,
@@ -225,7 +225,7 @@ impl Main {
             let living = ledger.living(self.old.id());
             let roots = [(); 2].map(|()| ledger.dice.one_of(&living));
             ledger.doings.from_two_roots += u64::from(roots[0] != roots[1]);
-            (roots, 2 + ledger.dice.below(6), ledger.dice.span(ROOT_REST_MAX))
+            (roots, 2 + ledger.dice.below(6_u32), ledger.dice.any_scale_up_to(ROOT_REST_MAX))
         });
         for round in 0..rounds {
             let is_secondary = ledger::with(|ledger| round > rounds / 2 && ledger.dice.chance(0.5));

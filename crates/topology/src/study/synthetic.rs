@@ -4,6 +4,7 @@
 //! of nodes needs no matrix. The noise is that of this project's study of inference: lognormal
 //! jitter, asymmetry, pairs that are slow whenever they are asked, and busy hosts.
 
+use crate::dice::{GOLDEN_GAMMA, mix};
 use crate::id::NodeId;
 use crate::matrix::RttMatrix;
 use std::time::Duration;
@@ -267,14 +268,9 @@ const SITES: u64 = 10;
 const PLACE: u64 = 11;
 const UNEVEN: u64 = 12;
 
-/// SplitMix64's finaliser over the words in turn.
+/// The words mixed into the seed in turn.
 fn hash(seed: u64, key: [u64; 3]) -> u64 {
-    key.iter().fold(seed, |state, word| {
-        let mut z = (state ^ word).wrapping_add(0x9e37_79b9_7f4a_7c15);
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ (z >> 31)
-    })
+    key.iter().fold(seed, |state, word| mix((state ^ word).wrapping_add(GOLDEN_GAMMA)))
 }
 
 #[cfg(test)]

@@ -5,8 +5,7 @@ use crate::graph::TaskGraph;
 use crate::id::ServerId;
 use crate::mapping::{MapError, Mapping, check};
 use crate::platform::Platform;
-use rand_core::{Rng, SeedableRng};
-use rand_pcg::Pcg64Mcg;
+use gridspan_topology::dice::Dice;
 
 /// Any server that can execute a task, each as likely as the others.
 #[derive(Clone, Copy, Debug)]
@@ -28,12 +27,11 @@ impl Heuristic for RandomMapping {
 
     fn map(&self, graph: &TaskGraph, platform: &Platform) -> Result<Mapping, MapError> {
         check(graph, platform)?;
-        let mut dice = Pcg64Mcg::seed_from_u64(self.seed);
+        let mut dice = Dice::new(self.seed);
         let draw = |task: &crate::graph::TaskSpec| {
             let able: Vec<ServerId> =
                 platform.server_ids().filter(|&server| task.can_run_on(server)).collect();
-            let drawn = (u128::from(dice.next_u64()) * able.len() as u128) >> 64;
-            able[drawn as usize]
+            dice.one_of(&able)
         };
         let servers = graph.tasks().iter().map(draw).collect();
         Ok(Mapping::in_order(servers, graph.order(), false, 0.0))

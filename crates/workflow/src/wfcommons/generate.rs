@@ -2,20 +2,18 @@
 
 use crate::graph::{GraphBuilder, TaskGraph, TaskGraphError};
 use crate::id::{DataId, Endpoint};
-use rand_core::{Rng, SeedableRng};
-use rand_pcg::Pcg64Mcg;
+use gridspan_topology::dice::Dice;
 
 /// So many levels, each of which reads what the one before it has written.
 const LEVELS: u32 = 10;
 /// A task reads so many files at most.
-const READS_MAX: u64 = 3;
+const READS_MAX: u32 = 3;
 
 /// A workflow in levels: each task reads one to three files of the level before it, of 0.1 to 100
 /// MB, and computes for 1 to 100 s, both spread evenly over orders of magnitude; those of the first
 /// level read a file of the client's.
 pub fn layered(tasks: u32, seed: u64) -> Result<TaskGraph, TaskGraphError> {
-    let mut dice = Pcg64Mcg::seed_from_u64(seed);
-    let mut unit = move || dice.next_u64() as f64 / u64::MAX as f64;
+    let mut dice = Dice::new(seed);
     let width = tasks.div_ceil(LEVELS).max(1);
     let mut builder = GraphBuilder::default();
     let mut above: Vec<DataId> = Vec::new();
@@ -24,17 +22,16 @@ pub fn layered(tasks: u32, seed: u64) -> Result<TaskGraph, TaskGraphError> {
         if number % width == 0 {
             above = std::mem::take(&mut level);
         }
-        let task = builder.task(format!("t{number}"), 10_f64.powf(2.0 * unit()));
+        let task = builder.task(format!("t{number}"), dice.logarithmic(1.0, 100.0));
         if above.is_empty() {
             let input = builder.external(format!("in{number}"), 1_000_000, [Endpoint::Client]);
             builder.read(task, input);
         } else {
-            for _ in 0..=(unit() * READS_MAX as f64) as u64 % READS_MAX {
-                let drawn = (unit() * above.len() as f64) as usize;
-                builder.read(task, above[drawn.min(above.len() - 1)]);
+            for _ in 0..=dice.below(READS_MAX) {
+                builder.read(task, dice.one_of(&above));
             }
         }
-        let bytes = 10_f64.powf(5.0 + 3.0 * unit()) as u64;
+        let bytes = dice.logarithmic(1e5, 1e8) as u64;
         level.push(builder.write(task, format!("f{number}"), bytes));
     }
     for data in level {

@@ -1,6 +1,6 @@
 //! Where new tasks appear: paper 3's five distributions of load (section 5.1).
 
-use crate::dice::Dice;
+use gridspan_topology::dice::Dice;
 
 /// How tasks are spread over the nodes of a job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -49,8 +49,7 @@ impl LoadSpread {
             Self::Half => dice.below(nodes.div_ceil(2)),
             Self::Eighth => dice.below(nodes.div_ceil(8)),
             Self::BinomialThird | Self::BinomialEighth => {
-                const FINE: usize = 1 << 53;
-                let thrown = dice.below(FINE) as f64 / FINE as f64;
+                let thrown = dice.unit();
                 table.partition_point(|&up_to| up_to <= thrown).min(nodes - 1)
             }
         };

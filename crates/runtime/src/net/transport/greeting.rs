@@ -82,8 +82,8 @@ impl Transport {
 
     /// A connection or dial failed: tries again later.
     pub(super) fn wait_and_redial(&mut self, node: NodeId) {
-        let (me, now, dice) = (self.node(), self.time(), self.dice.next_u64());
-        let until = self.peers[node].failed(me, node, now, dice);
+        let (me, now, share) = (self.node(), self.time(), self.dice.unit());
+        let until = self.peers[node].failed(me, node, now, share);
         self.chores_at(self.now + until.since(now));
     }
 

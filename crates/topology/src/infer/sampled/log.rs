@@ -1,8 +1,7 @@
 //! All measurements so far, and how much each node had to do for them.
 
+use crate::dice::Dice;
 use crate::infer::pairs::{LEAST_MS, Pairs};
-use rand_core::{Rng, SeedableRng};
-use rand_pcg::Pcg64Mcg;
 
 /// What the regions of one inference share.
 #[derive(Clone, Debug)]
@@ -13,7 +12,7 @@ pub(in crate::infer) struct Log {
     load: Vec<u32>,
     /// What each node, being busy, adds to its round trips.
     pub(in crate::infer) added_ms: Vec<f32>,
-    dice: Pcg64Mcg,
+    dice: Dice,
 }
 
 impl Log {
@@ -22,7 +21,7 @@ impl Log {
             of: vec![Vec::new(); nodes],
             load: vec![0; nodes],
             added_ms: vec![0.0; nodes],
-            dice: Pcg64Mcg::seed_from_u64(seed),
+            dice: Dice::new(seed),
         }
     }
 
@@ -92,8 +91,7 @@ impl Log {
     /// Puts nodes into random order.
     pub(in crate::infer) fn shuffle(&mut self, nodes: &mut [u32]) {
         for last in (1..nodes.len()).rev() {
-            let other = self.dice.next_u64() % (last as u64 + 1);
-            nodes.swap(last, other as usize);
+            nodes.swap(last, self.dice.remainder(last + 1));
         }
     }
 }

@@ -1,0 +1,35 @@
+//! The order in which vertices are visited.
+
+use gridspan_topology::dice::Dice;
+
+/// Vertices are visited in runs of this many neighbours in memory: a random order of single
+/// vertices would miss the cache each time.
+const RUN: usize = 32;
+
+/// All numbers below `count`, in shuffled runs that are shuffled inside.
+pub(super) fn random_order(dice: &mut Dice, count: usize) -> Vec<u32> {
+    let mut runs: Vec<usize> = (0..count.div_ceil(RUN)).collect();
+    dice.shuffle(&mut runs);
+    let mut order = Vec::with_capacity(count);
+    for run in runs {
+        let begin = order.len();
+        order.extend((run * RUN) as u32..((run + 1) * RUN).min(count) as u32);
+        dice.shuffle(&mut order[begin..]);
+    }
+    order
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_order_names_every_number_once() {
+        let mut order = random_order(&mut Dice::new(1), 1000);
+        assert_ne!(order[..3], [0, 1, 2]);
+
+        order.sort_unstable();
+
+        assert_eq!(order, (0..1000).collect::<Vec<u32>>());
+    }
+}

@@ -3,6 +3,8 @@
 //! A name that a module re-exports counts as imported from the file that defines it. Declaring or
 //! re-exporting a module is no import.
 
+use petgraph::algo::tarjan_scc;
+use petgraph::graphmap::DiGraphMap;
 use std::collections::{BTreeMap, BTreeSet};
 
 type Module = Vec<String>;
@@ -144,31 +146,18 @@ fn resolve(modules: &BTreeMap<Module, Vec<Use>>, path: &[String], depth: u32) ->
     }
 }
 
-/// Components of more than one file, by repeated reachability; crates have few files.
+/// Components of more than one file. No file imports itself.
 fn strong_components(edges: &BTreeMap<Module, BTreeSet<Module>>) -> Vec<Vec<String>> {
-    let reachable: BTreeMap<&Module, BTreeSet<&Module>> = edges
-        .keys()
-        .map(|begin| {
-            let mut seen = BTreeSet::new();
-            let mut open = vec![begin];
-            while let Some(module) = open.pop() {
-                for next in edges.get(module).into_iter().flatten() {
-                    if seen.insert(next) {
-                        open.push(next);
-                    }
-                }
-            }
-            (begin, seen)
+    let imports = edges.iter().flat_map(|(from, to)| to.iter().map(move |to| (from, to)));
+    let graph: DiGraphMap<&Module, ()> = DiGraphMap::from_edges(imports);
+    let circles = tarjan_scc(&graph).into_iter().filter(|files| files.len() > 1);
+    let circles: BTreeSet<Vec<String>> = circles
+        .map(|mut files| {
+            files.sort_unstable();
+            files.into_iter().map(|file| file.join("/")).collect()
         })
         .collect();
-    let mut components: BTreeSet<Vec<String>> = BTreeSet::new();
-    for (begin, seen) in &reachable {
-        if seen.contains(begin) {
-            let circle = seen.iter().filter(|other| reachable[**other].contains(begin));
-            components.insert(circle.map(|module| module.join("/")).collect());
-        }
-    }
-    components.into_iter().collect()
+    circles.into_iter().collect()
 }
 
 #[cfg(test)]

@@ -3,6 +3,9 @@
 //! Each type is read with [`str::parse`] and written with [`Display`](fmt::Display), and what is
 //! written reads back as the same value. The case of a unit does not matter; a number without a
 //! unit is refused, for nobody can know what it meant.
+//!
+//! It is our own: crates for times, sizes and rates each have another grammar, and their errors do
+//! not say which unit would do.
 
 use crate::units::{Bandwidth, Latency};
 use std::fmt;

@@ -2,6 +2,10 @@
 //! the next.
 
 use crate::id::{DataId, Endpoint, ServerId, TaskId};
+use petgraph::Direction::Incoming;
+use petgraph::algo::toposort;
+use petgraph::graph::DiGraph;
+use petgraph::visit::EdgeRef;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use thiserror::Error;
@@ -46,6 +50,36 @@ pub struct Data {
 }
 
 /// Tasks and the data between them, without circles.
+///
+/// A directed graph of [`petgraph`] becomes one by `try_from`: its nodes are tasks, with the seconds
+/// that each computes, and its edges are data of one producer and one consumer, with the bytes. A
+/// task graph becomes a directed graph by `from`, whose nodes and edges are named by the identifiers
+/// of tasks and data. Data with several consumers becomes several edges; data that no task makes or
+/// none reads becomes none.
+///
+/// ```
+/// use gridspan_workflow::{DataId, TaskGraph, TaskId};
+/// use petgraph::algo::dijkstra;
+/// use petgraph::graph::DiGraph;
+///
+/// let mut calls = DiGraph::<f64, u64>::new();
+/// let [split, left, right, join] = [1.0, 8.0, 9.0, 2.0].map(|work_s| calls.add_node(work_s));
+/// calls.extend_with_edges([
+///     (split, left, 1_000_000),
+///     (split, right, 1_000_000),
+///     (left, join, 8),
+///     (right, join, 8),
+/// ]);
+///
+/// let graph = TaskGraph::try_from(&calls)?;
+/// assert_eq!(graph.work_s(), 20.0);
+/// assert_eq!(graph.order(), [TaskId(0), TaskId(1), TaskId(2), TaskId(3)]);
+///
+/// let again = DiGraph::<TaskId, DataId>::from(&graph);
+/// let bytes = dijkstra(&again, split, Some(join), |edge| graph.datum(*edge.weight()).bytes);
+/// assert_eq!(bytes[&join], 1_000_008);
+/// # Ok::<(), gridspan_workflow::TaskGraphError>(())
+/// ```
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct TaskGraph {
     tasks: Vec<TaskSpec>,
@@ -138,6 +172,43 @@ impl TaskGraph {
     }
 }
 
+impl From<&TaskGraph> for DiGraph<TaskId, DataId> {
+    fn from(graph: &TaskGraph) -> Self {
+        between(graph.tasks.len(), &graph.data)
+    }
+}
+
+impl TryFrom<&DiGraph<f64, u64>> for TaskGraph {
+    type Error = TaskGraphError;
+
+    fn try_from(graph: &DiGraph<f64, u64>) -> Result<Self, TaskGraphError> {
+        let mut builder = GraphBuilder::default();
+        for task in graph.node_indices() {
+            builder.task(format!("t{}", task.index()), graph[task]);
+        }
+        for edge in graph.edge_references() {
+            let [from, to] = [edge.source(), edge.target()].map(|task| TaskId(task.index() as u32));
+            let data = builder.write(from, format!("d{}", edge.id().index()), *edge.weight());
+            builder.read(to, data);
+        }
+        builder.build()
+    }
+}
+
+/// The tasks as nodes, in order, with an edge for each task that reads what another one makes.
+fn between(tasks: usize, data: &[Data]) -> DiGraph<TaskId, DataId> {
+    let mut graph = DiGraph::with_capacity(tasks, data.len());
+    (0..tasks as u32).for_each(|task| {
+        graph.add_node(TaskId(task));
+    });
+    for (id, datum) in (0..).zip(data) {
+        let Some(producer) = datum.producer else { continue };
+        let readers = datum.consumers.iter();
+        graph.extend_with_edges(readers.map(|reader| (producer.0, reader.0, DataId(id))));
+    }
+    graph
+}
+
 /// Makes a [`TaskGraph`], in any order.
 #[derive(Clone, Debug, Default)]
 pub struct GraphBuilder {
@@ -223,30 +294,28 @@ impl GraphBuilder {
         Ok(TaskGraph { tasks: self.tasks, data: self.data, order })
     }
 
-    /// Kahn's algorithm, of the tasks that could be next the one that was added first.
+    /// Kahn's algorithm, of the tasks that could be next the one that was added first: `toposort`
+    /// of petgraph finds circles, but promises no order among tasks that could be next.
     fn order(&self) -> Result<Vec<TaskId>, TaskGraphError> {
-        let parents = |task: &TaskSpec| {
-            let made = |data: &&DataId| self.data[data.index()].producer.is_some();
-            task.inputs.iter().filter(made).count()
-        };
-        let mut missing: Vec<usize> = self.tasks.iter().map(parents).collect();
-        let first = (0u32..).zip(&missing).filter(|(_, missing)| **missing == 0);
-        let mut next: BinaryHeap<_> = first.map(|(task, _)| Reverse(TaskId(task))).collect();
+        let graph = between(self.tasks.len(), &self.data);
+        if let Err(circle) = toposort(&graph, None) {
+            let task = self.tasks[circle.node_id().index()].name.clone();
+            return Err(TaskGraphError::Circle { task });
+        }
+        let parents = |task| graph.edges_directed(task, Incoming).count();
+        let mut missing: Vec<usize> = graph.node_indices().map(parents).collect();
+        let mut next: BinaryHeap<_> = graph.externals(Incoming).map(Reverse).collect();
         let mut order = Vec::with_capacity(self.tasks.len());
         while let Some(Reverse(task)) = next.pop() {
-            order.push(task);
-            let outputs = self.tasks[task.index()].outputs.iter();
-            for &reader in outputs.flat_map(|data| &self.data[data.index()].consumers) {
+            order.push(graph[task]);
+            for reader in graph.neighbors(task) {
                 missing[reader.index()] -= 1;
                 if missing[reader.index()] == 0 {
                     next.push(Reverse(reader));
                 }
             }
         }
-        match missing.iter().position(|&missing| missing > 0) {
-            Some(task) => Err(TaskGraphError::Circle { task: self.tasks[task].name.clone() }),
-            None => Ok(order),
-        }
+        Ok(order)
     }
 }
 
@@ -271,13 +340,42 @@ mod tests {
     #[test]
     fn a_circle_is_refused_with_the_name_of_a_task_in_it() {
         let mut builder = GraphBuilder::default();
-        let task = builder.task("snake", 1.0);
+        // Before and behind the circle stand tasks that are not to blame.
+        let [behind, task, before] =
+            ["behind", "snake", "before"].map(|name| builder.task(name, 1.0));
         let tail = builder.write(task, "tail", 1);
+        let head = builder.write(before, "head", 1);
         builder.read(task, tail);
+        builder.read(task, head);
+        builder.read(behind, tail);
 
         let refused = builder.build().unwrap_err();
 
         assert_eq!(refused, TaskGraphError::Circle { task: "snake".to_owned() });
+    }
+
+    #[test]
+    fn a_graph_of_petgraph_and_back_has_the_same_tasks_and_edges() {
+        let edges = [(2, 0, 7), (2, 1, 8), (0, 1, 9), (2, 1, 10)];
+        let mut given = DiGraph::<f64, u64>::from_edges(edges);
+        given.node_weights_mut().zip([3.0, 4.0, 5.0]).for_each(|(work_s, time)| *work_s = time);
+
+        let graph = TaskGraph::try_from(&given).unwrap();
+        let back = DiGraph::<TaskId, DataId>::from(&graph);
+
+        assert_eq!(graph.order(), [TaskId(2), TaskId(0), TaskId(1)]);
+        let back = back.map(|_, &task| graph.task(task).work_s, |_, &data| graph.datum(data).bytes);
+        assert!(back.node_weights().eq(given.node_weights()));
+        let all = |graph: &DiGraph<f64, u64>| {
+            let edges = graph.edge_references();
+            edges
+                .map(|edge| (edge.source().index(), edge.target().index(), *edge.weight()))
+                .collect::<Vec<_>>()
+        };
+        assert_eq!(all(&back), all(&given));
+
+        given.extend_with_edges([(1, 2, 1)]);
+        assert!(matches!(TaskGraph::try_from(&given), Err(TaskGraphError::Circle { .. })));
     }
 
     #[test]

@@ -1,5 +1,11 @@
 //! The graph that is cut: weighted vertices and undirected weighted edges in compressed rows.
+//!
+//! It is our own because each level of coarsening builds one row by row and merges parallel edges
+//! meanwhile, and because the search reads all neighbours of a vertex in a row: petgraph's `Csr`
+//! wants edges sorted and merged beforehand, and its `Graph` keeps neighbours in linked lists.
 
+use petgraph::graph::UnGraph;
+use petgraph::visit::EdgeRef;
 use thiserror::Error;
 
 /// The most that all loads, or all edge weights, may add up to: so that no sum or difference of
@@ -7,6 +13,38 @@ use thiserror::Error;
 pub const MAX_WEIGHT_SUM: u64 = 1 << 62;
 
 /// An undirected graph. Parallel edges are merged; loops and edges without weight are left out.
+///
+/// An undirected graph of [`petgraph`] whose nodes are weighted by their loads becomes one by
+/// `try_from`, and it becomes such a graph by `from`; vertices keep their numbers.
+///
+/// ```
+/// use gridspan_balance::cutter::{Cutter, Graph};
+/// use petgraph::graph::UnGraph;
+///
+/// // Two triangles and an edge between them.
+/// let mut talks = UnGraph::<u64, u64>::from_edges([
+///     (0, 1, 9),
+///     (1, 2, 9),
+///     (2, 0, 9),
+///     (3, 4, 9),
+///     (4, 5, 9),
+///     (5, 3, 9),
+///     (2, 3, 1),
+/// ]);
+/// talks.node_weights_mut().for_each(|load| *load = 10);
+///
+/// let graph = Graph::try_from(&talks)?;
+/// let part = Cutter::new(2).cut(&graph)?.part;
+/// assert_eq!(graph.cut(&part), 1);
+///
+/// let again = UnGraph::<u64, u64>::from(&graph);
+/// let between = |edge: petgraph::graph::EdgeIndex| {
+///     let (from, to) = again.edge_endpoints(edge).unwrap();
+///     part[from.index()] != part[to.index()]
+/// };
+/// assert_eq!(again.edge_indices().filter(|&edge| between(edge)).count(), 1);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Graph {
     /// Where the row of each vertex begins, and where the last one ends.
@@ -181,6 +219,32 @@ impl Graph {
     }
 }
 
+impl TryFrom<&UnGraph<u64, u64>> for Graph {
+    type Error = GraphError;
+
+    fn try_from(graph: &UnGraph<u64, u64>) -> Result<Self, GraphError> {
+        let loads: Vec<u64> = graph.node_weights().copied().collect();
+        let edges = graph.edge_references().map(|edge| {
+            (edge.source().index() as u32, edge.target().index() as u32, *edge.weight())
+        });
+        Self::new(&loads, &edges.collect::<Vec<_>>())
+    }
+}
+
+impl From<&Graph> for UnGraph<u64, u64> {
+    fn from(graph: &Graph) -> Self {
+        let mut copy = Self::with_capacity(graph.len(), graph.edge_count());
+        for &load in graph.loads() {
+            copy.add_node(load as u64);
+        }
+        for from in 0..graph.len() as u32 {
+            let later = graph.neighbours(from).filter(|&(to, _)| to > from);
+            copy.extend_with_edges(later.map(|(to, weight)| (from, to, weight as u64)));
+        }
+        copy
+    }
+}
+
 /// The sum, if it is at most [`MAX_WEIGHT_SUM`].
 pub(super) fn checked_sum(
     weights: impl Iterator<Item = u64>,
@@ -251,6 +315,19 @@ mod tests {
         assert_eq!(graph.degree(2), 0);
         assert_eq!(graph.total_load(), 6);
         assert_eq!(graph.cut(&[0, 1, 1]), 7);
+    }
+
+    #[test]
+    fn a_graph_of_petgraph_and_back_has_the_same_loads_and_weights() {
+        let mut given = UnGraph::<u64, u64>::from_edges([(2, 0, 5), (0, 2, 2), (1, 1, 9)]);
+        given.node_weights_mut().zip([4, 0, 6]).for_each(|(weight, load)| *weight = load);
+
+        let graph = Graph::try_from(&given).unwrap();
+
+        assert_eq!(graph, Graph::new(&[4, 0, 6], &[(0, 2, 7)]).unwrap());
+        let back = UnGraph::<u64, u64>::from(&graph);
+        assert_eq!(back.edge_count(), 1);
+        assert_eq!(Graph::try_from(&back), Ok(graph));
     }
 
     #[test]

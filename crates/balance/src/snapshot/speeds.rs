@@ -294,7 +294,8 @@ mod tests {
     fn speeds_from_one_to_four_are_found_within_a_tenth_from_noisy_loads() {
         for seed in 0..20 {
             let mut dice = Dice::new(seed);
-            let speeds: Vec<f64> = (0..8).map(|_| 1.0 + dice.below(3001_u32) as f64 * 1e-3).collect();
+            let speeds: Vec<f64> =
+                (0..8).map(|_| 1.0 + dice.below(3001_u32) as f64 * 1e-3).collect();
             // Loads change by up to 15 % from window to window, and one kernel of eight is blind.
             let mut kernels = speeds.clone();
             kernels[dice.below(8)] = 1.0;

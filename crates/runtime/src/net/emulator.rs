@@ -6,6 +6,9 @@
 //! Packets inside a cluster, or a site without any, pass. QUIC sees the delay, rate, jitter and
 //! loss of the link, as it would see those of a network. How late packets leave depends on how
 //! often the caller looks; a busy machine adds its own delay.
+//!
+//! It is our own since the kernel's (netem) needs root, and since the simulator decides by the same
+//! code.
 
 use bytes::Bytes;
 use gridspan_topology::dice::GOLDEN_GAMMA;

@@ -1,6 +1,9 @@
 //! Average-linkage clustering (UPGMA) by nearest-neighbour chains.
+//!
+//! It is our own since items have weights here, with which kodama, the crate for this, cannot begin.
 
 use super::pairs::Pairs;
+use petgraph::unionfind::UnionFind;
 
 /// The order in which groups of items join.
 #[derive(Clone, Debug)]
@@ -62,13 +65,11 @@ impl Dendrogram {
 
     /// The group of each item after all merges up to `height`, numbered by their first items.
     pub(in crate::infer) fn cut(&self, height: f32) -> Vec<u32> {
-        let mut parents: Vec<usize> = (0..self.items).collect();
+        let mut groups = UnionFind::new(self.items);
         for merge in self.merges.iter().take_while(|merge| merge.height <= height) {
-            let (a, b) = (root(&mut parents, merge.one), root(&mut parents, merge.other));
-            parents[a.max(b)] = a.min(b);
+            groups.union(merge.one as u32, merge.other as u32);
         }
-        let roots: Vec<u32> = (0..self.items).map(|item| root(&mut parents, item) as u32).collect();
-        renumbered(&roots)
+        renumbered(&groups.into_labeling())
     }
 }
 
@@ -82,14 +83,6 @@ fn nearest(pairs: &Pairs, alive: &[usize], item: usize, before: Option<usize>) -
         }
     }
     best
-}
-
-fn root(parents: &mut [usize], mut item: usize) -> usize {
-    while parents[item] != item {
-        parents[item] = parents[parents[item]];
-        item = parents[item];
-    }
-    item
 }
 
 /// The same partition with groups numbered from 0 in the order of their first items.

@@ -1,7 +1,8 @@
 //! A picture of one strategy's trees: a map of the grid for each tree, all alike.
 //!
 //! Sites are boxes around an empty middle, which links between them cross; in them lie their
-//! clusters and nodes. A node's colour says when its part of the message is complete. Parts:
+//! clusters and nodes. A node's colour says when its part of the message is complete. It is drawn by
+//! hand, since libraries of plots have charts and no maps. Parts:
 //!
 //! - `map`: where sites, clusters and nodes are.
 //! - `drawing`: one tree over the map.

@@ -6,6 +6,9 @@
 //!
 //! - `items`: what the rows are, and their order.
 //! - `dendrogram`, `heat`: the two halves.
+//!
+//! Written by hand since libraries of plots know neither a dendrogram beside a heat map nor names
+//! that give way to those of groups.
 
 mod dendrogram;
 mod heat;

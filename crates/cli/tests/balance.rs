@@ -1,4 +1,4 @@
-//! `gridctl balance replay`: what was dumped can be looked at, under every driver.
+//! `gridctl balance`: what was dumped can be looked at, under every driver, and by other tools.
 #![allow(missing_docs, clippy::unwrap_used)]
 
 mod common;
@@ -41,6 +41,35 @@ fn what_a_run_measures_can_be_replayed_with_any_strategy() {
         let text = run(&["balance", "replay", file, "-s", "rotate", "--why"]).stdout;
         assert!(text.contains("as it is"), "{text}");
         assert_eq!(text.lines().filter(|line| line.contains(" from pe")).count() as u64, actors);
+    }
+}
+
+#[test]
+fn what_was_written_for_vt_replays_as_the_dump_does() {
+    let (dump, stem) = (path("exported.json"), path("vt"));
+    let (dump, stem) = (dump.to_str().unwrap(), stem.to_str().unwrap());
+    let place = ["sim", "--emulate", "2x2,wan=8ms", "--balance", "refine", "--balance-dump", dump];
+    assert_eq!(run(&[&place[..], &LEANMD].concat()).code, Some(0));
+
+    let export = run(&["balance", "export", "--format", "vt", dump, stem]);
+    assert_eq!(export.code, Some(0), "{export:?}");
+
+    assert!(fs::exists(format!("{stem}.3.json")).unwrap());
+    assert!(!fs::exists(format!("{stem}.4.json")).unwrap());
+    let replay = |arguments: &[&str]| {
+        let line = [&["balance", "replay", "-s", "rotate", "--json"], arguments].concat();
+        let document: serde_json::Value = serde_json::from_str(&run(&line).stdout).unwrap();
+        let report = &document["plans"][0]["report"];
+        let migrations = report["migrations"].as_u64().unwrap();
+        (document["actors"].clone(), document["edges"].clone(), document["pes"].clone(), migrations)
+    };
+    let exported = replay(&["--format", "vt", stem]);
+    assert_eq!(exported, replay(&[dump]));
+    assert!(exported.3 > 0);
+
+    for (stem, number) in [(stem, "2"), ("/nowhere/vt", "1")] {
+        let output = run(&["balance", "replay", "--format", "vt", stem, "-n", number]);
+        assert_eq!(output.code, Some(2), "{output:?}");
     }
 }
 

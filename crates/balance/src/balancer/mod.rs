@@ -73,13 +73,6 @@ impl Balancer {
         Self { strategy, gate, model, passed, undo, led_before, speeds, pace, planning, reports }
     }
 
-    /// The same with other constants of the gate, if there is one.
-    #[must_use]
-    pub fn with_gate(mut self, config: GateConfig) -> Self {
-        self.gate = self.gate.map(|_| Gate::new(config));
-        self
-    }
-
     /// The name of the strategy.
     pub fn name(&self) -> &'static str {
         self.strategy.name()

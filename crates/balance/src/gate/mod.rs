@@ -306,7 +306,7 @@ impl Gate {
 
     /// Steps have been shorter by so much than they would have been; what balancing owes the job
     /// becomes less.
-    pub fn brought_back(&mut self, saved: Duration) {
+    fn brought_back(&mut self, saved: Duration) {
         let left = self.owed - saved.as_secs_f64();
         self.owed = left.max(0.0);
         self.planning = (self.planning + left.min(0.0)).max(0.0);

@@ -140,6 +140,13 @@ pub enum VtError {
     },
 }
 
+impl VtFile {
+    /// The numbers of its phases, in the order of the file.
+    pub fn phases(&self) -> impl Iterator<Item = u64> + '_ {
+        self.phases.iter().map(|phase| phase.id)
+    }
+}
+
 /// The files of a snapshot, one for each PE in order, with one phase, 0.
 pub fn to_vt(snapshot: &Snapshot) -> Vec<VtFile> {
     let entity = |at: usize| {

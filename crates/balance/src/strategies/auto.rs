@@ -17,7 +17,6 @@ use std::collections::BTreeSet;
 pub struct Auto {
     candidates: Vec<Box<dyn Strategy>>,
     replicate: Replicate,
-    model: CostModel,
     chosen: &'static str,
 }
 
@@ -40,14 +39,7 @@ impl Auto {
             Box::new(Greedy),
         ];
         let replicate = Replicate::new(seed);
-        Self { candidates, replicate, model: CostModel::default(), chosen: "none" }
-    }
-
-    /// The same with other constants of the cost model.
-    #[must_use]
-    pub fn with_model(mut self, model: CostModel) -> Self {
-        self.model = model;
-        self
+        Self { candidates, replicate, chosen: "none" }
     }
 
     /// The name of the strategy whose plan was taken last; `none` if nothing was.
@@ -63,7 +55,8 @@ impl Strategy for Auto {
 
     fn plan(&mut self, snapshot: &Snapshot) -> Plan {
         self.chosen = "none";
-        let Some(mut choice) = Choice::new(snapshot, &self.model) else { return Plan::none() };
+        let model = CostModel::default();
+        let Some(mut choice) = Choice::new(snapshot, &model) else { return Plan::none() };
         for strategy in &mut self.candidates {
             let plan = strategy.plan(snapshot);
             choice.look(strategy.name(), without_replicas(snapshot, &plan));

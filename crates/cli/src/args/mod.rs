@@ -323,15 +323,29 @@ pub(crate) enum Switch {
 /// What to do with what was measured for balancing.
 #[derive(Debug, Subcommand)]
 pub(crate) enum BalanceVerb {
-    /// Show what strategies would do with what `--balance-dump` has written.
+    /// Show what strategies would do with what was measured.
     Replay(ReplayArgs),
+    /// Write what `--balance-dump` has written for the tools of another runtime.
+    Export(ExportArgs),
+}
+
+/// A format of what was measured.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum SnapshotFormat {
+    /// That of `--balance-dump`.
+    Dump,
+    /// That of DARMA/vt: files FILE.0.json, FILE.1.json, and so on, one for each PE.
+    Vt,
 }
 
 /// Which rebalance to look at, and how.
 #[derive(Debug, Args)]
 pub(crate) struct ReplayArgs {
-    /// A file that `--balance-dump` has written.
+    /// A file that `--balance-dump` has written, or what the names of vt's files begin with.
     pub(crate) file: PathBuf,
+    /// What the file is. The N-th rebalance of vt is its N-th phase.
+    #[arg(long, value_name = "FORMAT", default_value = "dump")]
+    pub(crate) format: SnapshotFormat,
     /// Ask this strategy; several times for several. Default: all that think.
     #[arg(short, long, value_name = "STRATEGY", value_parser = strategies())]
     pub(crate) strategy: Vec<String>,
@@ -347,6 +361,21 @@ pub(crate) struct ReplayArgs {
     /// Print one JSON document.
     #[arg(long)]
     pub(crate) json: bool,
+}
+
+/// Which rebalance to write, and where.
+#[derive(Debug, Args)]
+pub(crate) struct ExportArgs {
+    /// A file that `--balance-dump` has written.
+    pub(crate) file: PathBuf,
+    /// What the names of the files to write begin with.
+    pub(crate) to: PathBuf,
+    /// Write this format. The rebalance is phase 0 of vt.
+    #[arg(long, value_name = "FORMAT", default_value = "vt")]
+    pub(crate) format: SnapshotFormat,
+    /// Write the N-th rebalance, from 1; by default the last.
+    #[arg(short = 'n', long, value_name = "N")]
+    pub(crate) number: Option<NonZeroU32>,
 }
 
 fn period(text: &str) -> Result<Duration, &'static str> {

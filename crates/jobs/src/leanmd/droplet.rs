@@ -29,9 +29,6 @@ pub struct Droplet {
     pub temperature: f64,
 }
 
-/// Grid of cells for [`Droplet::STANDARD`]: 216 cells of edge 8, and 216 * 14 = 3024 pairs.
-pub const STANDARD_DIMS: [u32; 3] = [6, 6, 6];
-
 /// Cutoff for [`Droplet::STANDARD`] in sigma. Twice the usual 2.5, as a surface depends on what is
 /// cut off.
 pub const STANDARD_CUTOFF: f64 = 5.0;
@@ -163,7 +160,7 @@ mod tests {
     #[test]
     fn the_standard_droplet_is_uneven_over_its_cells() {
         let system = Droplet::STANDARD.build().unwrap();
-        let cells = Cells::with_dims(system.lengths, STANDARD_DIMS, STANDARD_CUTOFF).unwrap();
+        let cells = Cells::with_dims(system.lengths, [6, 6, 6], STANDARD_CUTOFF).unwrap();
         let mut sizes: Vec<usize> =
             system.distribute(&cells).iter().map(|atoms| atoms.len()).collect();
         sizes.sort_unstable();

@@ -1,4 +1,4 @@
-//! The Lennard-Jones potential, the three ways of cutting it off, and what the cut leaves out.
+//! The Lennard-Jones potential, and the three ways of cutting it off.
 //!
 //! Reduced units: lengths in sigma, energies in epsilon, masses 1. With `r` the distance and `rc`
 //! the cutoff:
@@ -10,8 +10,6 @@
 //!
 //! and nothing at `r >= rc`. Source: Allen and Tildesley, "Computer Simulation of Liquids",
 //! sections 2.8 and 5.2.
-
-use std::f64::consts::PI;
 
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
@@ -39,15 +37,6 @@ pub struct CutoffError {
 pub struct LennardJones {
     cutoff: f64,
     truncation: Truncation,
-}
-
-/// What the pairs beyond the cutoff would add if atoms were spread evenly there.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-pub struct LongRange {
-    /// Energy in epsilon.
-    pub energy: f64,
-    /// Virial (sum of `r . F`) in epsilon.
-    pub virial: f64,
 }
 
 impl LennardJones {
@@ -85,10 +74,10 @@ impl LennardJones {
     }
 
     /// Energy (epsilon) and force over distance (epsilon / sigma^2, positive when repulsive) at the
-    /// squared distance `r2`.
-    ///
-    /// The readable form; [`force`](super::force) computes the same, many pairs at a time.
-    pub fn at_squared(&self, r2: f64) -> (f64, f64) {
+    /// squared distance `r2`: the readable form of what [`force`](super::force) computes, many pairs
+    /// at a time.
+    #[cfg(test)]
+    pub(super) fn at_squared(&self, r2: f64) -> (f64, f64) {
         if r2 >= self.cutoff * self.cutoff {
             return (0.0, 0.0);
         }
@@ -96,20 +85,6 @@ impl LennardJones {
         let (energy, force_over_r) = full(r2);
         let (energy_shift, force_shift) = self.shift();
         (energy - energy_shift + (r - self.cutoff) * force_shift, force_over_r - force_shift / r)
-    }
-
-    /// The correction for the pairs beyond the cutoff, for `atoms` atoms in `volume` sigma^3; zero
-    /// unless plainly truncated, as a shifted potential is a different one that ends where it ends.
-    pub fn long_range(&self, atoms: usize, volume: f64) -> LongRange {
-        if self.truncation != Truncation::Truncated {
-            return LongRange { energy: 0.0, virial: 0.0 };
-        }
-        let scale = PI * atoms as f64 * (atoms as f64 / volume);
-        let (inverse_3, inverse_9) = (self.cutoff.powi(-3), self.cutoff.powi(-9));
-        LongRange {
-            energy: scale * 8.0 / 3.0 * (inverse_9 / 3.0 - inverse_3),
-            virial: scale * 16.0 * (inverse_9 * 2.0 / 3.0 - inverse_3),
-        }
     }
 }
 
@@ -156,14 +131,6 @@ mod tests {
     #[test]
     fn nothing_acts_at_the_cutoff_or_beyond() {
         assert_eq!(potential(Truncation::Truncated).at_squared(6.25), (0.0, 0.0));
-    }
-
-    #[test]
-    fn long_range_energies_are_those_published_by_nist() {
-        for (cutoff, published) in [(3.0, -0.54517), (4.0, -0.23008)] {
-            let law = LennardJones::new(cutoff, Truncation::Truncated).unwrap();
-            assert!((law.long_range(30, 512.0).energy - published).abs() < 5e-6);
-        }
     }
 
     #[test]

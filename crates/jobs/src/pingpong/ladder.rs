@@ -14,9 +14,6 @@ const DOUBLE_BYTES: usize = 8;
 const DOUBLES_MIN: f64 = 4.0;
 const DOUBLES_MAX: f64 = 5_000_000.0;
 
-/// A measurement of one size is long enough after this time (ns): ten seconds, as in the original.
-pub const MEASUREMENT_NS: u64 = 10_000_000_000;
-
 /// Most repetitions of one size, as in the original.
 pub const REPETITIONS_MAX: u64 = 1_000_000;
 
@@ -33,7 +30,7 @@ pub fn sizes_bytes() -> [usize; SIZES] {
 /// How often to repeat a size next, after `repetitions` took `elapsed_ns`; none when the last
 /// measurement was long enough.
 ///
-/// `enough_ns` is [`MEASUREMENT_NS`] for results to be published and less for a quick look.
+/// `enough_ns` is ten seconds in the original, and less for a quick look.
 pub fn next_repetitions(repetitions: u64, elapsed_ns: u64, enough_ns: u64) -> Option<u64> {
     let done = elapsed_ns >= enough_ns || repetitions >= REPETITIONS_MAX;
     (!done).then(|| repetitions.saturating_mul(2).clamp(1, REPETITIONS_MAX))

@@ -203,17 +203,10 @@ impl<C: Catalogue> GridRpc<C> {
         decode(&results)
     }
 
-    /// Calls a function by its name, with arguments in JSON, and waits for the results in JSON.
-    pub async fn call_text(&self, function: &str, arguments: &str) -> Result<String, RpcError> {
-        let wanted = wanted_text(function, arguments)?;
-        let results =
-            self.ask(|reply| SessionMessage::Begin(wanted, Caller::Results(reply))).await??;
-        text(&results)
-    }
-
-    /// The same, as long as `given_up` does not resolve. Then the call is taken back, and this ends
-    /// with [`RpcError::SessionFailed`] once no server has anything to do with it: a function that
-    /// is executed already is executed to its end. To be awaited to its own end.
+    /// Calls a function by its name, with arguments in JSON, and waits for the results in JSON, as
+    /// long as `given_up` does not resolve. Then the call is taken back, and this ends with
+    /// [`RpcError::SessionFailed`] once no server has anything to do with it: a function that is
+    /// executed already is executed to its end. To be awaited to its own end.
     pub async fn call_text_until(
         &self,
         function: &str,

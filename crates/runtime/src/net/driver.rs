@@ -42,7 +42,6 @@ pub struct NetLoop {
     buffer: Vec<u8>,
     /// What the kernel had no room for; its bytes are in `buffer`.
     stuck: Option<Stuck>,
-    spin: Duration,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -55,7 +54,6 @@ struct Stuck {
 impl NetLoop {
     /// Joins a transport, a socket and, if links between sites are emulated, an emulator.
     pub fn new(transport: Transport, port: UdpPort, emulator: Option<Emulator>) -> Self {
-        let spin = Duration::ZERO;
         let now = Instant::now();
         let prober = Prober::new(transport.node(), transport.probe_key(), now);
         let sampler = Sampler::new(now);
@@ -68,20 +66,12 @@ impl NetLoop {
             send_costs: SendCosts::default(),
             buffer: vec![],
             stuck: None,
-            spin,
         }
     }
 
     /// Measures the way to other nodes; [`TransportEvent::Probed`] follows.
     pub fn probe(&mut self, order: ProbeOrder) {
         self.prober.order(Instant::now(), order);
-    }
-
-    /// Has [`turn`](Self::turn) look again and again for so long before it waits. It saves the
-    /// wake-up of a core, some 20 µs each way, and is worth it only if a core is free for it.
-    /// Default zero.
-    pub fn set_spin(&mut self, spin: Duration) {
-        self.spin = spin;
     }
 
     /// The transport.
@@ -274,17 +264,6 @@ impl NetLoop {
     }
 
     fn await_packets(&mut self, now: &mut Instant, deadline: Option<Instant>) -> io::Result<usize> {
-        if !self.spin.is_zero() {
-            let end = Instant::now() + self.spin;
-            let end = deadline.map_or(end, |deadline| end.min(deadline));
-            while Instant::now() < end {
-                let packets = self.receive(now)?;
-                if packets > 0 {
-                    return Ok(packets);
-                }
-                std::hint::spin_loop();
-            }
-        }
         let left = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
         if left != Some(Duration::ZERO) {
             self.port.wait(left, self.stuck.is_some())?;

@@ -1,6 +1,10 @@
-//! `gridctl balance replay`: what strategies would do with what a job has measured.
+//! `gridctl balance`: what strategies would do with what a job has measured.
+//!
+//! - `measured`: where that comes from and goes to.
 
-use crate::args::{BalanceVerb, ReplayArgs};
+mod measured;
+
+use crate::args::{BalanceVerb, ReplayArgs, SnapshotFormat};
 use crate::error::CliError;
 use crate::output::print;
 use crate::quantity::{digits, time};
@@ -9,19 +13,26 @@ use gridspan::balance::{
     CostModel, Explanation, PlanReport, Prediction, Reason, Snapshot, by_name,
 };
 use serde::Serialize;
-use std::fs::File;
-use std::io::{self, BufRead, BufReader, Read};
+use std::io;
 use std::process::ExitCode;
 
-/// The longest line that is read: a snapshot of a few million actors.
-const LINE_BYTES_MAX: u64 = 1 << 30;
 /// The strategies that are asked if none is named.
 const DEFAULT: [&str; 4] = ["greedy", "refine", "grid-cut", "auto"];
 
 /// Does what the verb says.
 pub(crate) fn run(verb: &BalanceVerb) -> Result<ExitCode, CliError> {
-    let BalanceVerb::Replay(args) = verb;
-    let snapshot = read(args)?;
+    match verb {
+        BalanceVerb::Replay(args) => replay(args),
+        BalanceVerb::Export(args) => {
+            let snapshot = measured::read(&args.file, SnapshotFormat::Dump, args.number)?;
+            measured::write(&snapshot, &args.to, args.format)?;
+            Ok(ExitCode::SUCCESS)
+        }
+    }
+}
+
+fn replay(args: &ReplayArgs) -> Result<ExitCode, CliError> {
+    let snapshot = measured::read(&args.file, args.format, args.number)?;
     let names: Vec<&str> = match args.strategy.is_empty() {
         true => DEFAULT.into(),
         false => args.strategy.iter().map(String::as_str).collect(),
@@ -32,7 +43,8 @@ pub(crate) fn run(verb: &BalanceVerb) -> Result<ExitCode, CliError> {
         let plan = strategy.plan(&snapshot);
         let report = PlanReport::of(&snapshot, &plan, &CostModel::default());
         // A plan that does not fit is the strategy's fault, and worth a look.
-        let report = report.map_err(|error| refuse(args, format!("{name}: {error}")))?;
+        let report =
+            report.map_err(|error| measured::refuse(&args.file, format!("{name}: {error}")))?;
         reports.push((name, report));
     }
     let text = match args.json {
@@ -41,37 +53,6 @@ pub(crate) fn run(verb: &BalanceVerb) -> Result<ExitCode, CliError> {
         false => text(&snapshot, &reports, args.why),
     };
     print(&text, "print the plans")
-}
-
-fn refuse(args: &ReplayArgs, reason: String) -> CliError {
-    CliError::Snapshot { path: args.file.clone(), reason }
-}
-
-/// The snapshot that was asked for.
-fn read(args: &ReplayArgs) -> Result<Snapshot, CliError> {
-    let failed = |error| CliError::Read { path: args.file.clone(), error };
-    let mut lines = BufReader::new(File::open(&args.file).map_err(failed)?);
-    let wanted = args.number.map(|number| number.get());
-    let (mut number, mut last) = (0, Vec::new());
-    loop {
-        let mut line = Vec::new();
-        let read = (&mut lines).take(LINE_BYTES_MAX).read_until(b'\n', &mut line);
-        if read.map_err(failed)? == 0 {
-            break;
-        }
-        (number, last) = (number + 1, line);
-        if wanted == Some(number) {
-            break;
-        }
-    }
-    if number == 0 || wanted.is_some_and(|wanted| wanted != number) {
-        return Err(refuse(args, format!("it has {number} rebalances")));
-    }
-    let snapshot: Snapshot = serde_json::from_slice(&last).map_err(|error| {
-        refuse(args, format!("line {number}, column {}: {error}", error.column()))
-    })?;
-    snapshot.validate().map_err(|error| refuse(args, format!("line {number}: {error}")))?;
-    Ok(snapshot)
 }
 
 fn text(snapshot: &Snapshot, reports: &[(&str, PlanReport)], why: bool) -> String {

@@ -2,80 +2,18 @@
 //! output that comes first counts.
 #![allow(missing_docs, clippy::unwrap_used)]
 
-use gridspan_runtime::{Job, Merge, Search, SearchContext, Step, Task, TaskContext};
+mod common;
+
+use common::comb::{Comb, take_runs};
+use gridspan_runtime::Job;
 use gridspan_sim::{SimOptions, Simulation};
 use gridspan_topology::dice::Dice;
 use gridspan_topology::{GridSpec, Latency, Layout, Link};
-use serde::{Deserialize, Serialize};
-use std::cell::RefCell;
 use std::time::Duration;
-
-thread_local! {
-    /// When which node of the tree ran, in nanoseconds: a simulation has one thread.
-    static RUNS: RefCell<Vec<(u32, u64)>> = const { RefCell::new(Vec::new()) };
-}
 
 const MS: Duration = Duration::from_millis(1);
 /// How long main waits after its result: what still ran would show.
 const AFTER: Duration = Duration::from_millis(500);
-
-/// A binomial tree: below the path of a node are those with one more of the lower bits.
-#[derive(Clone, Copy, Serialize, Deserialize)]
-struct Comb {
-    path: u32,
-    teeth: u32,
-    cost: Duration,
-}
-
-impl Comb {
-    fn children(self) -> impl Iterator<Item = Self> {
-        (0..self.teeth).map(move |teeth| Self { path: self.path | 1 << teeth, teeth, ..self })
-    }
-}
-
-fn note(path: u32, ns: u64) {
-    RUNS.with_borrow_mut(|runs| runs.push((path, ns)));
-}
-
-#[derive(Debug, Default, PartialEq, Serialize, Deserialize)]
-struct Nodes(u64);
-
-impl Merge for Nodes {
-    fn merge(&mut self, other: Self) {
-        self.0 += other.0;
-    }
-}
-
-impl Search for Comb {
-    type Total = Nodes;
-
-    fn visit(self, cx: &mut SearchContext<'_, Self>) {
-        note(self.path, cx.now().0);
-        cx.charge(self.cost);
-        cx.total().0 += 1;
-        self.children().for_each(|child| cx.spawn(child));
-    }
-}
-
-impl Task for Comb {
-    type Output = u64;
-    type Join = u64;
-
-    fn run(self, cx: &mut TaskContext<'_, Self>) -> Step<Self> {
-        note(self.path, cx.now().0);
-        cx.charge(self.cost);
-        self.children().for_each(|child| cx.spawn(child));
-        Step::Sync(1)
-    }
-
-    fn collect(sum: &mut u64, _child: u32, output: u64) {
-        *sum += output;
-    }
-
-    fn joined(sum: u64, _cx: &mut TaskContext<'_, Self>) -> Step<Self> {
-        Step::Done(sum)
-    }
-}
 
 #[derive(Clone, Debug)]
 struct Case {
@@ -92,7 +30,7 @@ impl Case {
     /// Counts the tree; how long that took, and how many of its nodes ran twice.
     fn run(&self) -> (Duration, usize) {
         let &Self { is_search, wan, teeth, cost, .. } = self;
-        let root = Comb { path: 0, teeth, cost };
+        let root = Comb::new(teeth, cost);
         let (out, result) = std::sync::mpsc::channel();
         let job = Job::new("comb").search::<Comb>().tasks::<Comb>().main(async move |grid| {
             let (searches, tasks) = (grid.search_pool().await?, grid.task_pool().await?);
@@ -112,14 +50,14 @@ impl Case {
         let link = Link::wan().with_latency(Latency::from_micros(wan.as_micros() as u64));
         let spec = GridSpec::from_layout(&Layout::new(sites)).unwrap();
         let spec = spec.with_wan(link.with_loss(self.loss));
-        RUNS.with_borrow_mut(Vec::clear);
+        take_runs();
         let report = Simulation::new(job, spec, SimOptions::default()).unwrap().run();
         assert_eq!(report.outcome, Ok(()), "{self:?}");
         let (began, ended) = result.recv().unwrap();
-        let runs = RUNS.take();
+        let runs = take_runs();
         // Who works on the other copy hears of it one way later, and its site of it from there.
         let last = (ended + 2 * wan + MS + cost).0;
-        let late = runs.iter().filter(|&&(_, ns)| ns > last).count();
+        let late = runs.iter().filter(|run| run.ns > last).count();
         // What is lost on its way comes later.
         assert!(
             late == 0 || self.loss > 0.0,

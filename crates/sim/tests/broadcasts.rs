@@ -1,7 +1,10 @@
 //! Broadcasts over planned trees, in virtual time.
 #![allow(missing_docs, clippy::unwrap_used)]
 
-use gridspan_runtime::{Actor, Context, Ix1, Job, JobError, Layout, Op, Per, SectionRef, Time, To};
+mod common;
+
+use common::speaker::times_ms;
+use gridspan_runtime::{Actor, Context, Ix1, Job, JobError, Layout, Op, SectionRef, To};
 use gridspan_sim::{SimOptions, SimReport, Simulation};
 use gridspan_topology::GridSpec;
 use serde::{Deserialize, Serialize};
@@ -235,59 +238,10 @@ fn large_multicasts_are_passed_on_as_they_arrive() {
     assert!(times[0] < Duration::from_millis(150), "{times:?}");
 }
 
-/// What a [`Speaker`] is asked to send to all, and what they get.
-#[derive(Clone, Serialize, Deserialize)]
-enum Speech {
-    Speak { bytes: usize },
-    Heard { began: Time, bytes: Vec<u8> },
-}
-
-/// Broadcasts, and tells main after how many nanoseconds it got a broadcast.
-#[derive(Serialize, Deserialize)]
-struct Speaker;
-
-impl Actor for Speaker {
-    type Index = Ix1;
-    type Init = ();
-    type Message = Speech;
-
-    fn create((): (), _cx: &mut Context<'_, Self>) -> Self {
-        Self
-    }
-
-    fn handle(&mut self, message: Speech, cx: &mut Context<'_, Self>) {
-        match message {
-            Speech::Speak { bytes } => {
-                let (began, all) = (cx.now(), cx.collection());
-                cx.broadcast(&all, Speech::Heard { began, bytes: vec![1; bytes] });
-            }
-            Speech::Heard { began, bytes } => {
-                assert!(bytes.iter().all(|&byte| byte == 1));
-                cx.contribute(Op::Max, cx.now().since(began).as_nanos() as u64, To::main());
-            }
-        }
-    }
-}
-
 /// What the last of some broadcasts from the node `root` take until all members have them, in ms.
 fn from_root_ms(spec: &GridSpec, root: u32, bytes: usize, plans: bool) -> f64 {
-    let (out, results) = mpsc::channel();
-    let nodes = spec.layout().node_count();
     let job = Job::new("speakers").plan_broadcasts(plans);
-    let job = job.actor::<Speaker>().main(async move |grid| {
-        let all = grid.create_group::<Speaker>(Per::Node, |_| ()).await?;
-        for _ in 0..16 {
-            all.member(Ix1(root as i32)).send(Speech::Speak { bytes });
-            let took_ns: u64 = all.reduction(Op::Max).await?;
-            out.send(took_ns as f64 / 1e6).map_err(|_| "nobody listens")?;
-            grid.sleep(Duration::from_millis(100)).await?;
-        }
-        Ok(())
-    });
-    assert!(root < nodes);
-    let report = Simulation::new(job, spec.clone(), SimOptions::default()).unwrap().run();
-    assert_eq!(report.outcome, Ok(()));
-    let times: Vec<f64> = results.try_iter().collect();
+    let times = times_ms(job, spec, root, (bytes, true), 16);
     times[13..].iter().sum::<f64>() / 3.0
 }
 

@@ -2,65 +2,20 @@
 //! exactly once.
 #![allow(missing_docs, clippy::unwrap_used)]
 
+mod common;
+
+use common::comb::Comb;
 use gridspan_balance::stealing::STEALING_POLICIES;
-use gridspan_runtime::{
-    GuestEvent, Job, JobError, Merge, PeId, Search, SearchContext, SiteId, Step, Task, TaskContext,
-};
+use gridspan_runtime::{GuestEvent, Job, JobError, PeId, SiteId};
 use gridspan_sim::{
     Departure, FaultPlan, GuestPlan, SessionFaults, SimOptions, SimReport, Simulation,
 };
 use gridspan_topology::dice::Dice;
 use gridspan_topology::{GridSpec, Latency, Layout, Link};
-use serde::{Deserialize, Serialize};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-/// A tree of `2^teeth` nodes: deep, narrow, and uneven.
-#[derive(Serialize, Deserialize)]
-struct Comb {
-    teeth: u32,
-}
-
-#[derive(Debug, Default, PartialEq, Serialize, Deserialize)]
-struct Nodes(u64);
-
-impl Merge for Nodes {
-    fn merge(&mut self, other: Self) {
-        self.0 += other.0;
-    }
-}
-
 const COST: Duration = Duration::from_micros(100);
-
-impl Search for Comb {
-    type Total = Nodes;
-
-    fn visit(self, cx: &mut SearchContext<'_, Self>) {
-        cx.charge(COST);
-        cx.total().0 += 1;
-        (0..self.teeth).for_each(|teeth| cx.spawn(Self { teeth }));
-    }
-}
-
-/// The same tree, whose nodes are counted by those above them.
-impl Task for Comb {
-    type Output = u64;
-    type Join = u64;
-
-    fn run(self, cx: &mut TaskContext<'_, Self>) -> Step<Self> {
-        cx.charge(COST);
-        (0..self.teeth).for_each(|teeth| cx.spawn(Self { teeth }));
-        Step::Sync(1)
-    }
-
-    fn collect(sum: &mut u64, _child: u32, output: u64) {
-        *sum += output;
-    }
-
-    fn joined(sum: u64, _cx: &mut TaskContext<'_, Self>) -> Step<Self> {
-        Step::Done(sum)
-    }
-}
 
 fn sites(nodes: usize) -> GridSpec {
     let site = |name: &str| (name.to_owned(), vec![2; nodes]);
@@ -81,11 +36,11 @@ fn job(policy: &str, is_search: bool) -> (Job, Arc<Mutex<Vec<GuestEvent>>>) {
         let nodes = match is_search {
             true => {
                 let pool = grid.search_pool::<Comb>().await?;
-                let nodes = pool.run_on(PeId(1), Comb { teeth: TEETH }).await?.0;
+                let nodes = pool.run_on(PeId(1), Comb::new(TEETH, COST)).await?.0;
                 pool.close();
                 nodes
             }
-            false => grid.run_tasks(Comb { teeth: TEETH }).await?,
+            false => grid.run_tasks(Comb::new(TEETH, COST)).await?,
         };
         assert_eq!(nodes, 1 << TEETH);
         grid.quiescence().await?;
@@ -176,8 +131,8 @@ fn one_founder_with_one_pe_shares_its_work_with_guests() {
         let (job, _) = job("directory", is_search);
         let job = job.main(async move |grid| {
             let nodes = match is_search {
-                true => grid.run_search(Comb { teeth: TEETH }).await?.0,
-                false => grid.run_tasks(Comb { teeth: TEETH }).await?,
+                true => grid.run_search(Comb::new(TEETH, COST)).await?.0,
+                false => grid.run_tasks(Comb::new(TEETH, COST)).await?,
             };
             assert_eq!(nodes, 1 << TEETH);
             Ok(())

@@ -2,86 +2,16 @@
 //! twice.
 #![allow(missing_docs, clippy::unwrap_used)]
 
+mod common;
+
+use common::comb::{Comb, Run, take_runs};
 use gridspan_balance::stealing::STEALING_POLICIES;
-use gridspan_runtime::{Job, Merge, PeId, Search, SearchContext, SiteId, Step, Task, TaskContext};
+use gridspan_runtime::{Job, PeId, SiteId};
 use gridspan_sim::{Departure, GuestPlan, SimOptions, Simulation};
 use gridspan_topology::dice::Dice;
 use gridspan_topology::{GridSpec, Latency, Layout, Link};
-use serde::{Deserialize, Serialize};
-use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::time::Duration;
-
-thread_local! {
-    /// What ran: a simulation has one thread.
-    static RUNS: RefCell<Vec<Run>> = const { RefCell::new(Vec::new()) };
-}
-
-#[derive(Clone, Copy)]
-struct Run {
-    /// Which node of the tree.
-    path: u32,
-    pe: PeId,
-    ns: u64,
-}
-
-/// A binomial tree: below the path of a node are those with one more of the lower bits.
-#[derive(Clone, Copy, Serialize, Deserialize)]
-struct Comb {
-    path: u32,
-    teeth: u32,
-    cost: Duration,
-}
-
-impl Comb {
-    fn children(self) -> impl Iterator<Item = Self> {
-        (0..self.teeth).map(move |teeth| Self { path: self.path | 1 << teeth, teeth, ..self })
-    }
-
-    fn note(self, pe: PeId, ns: u64) {
-        RUNS.with_borrow_mut(|runs| runs.push(Run { path: self.path, pe, ns }));
-    }
-}
-
-#[derive(Debug, Default, PartialEq, Serialize, Deserialize)]
-struct Nodes(u64);
-
-impl Merge for Nodes {
-    fn merge(&mut self, other: Self) {
-        self.0 += other.0;
-    }
-}
-
-impl Search for Comb {
-    type Total = Nodes;
-
-    fn visit(self, cx: &mut SearchContext<'_, Self>) {
-        self.note(cx.pe(), cx.now().0);
-        cx.charge(self.cost);
-        cx.total().0 += 1;
-        self.children().for_each(|child| cx.spawn(child));
-    }
-}
-
-impl Task for Comb {
-    type Output = u64;
-    type Join = u64;
-
-    fn run(self, cx: &mut TaskContext<'_, Self>) -> Step<Self> {
-        self.note(cx.pe(), cx.now().0);
-        cx.charge(self.cost);
-        self.children().for_each(|child| cx.spawn(child));
-        Step::Sync(1)
-    }
-
-    fn collect(sum: &mut u64, _child: u32, output: u64) {
-        *sum += output;
-    }
-
-    fn joined(sum: u64, _cx: &mut TaskContext<'_, Self>) -> Step<Self> {
-        Step::Done(sum)
-    }
-}
 
 /// A grid with guests, and a tree to count there.
 #[derive(Clone, Debug)]
@@ -101,7 +31,7 @@ impl Case {
     /// Counts the tree; a guest dies at a time. Returns what ran and how long it took.
     fn run(&self, dies: Option<(usize, Duration)>) -> (Vec<Run>, Duration) {
         let (is_search, teeth) = (self.is_search, self.teeth);
-        let root = Comb { path: 0, teeth, cost: self.cost };
+        let root = Comb::new(teeth, self.cost);
         let job = Job::new("comb").search::<Comb>().tasks::<Comb>().stealing(self.policy);
         let job = job.tolerate_lost_guests(true).main(async move |grid| {
             let nodes = match is_search {
@@ -122,10 +52,10 @@ impl Case {
         };
         let guests = self.guests.iter().enumerate().map(plan).collect();
         let options = SimOptions { guests, silence: self.silence, ..SimOptions::default() };
-        RUNS.with_borrow_mut(Vec::clear);
+        take_runs();
         let report = Simulation::new(job, spec, options).unwrap().run();
         assert_eq!(report.outcome, Ok(()), "{self:?}");
-        (RUNS.take(), Duration::from_nanos(report.virtual_time.0))
+        (take_runs(), Duration::from_nanos(report.virtual_time.0))
     }
 
     /// Kills a guest at half time. Returns the processor time of all others, as a part of that of

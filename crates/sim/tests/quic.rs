@@ -2,44 +2,21 @@
 //! does, faults happen and cost nothing, and transports alone find out who is dead.
 #![allow(missing_docs, clippy::unwrap_used)]
 
-use gridspan_runtime::{GuestEvent, Job, Layout, Merge, Search, SearchContext, SiteId, session};
+mod common;
+
+use common::comb::{Comb, Nodes};
+use gridspan_runtime::{GuestEvent, Job, Layout, SiteId, session};
 use gridspan_sim::campaign::{Campaign, Planted, Scenario, run_scenario};
 use gridspan_sim::{
     Departure, FaultPlan, GuestPlan, QuicFaults, SimOptions, SimReport, Simulation,
 };
 use gridspan_topology::{GridSpec, Latency, Link, NodeId};
-use serde::{Deserialize, Serialize};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-/// A binomial tree of `2^teeth` nodes.
-#[derive(Serialize, Deserialize)]
-struct Comb {
-    teeth: u32,
-}
-
-#[derive(Debug, Default, PartialEq, Serialize, Deserialize)]
-struct Nodes(u64);
-
-impl Merge for Nodes {
-    fn merge(&mut self, other: Self) {
-        self.0 += other.0;
-    }
-}
-
 const COST: Duration = Duration::from_millis(3);
 const TEETH: u32 = 14;
-
-impl Search for Comb {
-    type Total = Nodes;
-
-    fn visit(self, cx: &mut SearchContext<'_, Self>) {
-        cx.charge(COST);
-        cx.total().0 += 1;
-        (0..self.teeth).for_each(|teeth| cx.spawn(Self { teeth }));
-    }
-}
 
 const FAULTS: QuicFaults = QuicFaults {
     bulk_bytes: 64,
@@ -70,7 +47,7 @@ fn count(seed: u64, departs: Option<Departure>) -> (SimReport, Vec<NodeId>) {
         }
     });
     let job = job.main(async move |grid| {
-        assert_eq!(grid.run_search(Comb { teeth: TEETH }).await?, Nodes(1 << TEETH));
+        assert_eq!(grid.run_search(Comb::new(TEETH, COST)).await?, Nodes(1 << TEETH));
         grid.quiescence().await?;
         Ok(())
     });

@@ -1,44 +1,25 @@
 //! Tasks in virtual time: the same answer under every policy, the same run for the same seed.
 #![allow(missing_docs)]
 
+mod common;
+
+use common::comb::{Comb, Nodes};
 use gridspan_balance::stealing::STEALING_POLICIES;
-use gridspan_runtime::{Grid, Job, JobError, Merge, PeId, Search, SearchContext, StealStatistics};
+use gridspan_runtime::{Grid, Job, JobError, PeId, Search, SearchContext, StealStatistics};
 use gridspan_sim::{SimOptions, SimReport, Simulation};
 use gridspan_topology::{GridSpec, Latency, Layout, Link};
 use serde::{Deserialize, Serialize, Serializer};
 use std::sync::mpsc;
 use std::time::Duration;
 
-/// A tree that is a comb of combs: deep, narrow, and uneven.
-#[derive(Serialize, Deserialize)]
-struct Comb {
-    teeth: u32,
-}
-
-#[derive(Debug, Default, PartialEq, Serialize, Deserialize)]
-struct Nodes(u64);
-
-impl Merge for Nodes {
-    fn merge(&mut self, other: Self) {
-        self.0 += other.0;
-    }
-}
-
-impl Search for Comb {
-    type Total = Nodes;
-
-    fn visit(self, cx: &mut SearchContext<'_, Self>) {
-        cx.charge(Duration::from_micros(100));
-        cx.total().0 += 1;
-        (0..self.teeth).for_each(|teeth| cx.spawn(Self { teeth }));
-    }
-}
+/// What a node takes.
+const COST: Duration = Duration::from_micros(100);
 
 /// A tree of `2^teeth` nodes, from a PE that is not the first.
 async fn run(grid: &Grid, teeth: u32) -> Result<(Nodes, StealStatistics, Duration), JobError> {
     let pool = grid.search_pool().await?;
     let begin = grid.now().await?;
-    let nodes = pool.run_on(PeId(grid.layout().pe_count() - 1), Comb { teeth }).await?;
+    let nodes = pool.run_on(PeId(grid.layout().pe_count() - 1), Comb::new(teeth, COST)).await?;
     let took = grid.now().await?.since(begin);
     Ok((nodes, pool.statistics().await?, took))
 }
@@ -230,7 +211,7 @@ fn the_same_seed_gives_the_same_run() {
 fn nodes_without_tasks_send_nothing() {
     let job = Job::new("idle").search::<Comb>().main(async |grid| {
         let pool = grid.search_pool().await?;
-        pool.run(Comb { teeth: 3 }).await?;
+        pool.run(Comb::new(3, COST)).await?;
         grid.sleep(Duration::from_secs(1)).await?;
         let before = pool.statistics().await?;
         grid.sleep(Duration::from_secs(60)).await?;

@@ -1,64 +1,19 @@
 //! Broadcasts without the total order: as quick from any node, and once for each member.
 #![allow(missing_docs, clippy::unwrap_used)]
 
-use gridspan_runtime::{Actor, Context, Ix1, Job, JobError, Op, PeId, Per, Time, To};
+mod common;
+
+use common::speaker::times_ms;
+use gridspan_runtime::{Actor, Context, Ix1, Job, JobError, Op, PeId, To};
 use gridspan_sim::{FaultPlan, SessionFaults, SimOptions, Simulation};
 use gridspan_topology::GridSpec;
 use serde::{Deserialize, Serialize};
-use std::sync::mpsc;
 use std::time::Duration;
-
-/// What a [`Speaker`] is asked to send to all, and what they get.
-#[derive(Clone, Serialize, Deserialize)]
-enum Speech {
-    Speak { bytes: usize },
-    Heard { began: Time, bytes: Vec<u8> },
-}
-
-/// Broadcasts, and tells main after how many nanoseconds it got a broadcast.
-#[derive(Serialize, Deserialize)]
-struct Speaker;
-
-impl Actor for Speaker {
-    type Index = Ix1;
-    type Init = ();
-    type Message = Speech;
-
-    fn create((): (), _cx: &mut Context<'_, Self>) -> Self {
-        Self
-    }
-
-    fn handle(&mut self, message: Speech, cx: &mut Context<'_, Self>) {
-        match message {
-            Speech::Speak { bytes } => {
-                let (began, all) = (cx.now(), cx.collection());
-                cx.broadcast_unordered(&all, Speech::Heard { began, bytes: vec![1; bytes] });
-            }
-            Speech::Heard { began, bytes } => {
-                assert!(bytes.iter().all(|&byte| byte == 1));
-                cx.contribute(Op::Max, cx.now().since(began).as_nanos() as u64, To::main());
-            }
-        }
-    }
-}
 
 /// What each of some broadcasts from the node `root` takes until all members have it, in ms.
 fn from_root_ms(spec: &GridSpec, root: u32, bytes: usize) -> Vec<f64> {
-    let (out, results) = mpsc::channel();
-    let job = Job::new("speakers").plan_broadcasts(false).actor::<Speaker>();
-    let job = job.main(async move |grid| {
-        let all = grid.create_group::<Speaker>(Per::Node, |_| ()).await?;
-        for _ in 0..6 {
-            all.member(Ix1(root as i32)).send(Speech::Speak { bytes });
-            let took_ns: u64 = all.reduction(Op::Max).await?;
-            out.send(took_ns as f64 / 1e6).map_err(|_| "nobody listens")?;
-            grid.sleep(Duration::from_millis(100)).await?;
-        }
-        Ok(())
-    });
-    let report = Simulation::new(job, spec.clone(), SimOptions::default()).unwrap().run();
-    assert_eq!(report.outcome, Ok(()));
-    results.try_iter().collect()
+    let job = Job::new("speakers").plan_broadcasts(false);
+    times_ms(job, spec, root, (bytes, false), 6)
 }
 
 #[test]

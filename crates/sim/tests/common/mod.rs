@@ -1,0 +1,6 @@
+//! What several tests run: a tree that is counted, and members that broadcast.
+// Each test file uses some of it.
+#![allow(missing_docs, dead_code, unreachable_pub, clippy::unwrap_used)]
+
+pub mod comb;
+pub mod speaker;

@@ -4,9 +4,7 @@ use crate::server::priority_semaphore::{Permit, PrioritySemaphore};
 use gridspan_rpc::calls::{Catalogue, GridRpc, RpcError, Signature};
 use gridspan_runtime::Numbers;
 use std::pin::pin;
-
-/// The function of the catalogue that takes as many seconds as it is told.
-const EMULATION: &str = "sleep";
+use std::time::Duration;
 
 /// Executes calls and tasks, as many at once as there are PEs. The others wait here and not at the
 /// PEs, so that one that nobody waits for any more is forgotten at once, whatever the PEs are at.
@@ -55,14 +53,20 @@ impl<C: Catalogue> Executor<C> {
         place.saturating_add(CALLS + 1)
     }
 
-    /// Computes for as long as a server of speed 1 would need this time.
+    /// Takes as long as a task would compute for which a server of speed 1 needs this time. Its
+    /// permit keeps everything else from the PE meanwhile, so that the PE itself has nothing to do.
     pub(crate) async fn emulate(
         &self,
         work_s: f64,
         unwanted: impl Future<Output = ()>,
     ) -> Result<(), RpcError> {
-        let seconds = (work_s / self.speed).to_string();
-        self.rpc.call_text_until(EMULATION, &seconds, unwanted).await.map(drop)
+        let failed = |reason: String| RpcError::SessionFailed { reason };
+        let time = Duration::try_from_secs_f64(work_s / self.speed);
+        let time = time.map_err(|error| failed(format!("its time: {error}")))?;
+        tokio::select! {
+            () = tokio::time::sleep(time) => Ok(()),
+            () = unwanted => Err(failed("it was given up".to_owned())),
+        }
     }
 
     /// Executes a function of groups.

@@ -13,19 +13,14 @@ use std::time::Duration;
 
 /// No test waits longer for anything.
 const LIMIT: Duration = Duration::from_secs(60);
-/// Emulated tasks compute by this.
-const SLEEP: Function<f64, f64> = Function::new("sleep", |seconds, _| {
-    thread::sleep(Duration::try_from_secs_f64(seconds).map_err(|error| error.to_string())?);
-    Ok(seconds)
-});
 const PAIR: Function<(u8, u8), (u8, u8)> =
     Function::new("pair", |(one, other), _| Ok((one + 1, other + 1)));
 
-struct Two;
+struct Pairs;
 
-impl Catalogue for Two {
+impl Catalogue for Pairs {
     fn functions() -> Functions {
-        Functions::new().with(&SLEEP).with_parts(&PAIR)
+        Functions::new().with_parts(&PAIR)
     }
 }
 
@@ -38,7 +33,7 @@ fn with_daemon(client: impl AsyncFnOnce(Connection)) {
     let options =
         ServeOptions { name: "one".to_owned(), pes: 1, speed: 1.0, role: Role::Daemon(role) };
     let ((end, ended), (told, open)) = (oneshot::channel(), mpsc::channel());
-    let daemon = thread::spawn(|| serve::<Two>(options, ended, move |at| told.send(at).unwrap()));
+    let daemon = thread::spawn(|| serve::<Pairs>(options, ended, move |at| told.send(at).unwrap()));
     let address = open.recv_timeout(LIMIT).unwrap();
     let token = Token::read(&path).unwrap();
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();

@@ -5,6 +5,7 @@
 //! - [`heuristics`]: from the two to a [`Mapping`].
 //! - [`simulate`](mod@simulate): what a mapping is worth, in a simulated execution over shared
 //!   links.
+//! - [`execution`]: how a graph is executed where it was mapped, as client and servers see it.
 //! - [`stragglers`]: what is done about servers that turn out to be slow.
 //! - [`performance`]: how long a call takes, by formula or as learned.
 //! - [`wfcommons`]: recorded workflows in WfFormat, and generated ones; [`study`]: platforms to
@@ -13,6 +14,7 @@
 //! Everything here is pure: it reads no clock, and its dice are seeded.
 
 mod described;
+pub mod execution;
 mod graph;
 pub mod heuristics;
 mod id;

@@ -2,10 +2,9 @@
 
 use crate::client::store::ClientStore;
 use crate::execution::events::GroupEvents;
-use crate::execution::reasons::Failure;
 use crate::wire::messages::{Times, Work};
-use gridspan_rpc::calls::RpcError;
-use gridspan_rpc::group::{CallWindow, Done, Encoded, ServerPool};
+use gridspan_rpc::group::{CallWindow, Done, Encoded, ServerPool, error_of};
+use gridspan_workflow::execution::Failure;
 use gridspan_workflow::{DataId, ServerId, TaskId};
 use std::collections::BTreeMap;
 
@@ -94,19 +93,5 @@ impl<S: ServerPool> GroupEvents for Calls<'_, '_, '_, S> {
 
     fn failed(&mut self, task: TaskId, first: TaskId, failure: &Failure) {
         self.window.failed(task, &error_of(self.window.function(first), failure));
-    }
-}
-
-/// The error of a call that has failed.
-pub(crate) fn error_of(function: &str, failure: &Failure) -> RpcError {
-    match failure {
-        Failure::Failed(reason) => RpcError::SessionFailed { reason: reason.clone() },
-        Failure::NotExecuted { reason, is_refused } => {
-            let reason = format!("`{function}` was not executed: {reason}");
-            match is_refused {
-                true => RpcError::RpcRefused { reason },
-                false => RpcError::SessionFailed { reason },
-            }
-        }
     }
 }

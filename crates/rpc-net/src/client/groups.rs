@@ -3,7 +3,7 @@
 use crate::client::by_name::Client;
 use crate::client::connection_pool::ConnectionPool;
 use crate::client::connector::{Connector, tell};
-use crate::client::group_calls::{Calls, error_of};
+use crate::client::group_calls::Calls;
 use crate::client::platform::platform;
 use crate::client::server_list::ServerList;
 use crate::client::store::ClientStore;
@@ -16,7 +16,7 @@ use crate::wire::token::{RemoteError, Token};
 use crate::wire::transfer::fetch;
 use gridspan_rpc::calls::{RpcError, ServerCard};
 use gridspan_rpc::group::{
-    Beliefs, CallGroup, CallWindow, Encoded, Execute, Freed, Mapper, ServerPool,
+    Beliefs, CallGroup, CallWindow, Encoded, Execute, Freed, Mapper, ServerPool, error_of,
 };
 use gridspan_workflow::heuristics::Heuristic;
 use gridspan_workflow::{DataId, Platform};

@@ -1,16 +1,16 @@
 //! One typed call, as servers of a registry carry it out: a group of one task.
 
 use crate::client::connector::tell;
-use crate::client::group_calls::error_of;
 use crate::client::groups::Remote;
 use crate::execution::driver::execute_group;
 use crate::execution::events::{Contact, GroupEvents, Plan};
-use crate::execution::reasons::Failure;
 use crate::wire::messages::{Request, Times, Work};
 use crate::wire::transfer::fetch;
 use gridspan_rpc::calls::{RpcError, ServerCard, Signature};
 use gridspan_rpc::group::Encoded;
+use gridspan_rpc::group::error_of;
 use gridspan_topology::Link;
+use gridspan_workflow::execution::Failure;
 use gridspan_workflow::simulate::StragglerPolicy;
 use gridspan_workflow::{
     ClientSpec, DataId, Endpoint, GraphBuilder, Mapping, Platform, ServerId, ServerSpec, Site,

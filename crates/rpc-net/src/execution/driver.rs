@@ -1,18 +1,15 @@
-//! Has servers carry out a group: orders its tasks as their arguments are made, where they were
-//! mapped, and elsewhere where servers are lost or slow.
-
-mod losses;
+//! Has servers of a registry carry out a group: does what the [`Dispatcher`] says over connections,
+//! and tells it what they answer.
 
 use crate::client::task_client::order;
 use crate::execution::events::{Contact, GroupEvents, GroupOutcome, Plan};
-use crate::execution::reasons::{Failure, Reasons};
-use crate::execution::state::{ExecutionState, Given};
 use crate::execution::validation::check;
 use crate::wire::messages::{Input, Order, Source, TaskError, Times};
 use crate::wire::token::RemoteError;
-use crate::wire::transfer::{FetchError, fetch};
-use gridspan_workflow::simulate::{Execution, StragglerPolicy, TaskRun, Transfer};
-use gridspan_workflow::stragglers::{Watch, polling_interval};
+use crate::wire::transfer::fetch;
+use gridspan_workflow::execution::{AttemptId, Command, Delivery, Dispatcher, Event};
+use gridspan_workflow::simulate::{Execution, TaskRun, Transfer};
+use gridspan_workflow::stragglers::{StragglerPolicy, polling_interval};
 use gridspan_workflow::{DataId, Endpoint, ServerId, TaskId};
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -22,35 +19,29 @@ use tokio::task::{AbortHandle, JoinSet};
 /// How often servers are looked at, at most.
 const GLANCE_MIN: Duration = Duration::from_millis(10);
 
-/// Something that has happened.
-enum Event {
-    /// A server has answered an order.
-    Answered(usize, Result<Result<Times, TaskError>, RemoteError>),
-    /// The client has asked for data, since that time, and got it or not.
-    Brought(DataId, ServerId, f64, bool),
-    /// The same for data that other servers are to have from the client.
-    Relayed(DataId, ServerId, f64, Result<Vec<u8>, FetchError>),
+/// Something that has come over a connection.
+enum Answer {
+    /// To an order.
+    Task(AttemptId, Result<Result<Times, TaskError>, RemoteError>),
+    /// Data that the client has asked for since that time, or nothing.
+    Data { data: DataId, from: ServerId, is_relay: bool, start_s: f64, bytes: Option<Vec<u8>> },
 }
 
 struct Driver<'a, E> {
     plan: Plan<'a>,
     contacts: &'a [Contact],
     events: &'a mut E,
-    state: ExecutionState<'a>,
-    watch: Option<Watch>,
-    /// Orders by attempt: when they were given, and where tasks were told to fetch their arguments.
-    given: BTreeMap<usize, Ordered>,
-    running: JoinSet<Event>,
+    dispatcher: Dispatcher<'a>,
+    given: BTreeMap<AttemptId, Ordered>,
+    running: JoinSet<Answer>,
+    /// Hears which attempts have begun, and when.
+    tell: mpsc::UnboundedSender<(AttemptId, Instant)>,
     begin: Instant,
     execution: Execution,
-    failure: Option<(TaskId, Failure)>,
-    reasons: Reasons,
-    /// Orders whose servers may be waiting for data that was lost.
-    doubtful: BTreeMap<DataId, Vec<usize>>,
 }
 
+/// An order that a server has: when it was given, and where its task was told to fetch arguments.
 struct Ordered {
-    order: Given,
     at_s: f64,
     sources: BTreeMap<DataId, Endpoint>,
     going: AbortHandle,
@@ -63,58 +54,63 @@ pub(crate) async fn execute_group<E: GroupEvents>(
     events: &mut E,
 ) -> GroupOutcome {
     let Plan { graph, platform, mapping, rescue, .. } = plan;
-    let servers = (contacts.len(), platform.apart());
-    let state = ExecutionState::new(graph, mapping, servers, |data| events.is_kept(data));
-    let is_copying = rescue == StragglerPolicy::StealAndCopy;
-    let watch = (rescue != StragglerPolicy::None).then(|| Watch::new(graph, platform, is_copying));
+    let is_kept = |data| events.is_kept(data);
+    let dispatcher =
+        Dispatcher::new((graph, Delivery::Fetched), platform, mapping, rescue, is_kept);
+    let (tell, begun) = mpsc::unbounded_channel();
     let mut driver = Driver {
         plan,
         contacts,
         events,
-        state,
-        watch,
+        dispatcher,
         given: BTreeMap::new(),
         running: JoinSet::new(),
+        tell,
         begin: Instant::now(),
         execution: Execution::default(),
-        failure: None,
-        reasons: Reasons::default(),
-        doubtful: BTreeMap::new(),
     };
-    driver.run().await;
+    driver.run(begun).await;
     let mut execution = driver.execution;
     execution.makespan_s = driver.begin.elapsed().as_secs_f64();
+    execution.moved = driver.dispatcher.moved();
     execution.runs.sort_by(|one, other| one.end_s.total_cmp(&other.end_s));
     execution.transfers.sort_by(|one, other| one.end_s.total_cmp(&other.end_s));
-    (execution, driver.failure)
+    (execution, driver.dispatcher.failure().cloned())
 }
 
 impl<E: GroupEvents> Driver<'_, E> {
-    async fn run(&mut self) {
+    async fn run(&mut self, mut begun: mpsc::UnboundedReceiver<(AttemptId, Instant)>) {
         let mut glances = tokio::time::interval(polling_interval(self.plan.graph, GLANCE_MIN));
-        let (tell, mut begun) = mpsc::unbounded_channel();
+        let is_looking = self.plan.rescue != StragglerPolicy::None;
         let mut closings = self.closings();
+        self.dispatcher.begin(0.0);
         loop {
-            self.go_on(&tell);
-            if self.state.is_over() {
+            while let Some(command) = self.dispatcher.poll_command() {
+                self.carry_out(command);
+            }
+            if self.dispatcher.is_over() {
                 return;
             }
             tokio::select! {
                 Some((attempt, at)) = begun.recv() => {
                     let at: Instant = at;
-                    self.state.begun(attempt, at.duration_since(self.begin).as_secs_f64());
+                    let at_s = at.duration_since(self.begin).as_secs_f64();
+                    self.dispatcher.handle(at_s, Event::Begun(attempt));
                 }
                 // Without an order that would fail, somebody may still need what it has.
                 Some(Ok((server, error))) = closings.join_next(), if !closings.is_empty() => {
-                    self.closed(server, &error);
+                    self.happens(Event::Lost(server, error.to_string()));
                 }
-                event = self.running.join_next() => match event {
-                    Some(Ok(event)) => self.happens(event),
+                answer = self.running.join_next() => match answer {
+                    Some(Ok(Answer::Task(attempt, response))) => self.answered(attempt, response),
+                    Some(Ok(Answer::Data { data, from, is_relay, start_s, bytes })) => {
+                        self.brought((data, from, is_relay), start_s, bytes);
+                    }
                     // An order that was taken back.
                     Some(Err(error)) if error.is_cancelled() => {}
-                    Some(Err(_)) | None => return self.give_up_all(),
+                    Some(Err(_)) | None => self.happens(Event::GivenUp),
                 },
-                _ = glances.tick(), if self.watch.is_some() => self.look_after(&tell),
+                _ = glances.tick(), if is_looking => self.happens(Event::Look),
             }
         }
     }
@@ -123,218 +119,191 @@ impl<E: GroupEvents> Driver<'_, E> {
         self.begin.elapsed().as_secs_f64()
     }
 
-    /// Orders what can be, and asks for what is wanted.
-    fn go_on(&mut self, tell: &mpsc::UnboundedSender<(usize, Instant)>) {
-        let now_s = self.now_s();
-        let (plan, events) = (self.plan, &*self.events);
-        let inputs_s =
-            |state: &ExecutionState<'_>, task, to| inputs_s(plan, events, state, task, to);
-        for given in self.state.take_orders(now_s, &inputs_s) {
-            let (order_of_task, sources) = self.order(given.task, given.server);
-            let connection = self.contacts[given.server.index()].connection.clone();
-            self.events.ordered(given.server);
-            let tell = tell.clone();
-            let going = self.running.spawn(async move {
-                let begun = || {
-                    // He may not be there any more.
-                    let _ = tell.send((given.attempt, Instant::now()));
-                };
-                Event::Answered(given.attempt, order(&connection, order_of_task, begun).await)
-            });
-            let ordered = Ordered { order: given, at_s: now_s, sources, going };
-            self.given.insert(given.attempt, ordered);
-        }
-        let wishes = self.state.take_wishes();
-        // Before more is asked for, which needs the room.
-        for data in self.state.take_spent() {
-            self.events.spent(data);
-        }
-        let relays = self.state.take_relays(|data| self.events.bytes(data));
-        let wishes = wishes.into_iter().map(|wish| (wish, false));
-        for ((data, server), is_relay) in
-            wishes.chain(relays.into_iter().map(|relay| (relay, true)))
-        {
-            let (version, bytes) = (self.events.version(data), self.events.bytes(data));
-            let connection = self.contacts[server.index()].connection.clone();
-            let group = self.plan.group;
-            self.running.spawn(async move {
-                let brought = fetch(&connection, group, version, bytes).await;
-                match is_relay {
-                    true => Event::Relayed(data, server, now_s, brought.map(|(bytes, _)| bytes)),
-                    false => Event::Brought(data, server, now_s, brought.is_ok()),
-                }
-            });
+    fn happens(&mut self, event: Event) {
+        self.dispatcher.handle(self.now_s(), event);
+    }
+
+    fn carry_out(&mut self, command: Command) {
+        match command {
+            Command::Order { attempt, task, server, inputs, .. } => {
+                self.order(attempt, (task, server), inputs.into_iter().collect());
+            }
+            Command::Withdraw(attempt) => self.take_back(attempt),
+            // Servers fetch data here.
+            Command::Send { .. } => {}
+            Command::Fetch { data, from, is_relay } => self.fetch(data, from, is_relay),
+            Command::Drop(data) => self.events.spent(data),
+            // What it made it has said with how large that is.
+            Command::Has { is_maker: true, .. } => {}
+            Command::Has { data, server, .. } => self.events.has(data, server),
+            Command::HasNot(data, server) => self.events.has_not(data, server),
+            Command::Apart(from, to) => {
+                tracing::info!(%from, %to, "do not reach each other");
+                self.events.part(from, to);
+            }
+            Command::Failed { task, first, failure } => self.events.failed(task, first, &failure),
         }
     }
 
-    fn order(&self, task: TaskId, to: ServerId) -> (Order, BTreeMap<DataId, Endpoint>) {
-        let mut sources = BTreeMap::new();
+    fn fetch(&mut self, data: DataId, from: ServerId, is_relay: bool) {
+        let (version, bytes) = (self.events.version(data), self.events.bytes(data));
+        let connection = self.contacts[from.index()].connection.clone();
+        let (group, start_s) = (self.plan.group, self.now_s());
+        self.running.spawn(async move {
+            let brought = fetch(&connection, group, version, bytes).await;
+            let bytes = brought.ok().map(|(bytes, _)| bytes);
+            Answer::Data { data, from, is_relay, start_s, bytes }
+        });
+    }
+
+    /// Data has come to the client, or has not.
+    fn brought(
+        &mut self,
+        (data, from, is_relay): (DataId, ServerId, bool),
+        start_s: f64,
+        brought: Option<Vec<u8>>,
+    ) {
+        let bytes = brought.as_ref().map(|brought| brought.len() as u64);
+        if let Some(brought) = brought {
+            let (end_s, sender, to) = (self.now_s(), Endpoint::Server(from), Endpoint::Client);
+            let transfer = Transfer { data, from: sender, to, start_s, end_s };
+            self.execution.transfers.push(transfer);
+            if is_relay {
+                self.events.relayed(data, brought);
+            }
+        }
+        self.happens(Event::Fetched { data, from, is_relay, bytes });
+    }
+
+    fn order(
+        &mut self,
+        attempt: AttemptId,
+        (task, server): (TaskId, ServerId),
+        sources: BTreeMap<DataId, Endpoint>,
+    ) {
         let mut inputs = Vec::new();
         for data in self.events.inputs(task) {
-            // Who can have it from nobody gets no order.
-            let source = self.state.source(data, to).unwrap_or(Endpoint::Client);
-            sources.insert(data, source);
-            let from = match source {
-                Endpoint::Client => Source::Client,
-                Endpoint::Server(server) => self.contacts[server.index()].source,
+            let from = match sources.get(&data) {
+                Some(Endpoint::Server(server)) => self.contacts[server.index()].source,
+                Some(Endpoint::Client) | None => Source::Client,
             };
             let bytes = self.events.bytes(data);
             inputs.push(Input { data: self.events.version(data), bytes, from });
         }
         let outputs = self.plan.graph.task(task).outputs.iter();
-        let order = Order {
+        let order_of_task = Order {
             group: self.plan.group,
             place: self.plan.mapping.places[task.index()],
             work: self.events.work(task),
             inputs,
             outputs: outputs.map(|&data| self.events.version(data)).collect(),
         };
-        (order, sources)
-    }
-
-    /// Has tasks of slow servers done elsewhere.
-    fn look_after(&mut self, tell: &mpsc::UnboundedSender<(usize, Instant)>) {
-        loop {
-            let (now_s, plan, events) = (self.now_s(), self.plan, &*self.events);
-            let inputs_s =
-                |state: &ExecutionState<'_>, task, to| inputs_s(plan, events, state, task, to);
-            let Some(watch) = &self.watch else { return };
-            let moved = self.state.rescue(now_s, plan.platform, watch, &inputs_s);
-            let Some(taken_back) = moved else { return };
-            if let Some(attempt) = taken_back {
-                self.execution.moved += 1;
-                self.take_back(attempt);
-            }
-            // Who gets it is not idle any more.
-            self.go_on(tell);
-        }
+        self.events.ordered(server);
+        let (connection, tell) =
+            (self.contacts[server.index()].connection.clone(), self.tell.clone());
+        let going = self.running.spawn(async move {
+            let begun = || {
+                // He may not be there any more.
+                let _ = tell.send((attempt, Instant::now()));
+            };
+            Answer::Task(attempt, order(&connection, order_of_task, begun).await)
+        });
+        self.given.insert(attempt, Ordered { at_s: self.now_s(), sources, going });
     }
 
     /// Nobody waits for an attempt any more, which its server sees.
-    fn take_back(&mut self, attempt: usize) {
-        if let Some(ordered) = self.given.remove(&attempt) {
-            ordered.going.abort();
+    fn take_back(&mut self, attempt: AttemptId) {
+        let Some(Ordered { at_s: start_s, going, .. }) = self.given.remove(&attempt) else {
+            return;
+        };
+        going.abort();
+        let (task, server) = self.dispatcher.attempt(attempt);
+        if self.dispatcher.is_done(task) {
+            let end_s = self.now_s();
+            self.execution.wasted.push(TaskRun { task, server, start_s, end_s });
         }
-    }
-
-    fn happens(&mut self, event: Event) {
-        match event {
-            Event::Answered(attempt, response) => self.answered(attempt, response),
-            Event::Brought(data, server, start_s, is_there) => {
-                if is_there {
-                    self.came(data, server, start_s);
-                    self.state.granted(data);
-                } else {
-                    self.state.missing(data, Endpoint::Server(server));
-                }
-            }
-            Event::Relayed(data, server, start_s, Ok(bytes)) => {
-                self.came(data, server, start_s);
-                self.state.relayed(data, bytes.len() as u64);
-                self.events.relayed(data, bytes);
-                self.is_back(data);
-            }
-            Event::Relayed(data, server, _, Err(_)) => {
-                self.events.has_not(data, server);
-                self.state.missing(data, Endpoint::Server(server));
-            }
-        }
-        self.give_up_stuck();
     }
 
     /// A server has answered an order, or is lost.
     fn answered(
         &mut self,
-        attempt: usize,
+        attempt: AttemptId,
         response: Result<Result<Times, TaskError>, RemoteError>,
     ) {
         let Some(ordered) = self.given.remove(&attempt) else { return };
-        if !self.state.is_open(attempt) {
+        if !self.dispatcher.is_of_use(attempt) {
             return;
         }
-        let Given { task, server, .. } = ordered.order;
-        match response.map(|done| done.and_then(|times| self.checked(&ordered, times))) {
-            Ok(Ok(times)) => self.done(&ordered, &times),
-            Ok(Err(TaskError::Missing(missing))) => self.lacks(&ordered, &[], &missing),
-            Ok(Err(TaskError::Unreached { unreached, missing })) => {
-                self.lacks(&ordered, &unreached, &missing);
+        let (task, server) = self.dispatcher.attempt(attempt);
+        let of = |versions: &[u32]| {
+            let all = ordered.sources.keys().copied();
+            all.filter(|&data| versions.contains(&self.events.version(data))).collect()
+        };
+        let event = match response {
+            Ok(Ok(times)) => match self.checked(task, ordered.at_s, &times) {
+                Ok(()) => {
+                    let fetched = times.fetched.iter().map(|fetched| fetched.data);
+                    let fetched = of(&fetched.collect::<Vec<_>>());
+                    self.note((task, server), &ordered, &times);
+                    let (took_s, sizes) = (Some(times.end_s - times.start_s), times.sizes);
+                    Event::Done { attempt, took_s, sizes, fetched }
+                }
+                // Another may do better.
+                Err(reason) => Event::Refused(attempt, reason),
+            },
+            Ok(Err(TaskError::Missing(missing))) => {
+                Event::Lacks { attempt, unreached: Vec::new(), missing: of(&missing) }
             }
-            Ok(Err(TaskError::Failed(reason))) => self.fail(task, &Failure::Failed(reason)),
-            Ok(Err(TaskError::Refused(reason))) => self.refused(attempt, reason),
+            Ok(Err(TaskError::Unreached { unreached, missing })) => {
+                Event::Lacks { attempt, unreached: of(&unreached), missing: of(&missing) }
+            }
+            Ok(Err(TaskError::Failed(reason))) => Event::Failed(attempt, reason),
+            Ok(Err(TaskError::Refused(reason))) => Event::Refused(attempt, reason),
             // Whatever it said: it is there, and what it has is too.
-            Err(error) if self.is_connected(server) => self.refused(attempt, error.to_string()),
-            Err(error) => self.lost(server, &error),
-        }
+            Err(error) if self.is_connected(server) => Event::Refused(attempt, error.to_string()),
+            Err(error) => {
+                tracing::info!(%server, %error, "lost");
+                Event::Lost(server, error.to_string())
+            }
+        };
+        self.happens(event);
     }
 
-    /// Data has come to the client.
-    fn came(&mut self, data: DataId, from: ServerId, start_s: f64) {
-        let (from, end_s) = (Endpoint::Server(from), self.now_s());
-        let transfer = Transfer { data, from, to: Endpoint::Client, start_s, end_s };
-        self.execution.transfers.push(transfer);
-    }
-
-    /// What a server says of a task, if it can be. Otherwise another may do better.
-    fn checked(&self, ordered: &Ordered, times: Times) -> Result<Times, TaskError> {
-        let outputs = self.plan.graph.task(ordered.order.task).outputs.len();
-        let checked = check(&times, outputs, self.now_s() - ordered.at_s);
-        checked.map(|()| times).map_err(TaskError::Refused)
+    /// Whether what a server says of a task can be; otherwise what is wrong.
+    fn checked(&self, task: TaskId, at_s: f64, times: &Times) -> Result<(), String> {
+        let outputs = self.plan.graph.task(task).outputs.len();
+        check(times, outputs, self.now_s() - at_s)
     }
 
     fn is_connected(&self, server: ServerId) -> bool {
         self.contacts[server.index()].connection.close_reason().is_none()
     }
 
-    fn done(&mut self, ordered: &Ordered, times: &Times) {
-        let Ordered { order: Given { attempt, task, server }, at_s, sources, .. } = ordered;
+    /// Notes when a task was executed, and what was fetched for it.
+    fn note(&mut self, (task, server): (TaskId, ServerId), ordered: &Ordered, times: &Times) {
+        let Ordered { at_s, sources, .. } = ordered;
         let (start_s, end_s) = (at_s + times.start_s, at_s + times.end_s);
-        self.execution.runs.push(TaskRun { task: *task, server: *server, start_s, end_s });
-        let mut has = Vec::new();
+        self.execution.runs.push(TaskRun { task, server, start_s, end_s });
         for fetched in &times.fetched {
-            let is_it = |data: &&DataId| self.events.version(**data) == fetched.data;
-            let Some(&data) = sources.keys().find(is_it) else { continue };
-            let (from, to) = (sources[&data], Endpoint::Server(*server));
+            let is_it = |(data, _): &(&DataId, _)| self.events.version(**data) == fetched.data;
+            let Some((&data, &from)) = sources.iter().find(is_it) else { continue };
             let (start_s, end_s) = (at_s + fetched.start_s, at_s + fetched.end_s);
+            let to = Endpoint::Server(server);
             self.execution.transfers.push(Transfer { data, from, to, start_s, end_s });
-            has.push(data);
-            self.events.has(data, *server);
         }
-        if let Some(watch) = &mut self.watch {
-            let work_s = self.plan.graph.task(*task).work_s;
-            let should_s = self.plan.platform.time_s(work_s, *server);
-            watch.observe(*server, times.end_s - times.start_s, should_s, true);
-        }
-        self.events.made(*task, *server, times);
-        let outputs = self.plan.graph.task(*task).outputs.iter().copied();
-        let there: Vec<DataId> = outputs.chain(has.iter().copied()).collect();
-        for other in self.state.done(*attempt, self.begin.elapsed().as_secs_f64(), has) {
-            let end_s = self.now_s();
-            if let Some(Ordered { order, at_s, .. }) = self.given.get(&other) {
-                let (task, server, start_s) = (order.task, order.server, *at_s);
-                self.execution.wasted.push(TaskRun { task, server, start_s, end_s });
-            }
-            self.take_back(other);
-        }
-        there.into_iter().for_each(|data| self.is_back(data));
+        self.events.made(task, server, times);
     }
-}
 
-/// How long the inputs of a task take to a server, over idle links, in seconds.
-fn inputs_s<E: GroupEvents>(
-    plan: Plan<'_>,
-    events: &E,
-    state: &ExecutionState<'_>,
-    task: TaskId,
-    to: ServerId,
-) -> f64 {
-    let nearest_s = |&data: &DataId| {
-        let bytes = events.bytes(data);
-        let way_s = |from, to| plan.platform.transfer_s(bytes, from, to);
-        let time_s = |from| match state.is_direct(from, to) {
-            true => way_s(from, Endpoint::Server(to)),
-            false => way_s(from, Endpoint::Client) + way_s(Endpoint::Client, Endpoint::Server(to)),
-        };
-        state.holders(data).map(time_s).fold(f64::INFINITY, f64::min)
-    };
-    plan.graph.task(task).inputs.iter().map(nearest_s).fold(0.0, f64::max)
+    /// The servers whose connections end, one by one.
+    fn closings(&self) -> JoinSet<(ServerId, RemoteError)> {
+        let mut closings = JoinSet::new();
+        for (server, contact) in (0..).map(ServerId).zip(self.contacts) {
+            let connection = contact.connection.clone();
+            closings.spawn(async move {
+                let reason = connection.closed().await;
+                (server, RemoteError::away(connection.remote_address(), &reason))
+            });
+        }
+        closings
+    }
 }

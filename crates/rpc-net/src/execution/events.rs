@@ -1,7 +1,7 @@
 //! What servers are to carry out, and who hears what becomes of it.
 
-use crate::execution::reasons::Failure;
 use crate::wire::messages::{Source, Times, Work};
+use gridspan_workflow::execution::Failure;
 use gridspan_workflow::simulate::{Execution, StragglerPolicy};
 use gridspan_workflow::{DataId, Mapping, Platform, ServerId, TaskGraph, TaskId};
 use quinn::Connection;

@@ -3,7 +3,4 @@
 pub(crate) mod driver;
 pub(crate) mod emulated_run;
 pub(crate) mod events;
-pub(crate) mod reasons;
-pub(crate) mod relays;
-pub(crate) mod state;
 pub(crate) mod validation;

@@ -96,6 +96,11 @@ impl Membership {
         self.left.insert(number, heir);
     }
 
+    /// How many have left.
+    pub(super) fn departures(&self) -> usize {
+        self.left.len()
+    }
+
     /// Who has what a server kept: itself, or who took over from it; nobody if that is lost.
     pub(super) fn standing(&self, mut number: u32) -> Option<u32> {
         while let Some(heir) = self.left.get(&number) {

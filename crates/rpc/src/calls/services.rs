@@ -147,6 +147,11 @@ impl<C: Catalogue> Services<C> {
         self.membership().standing(number)
     }
 
+    /// How many servers have ever left.
+    pub(crate) fn departures(&self) -> usize {
+        self.membership().departures()
+    }
+
     /// The sites, nodes and PEs of the job.
     pub(crate) fn layout(&self) -> &Layout {
         self.grid.layout()

@@ -8,11 +8,9 @@
 //! | `executable` | calls that cannot be executed at all fail before the others are mapped |
 //! | `discovery` | from gathered calls to a task graph, with volumes and times as learned |
 //! | `given_graph` | mapped as a graph says that was given |
-//! | `dispatch`, `trees` | from a mapping to orders: who executes what, and who sends what to whom |
 //! | `platforms`, `observed_speed` | what the mapping sees of servers and links |
-//! | `window_run`, `execution`, `progress` | carries them out, and again where a server is lost; how far that is |
-//! | `staging` | brings data to who needs it |
-//! | `straggler_watch` | has tasks of slow servers tried elsewhere |
+//! | `in_job_driver` | has servers of a job carry a window out, as the [dispatcher](gridspan_workflow::execution) says |
+//! | `routes`, `trees` | the ways of data to several servers |
 //! | `keyed_mutex` | one window at a time, whoever asks |
 //! | `order`, `store` | orders, and what a server keeps for them; `object_store`, `disk`, `free_list`: where it keeps data |
 //! | `ranges` | sets of data by number |
@@ -77,12 +75,11 @@ mod all_of;
 mod begin;
 mod discovery;
 pub(crate) mod disk;
-mod dispatch;
 mod executable;
-mod execution;
 mod free_list;
 mod given_graph;
 mod in_job;
+mod in_job_driver;
 mod keyed_mutex;
 mod lazy;
 mod map;
@@ -91,14 +88,11 @@ mod observed_speed;
 pub(crate) mod order;
 pub(crate) mod parts;
 mod platforms;
-mod progress;
 pub(crate) mod ranges;
+mod routes;
 mod server_pool;
-mod staging;
 pub(crate) mod store;
-mod straggler_watch;
 mod trees;
-mod window_run;
 mod windows;
 
 pub use disk::Room;
@@ -107,4 +101,4 @@ pub use map::{CallGroup, Mapper};
 pub use order::{Done, Fault};
 pub use parts::{Arguments, Parts};
 pub use server_pool::{Beliefs, DataSegment, Encoded, Freed, ServerPool};
-pub use windows::{CallWindow, Execute};
+pub use windows::{CallWindow, Execute, error_of};

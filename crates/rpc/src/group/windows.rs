@@ -2,14 +2,16 @@
 
 use super::discovery::{Discovered, Gathered, discover};
 use super::executable::executable;
-use super::map::{CallGroup, LockKey, nowhere, other};
-use super::order::Done;
+use super::map::{CallGroup, LockKey, failed, nowhere, other};
+use super::order::{DataKey, Done};
 use super::ranges::Ranges;
 use super::server_pool::{Encoded, Freed, ServerPool};
+use crate::block::EncodedBlock;
 use crate::calls::{RpcError, ServerCard, Signature, not_offered};
 use gridspan_workflow::Mapping;
 use gridspan_workflow::Platform;
 use gridspan_workflow::TaskGraph;
+use gridspan_workflow::execution::Failure;
 use gridspan_workflow::performance::History;
 use gridspan_workflow::simulate::StragglerPolicy;
 use gridspan_workflow::{DataId, ServerId, TaskId};
@@ -289,9 +291,18 @@ impl<S: ServerPool> CallWindow<'_, '_, S> {
         self.names[data.index()]
     }
 
+    /// Data as servers know it.
+    pub(super) fn key(&self, data: DataId) -> DataKey {
+        self.group.key(self.version(data))
+    }
+
     /// Data that the client has.
     pub fn value(&self, data: DataId) -> Option<Encoded> {
-        self.group.draft.borrow().values.get(&self.version(data)).cloned().map(Encoded)
+        self.block(data).map(Encoded)
+    }
+
+    pub(super) fn block(&self, data: DataId) -> Option<EncodedBlock> {
+        self.group.draft.borrow().values.get(&self.version(data)).cloned()
     }
 
     /// Whether somebody may ask for data when the window has ended.
@@ -346,7 +357,7 @@ impl<S: ServerPool> CallWindow<'_, '_, S> {
     }
 
     /// What is known of a function after a call of it.
-    pub(super) fn learn(&self, task: TaskId, server: ServerId, done: &Done, sizes: &[u64]) {
+    fn learn(&self, task: TaskId, server: ServerId, done: &Done, sizes: &[u64]) {
         let call = &self.calls[task.index()];
         let mut draft = self.group.draft.borrow_mut();
         let mut learned = self.group.mapper.learned.borrow_mut();
@@ -366,6 +377,20 @@ impl<S: ServerPool> CallWindow<'_, '_, S> {
         if let (Some(took_s), Some(work_s)) = (done.took_s, done.work_s) {
             let mut paces = self.group.mapper.paces.borrow_mut();
             paces.entry(self.number(server)).or_default().observe(took_s, work_s / speed);
+        }
+    }
+}
+
+/// The error of a call of a function that has failed, and of those that depend on it.
+pub fn error_of(function: &str, failure: &Failure) -> RpcError {
+    match failure {
+        Failure::Failed(reason) => failed(reason.clone()),
+        Failure::NotExecuted { reason, is_refused } => {
+            let reason = format!("`{function}` was not executed: {reason}");
+            match is_refused {
+                true => RpcError::RpcRefused { reason },
+                false => failed(reason),
+            }
         }
     }
 }

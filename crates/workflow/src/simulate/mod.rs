@@ -32,6 +32,7 @@ use crate::graph::TaskGraph;
 use crate::id::{DataId, Endpoint, ServerId, TaskId};
 use crate::mapping::Mapping;
 use crate::platform::Platform;
+pub use crate::stragglers::StragglerPolicy;
 use engine::Engine;
 
 /// What differs from what the heuristic was told.
@@ -48,18 +49,6 @@ impl Perturbations {
         let of = |factors: &[f64], place: usize| factors.get(place).copied().unwrap_or(1.0);
         of(&self.tasks, task.index()) * of(&self.servers, server.index())
     }
-}
-
-/// What may be done while a group is executed.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum StragglerPolicy {
-    /// Nothing: tasks run where they were mapped.
-    #[default]
-    None,
-    /// Servers without work take tasks from those that were seen to be slow.
-    Steal,
-    /// The same, and tasks that are late are begun a second time elsewhere; who ends first counts.
-    StealAndCopy,
 }
 
 /// Where and when a task ran.

@@ -27,6 +27,18 @@ const BELIEF_TASKS: f64 = 1.0;
 /// near-linear in the tasks of a slow server then.
 const CONSIDERED_MAX: usize = 32;
 
+/// What may be done while a group is executed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum StragglerPolicy {
+    /// Nothing: tasks run where they were mapped.
+    #[default]
+    None,
+    /// Servers without work take tasks from those that were seen to be slow.
+    Steal,
+    /// The same, and tasks that are late are begun a second time elsewhere; who ends first counts.
+    StealAndCopy,
+}
+
 /// How far an attempt is whose inputs exist.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum AttemptState {

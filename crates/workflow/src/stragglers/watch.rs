@@ -12,6 +12,7 @@ const AGAIN: f64 = 0.25;
 const AGAIN_S_MIN: f64 = 1e-3;
 
 /// What was seen of the servers.
+#[derive(Clone, Debug)]
 pub struct Watch {
     /// Whether late tasks are begun again elsewhere.
     pub is_copying: bool,

@@ -1,7 +1,7 @@
 //! Data that goes by way of the client, between servers of which one does not reach the other: what
-//! is wanted, and what has come. Pure.
+//! is wanted, and what has come.
 
-use gridspan_workflow::{DataId, ServerId};
+use crate::id::{DataId, ServerId};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// So much data is on its way to the client at the same time: more would share its link, and the
@@ -13,7 +13,7 @@ const HELD_BYTES_MAX: u64 = 1 << 30;
 
 /// Who does not reach whom, and what the client brings therefore.
 #[derive(Debug, Default)]
-pub(crate) struct Relays {
+pub(super) struct Relays {
     /// Servers, of which each second does not reach the first.
     apart: BTreeSet<(ServerId, ServerId)>,
     /// Data that the second server could not have from the first.
@@ -27,55 +27,55 @@ pub(crate) struct Relays {
 }
 
 impl Relays {
-    pub(crate) fn new(apart: &BTreeSet<(ServerId, ServerId)>) -> Self {
-        Self { apart: apart.clone(), ..Self::default() }
+    pub(super) fn new(apart: BTreeSet<(ServerId, ServerId)>) -> Self {
+        Self { apart, ..Self::default() }
     }
 
-    pub(crate) fn has(&self, data: DataId) -> bool {
+    pub(super) fn has(&self, data: DataId) -> bool {
         self.here.contains_key(&data)
     }
 
     /// Whether nothing is here, nor wanted.
-    pub(crate) fn is_idle(&self) -> bool {
+    pub(super) fn is_idle(&self) -> bool {
         self.here.is_empty() && self.wanted.is_empty()
     }
 
     /// What was wanted and is not asked for is not wanted any more, unless somebody says so again.
-    pub(crate) fn reconsider(&mut self) {
+    pub(super) fn reconsider(&mut self) {
         self.wanted.clear();
     }
 
-    pub(crate) fn want(&mut self, data: DataId) {
+    pub(super) fn want(&mut self, data: DataId) {
         self.wanted.push(data);
     }
 
     /// A server was asked for data and does not give it.
-    pub(crate) fn missing(&mut self, data: DataId, from: ServerId) {
+    pub(super) fn missing(&mut self, data: DataId, from: ServerId) {
         if self.asked.get(&data) == Some(&from) {
             self.asked.remove(&data);
         }
     }
 
     /// A server does not reach another that has data.
-    pub(crate) fn part(&mut self, data: DataId, from: ServerId, to: ServerId) {
+    pub(super) fn part(&mut self, data: DataId, from: ServerId, to: ServerId) {
         self.apart.insert((from, to));
         self.unreached.insert((data, from, to));
     }
 
     /// Whether a server that is not lost has data and was not reached by the one that needed it.
-    pub(crate) fn is_unreached(&self, data: DataId, to: ServerId) -> bool {
+    pub(super) fn is_unreached(&self, data: DataId, to: ServerId) -> bool {
         let (first, last) = (ServerId(0), ServerId(u32::MAX));
         let all = self.unreached.range((data, first, first)..=(data, last, last));
         all.into_iter().any(|(_, _, by)| *by == to)
     }
 
-    pub(crate) fn are_apart(&self, from: ServerId, to: ServerId) -> bool {
+    pub(super) fn are_apart(&self, from: ServerId, to: ServerId) -> bool {
         self.apart.contains(&(from, to))
     }
 
     /// What is to be asked for now, of those that `holder` names. `bytes` says how large data is,
     /// and `goes` whether some that is here will go without any more.
-    pub(crate) fn take(
+    pub(super) fn take(
         &mut self,
         holder: impl Fn(DataId) -> Option<ServerId>,
         bytes: impl Fn(DataId) -> u64,
@@ -103,13 +103,13 @@ impl Relays {
     }
 
     /// Data of so many bytes has come.
-    pub(crate) fn came(&mut self, data: DataId, bytes: u64) {
+    pub(super) fn came(&mut self, data: DataId, bytes: u64) {
         self.asked.remove(&data);
         self.here.insert(data, bytes);
     }
 
     /// What is not needed any more.
-    pub(crate) fn take_spent(&mut self, is_spent: impl Fn(DataId) -> bool) -> Vec<DataId> {
+    pub(super) fn take_spent(&mut self, is_spent: impl Fn(DataId) -> bool) -> Vec<DataId> {
         let spent: Vec<DataId> = self.here.keys().copied().filter(|&data| is_spent(data)).collect();
         for data in &spent {
             self.here.remove(data);
@@ -117,7 +117,7 @@ impl Relays {
         spent
     }
 
-    pub(crate) fn lost(&mut self, server: ServerId) {
+    pub(super) fn lost(&mut self, server: ServerId) {
         self.asked.retain(|_, asked| *asked != server);
         // Nobody reached it for that reason, and others may.
         self.unreached.retain(|(_, from, _)| *from != server);

@@ -27,7 +27,7 @@ fn reader(
 fn of_many_servers_that_are_not_reached_one_is_tried_for_each_data() {
     for is_at_client in [true, false] {
         let (graph, mapping, to) = reader((1, 9), is_at_client, true);
-        let mut state = ExecutionState::new(&graph, &mapping, (10, &BTreeSet::new()), |_| false);
+        let mut state = fetching(&graph, &mapping, 10, &[]);
         let data = DataId(0);
         orders(&mut state);
         assert_eq!(state.source(data, to), Some(Endpoint::Server(ONE)));
@@ -46,7 +46,7 @@ fn of_many_servers_that_are_not_reached_one_is_tried_for_each_data() {
 #[test]
 fn who_was_not_reached_because_it_was_lost_says_nothing_of_others_with_the_data() {
     let (graph, mapping, to) = reader((1, 2), true, true);
-    let mut state = ExecutionState::new(&graph, &mapping, (3, &BTreeSet::new()), |_| false);
+    let mut state = fetching(&graph, &mapping, 3, &[]);
     orders(&mut state);
     state.unreached(0, &[(DataId(0), ONE)]);
 
@@ -59,7 +59,7 @@ fn who_was_not_reached_because_it_was_lost_says_nothing_of_others_with_the_data(
 fn attempts_that_show_who_does_not_reach_whom_do_not_count() {
     let (graph, mapping, to) = reader((ATTEMPTS_MAX + 1, ATTEMPTS_MAX + 1), false, false);
     let servers = to.0 as usize + 1;
-    let mut state = ExecutionState::new(&graph, &mapping, (servers, &BTreeSet::new()), |_| false);
+    let mut state = fetching(&graph, &mapping, servers, &[]);
     for number in 0..=ATTEMPTS_MAX {
         assert_eq!(orders(&mut state), [(0, to.0)]);
         let (data, from) = (DataId(number), ServerId(number));
@@ -81,7 +81,7 @@ fn attempts_that_show_who_does_not_reach_whom_do_not_count() {
 #[test]
 fn what_a_server_cannot_reach_comes_to_the_client_first_and_goes_when_nobody_needs_it() {
     let graph = diamond();
-    let mut state = ExecutionState::new(&graph, &mapping(), NEAR, |_| false);
+    let mut state = near(&graph, &mapping());
     let made = graph.task(TaskId(0)).outputs[0];
     orders(&mut state);
     done(&mut state, 0, &[]);
@@ -111,9 +111,9 @@ fn what_a_server_cannot_reach_comes_to_the_client_first_and_goes_when_nobody_nee
 #[test]
 fn what_is_lost_on_its_way_to_the_client_is_made_again() {
     let graph = diamond();
-    let apart = BTreeSet::from([(ONE, OTHER)]);
+    let apart = [(ONE, OTHER)];
     for is_lost in [false, true] {
-        let mut state = ExecutionState::new(&graph, &mapping(), (2, &apart), |_| false);
+        let mut state = fetching(&graph, &mapping(), 2, &apart);
         let made = graph.task(TaskId(0)).outputs[0];
         orders(&mut state);
         done(&mut state, 0, &[]);
@@ -132,8 +132,8 @@ fn what_is_lost_on_its_way_to_the_client_is_made_again() {
 #[test]
 fn what_the_client_has_for_others_is_not_lost_with_its_server() {
     let graph = diamond();
-    let apart = BTreeSet::from([(ONE, OTHER)]);
-    let mut state = ExecutionState::new(&graph, &mapping(), (2, &apart), |_| false);
+    let apart = [(ONE, OTHER)];
+    let mut state = fetching(&graph, &mapping(), 2, &apart);
     let made = graph.task(TaskId(0)).outputs[0];
     orders(&mut state);
     done(&mut state, 0, &[]);
@@ -174,8 +174,8 @@ fn bring(state: &mut ExecutionState<'_>, bytes: u64) -> Vec<u32> {
 #[test]
 fn the_client_takes_so_many_bytes_at_once_and_more_as_their_readers_begin() {
     let (graph, mapping) = far(&[0, 1, 2, 3, 4], LARGE);
-    let apart = BTreeSet::from([(ONE, OTHER)]);
-    let mut state = ExecutionState::new(&graph, &mapping, (2, &apart), |_| false);
+    let apart = [(ONE, OTHER)];
+    let mut state = fetching(&graph, &mapping, 2, &apart);
     assert_eq!(orders(&mut state), []);
     assert_eq!(bring(&mut state, LARGE), [0, 1]);
     assert_eq!(orders(&mut state), [(0, 1), (1, 1)]);
@@ -191,8 +191,8 @@ fn the_client_takes_so_many_bytes_at_once_and_more_as_their_readers_begin() {
 #[test]
 fn who_has_begun_and_comes_to_nothing_gets_from_the_client_what_that_has_let_go() {
     let (graph, mapping) = far(&[0], LARGE);
-    let apart = BTreeSet::from([(ONE, OTHER)]);
-    let mut state = ExecutionState::new(&graph, &mapping, (2, &apart), |_| false);
+    let apart = [(ONE, OTHER)];
+    let mut state = fetching(&graph, &mapping, 2, &apart);
     orders(&mut state);
     bring(&mut state, LARGE);
     orders(&mut state);
@@ -208,8 +208,8 @@ fn who_has_begun_and_comes_to_nothing_gets_from_the_client_what_that_has_let_go(
 #[test]
 fn what_is_on_its_way_to_the_client_counts_as_well() {
     let (graph, mapping) = far(&[0, 1, 2], LARGE);
-    let apart = BTreeSet::from([(ONE, OTHER)]);
-    let mut state = ExecutionState::new(&graph, &mapping, (2, &apart), |_| false);
+    let apart = [(ONE, OTHER)];
+    let mut state = fetching(&graph, &mapping, 2, &apart);
     orders(&mut state);
     assert_eq!(relays(&mut state).len(), 2);
 
@@ -220,14 +220,14 @@ fn what_is_on_its_way_to_the_client_counts_as_well() {
 
 #[test]
 fn a_task_that_needs_more_bytes_than_the_client_takes_at_once_gets_them_one_after_the_other() {
-    let apart = BTreeSet::from([(ONE, OTHER)]);
+    let apart = [(ONE, OTHER)];
     for (bytes, expected) in [
         (LARGE, vec![vec![0, 1], vec![2], vec![3]]),
         (LARGE * 4, vec![vec![0], vec![1], vec![2], vec![3]]),
     ] {
         // Another waits for its turn, and may not come between.
         let (graph, mapping) = far(&[0, 0, 0, 0, 1], bytes);
-        let mut state = ExecutionState::new(&graph, &mapping, (2, &apart), |_| false);
+        let mut state = fetching(&graph, &mapping, 2, &apart);
         for data in expected {
             assert_eq!(orders(&mut state), []);
             assert_eq!(bring(&mut state, bytes), data);
@@ -241,8 +241,8 @@ fn a_task_that_needs_more_bytes_than_the_client_takes_at_once_gets_them_one_afte
 fn the_client_brings_what_one_task_needs_before_it_brings_for_others() {
     // The first half of what each reads, and then the second.
     let (graph, mapping) = far(&[0, 1, 2, 0, 1, 2], LARGE);
-    let apart = BTreeSet::from([(ONE, OTHER)]);
-    let mut state = ExecutionState::new(&graph, &mapping, (2, &apart), |_| false);
+    let apart = [(ONE, OTHER)];
+    let mut state = fetching(&graph, &mapping, 2, &apart);
     orders(&mut state);
 
     assert_eq!(bring(&mut state, LARGE), [0, 3]);

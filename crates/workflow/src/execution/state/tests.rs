@@ -1,8 +1,9 @@
 //! Groups whose servers are lost and slow.
 
 use super::*;
-use gridspan_workflow::stragglers::Watch;
-use gridspan_workflow::{GraphBuilder, Platform};
+use crate::graph::GraphBuilder;
+use crate::platform::{ClientSpec, Platform, ServerSpec, Site};
+use crate::stragglers::Watch;
 
 mod ways;
 
@@ -33,8 +34,21 @@ fn mapping() -> Mapping {
 const ONE: ServerId = ServerId(0);
 const OTHER: ServerId = ServerId(1);
 
+/// So many servers alike, which fetch data, and of which these are apart.
+fn fetching<'a>(
+    graph: &'a TaskGraph,
+    mapping: &Mapping,
+    servers: usize,
+    apart: &[(ServerId, ServerId)],
+) -> ExecutionState<'a> {
+    let servers = (vec![1.0; servers], apart.iter().copied().collect());
+    ExecutionState::new((graph, Delivery::Fetched), mapping, servers, |_| false)
+}
+
 /// Two servers that reach each other.
-const NEAR: (usize, &BTreeSet<(ServerId, ServerId)>) = (2, &BTreeSet::new());
+fn near<'a>(graph: &'a TaskGraph, mapping: &Mapping) -> ExecutionState<'a> {
+    fetching(graph, mapping, 2, &[])
+}
 
 fn orders(state: &mut ExecutionState<'_>) -> Vec<(u32, u32)> {
     orders_at(state, 0.0)
@@ -63,7 +77,7 @@ fn attempt_at(state: &ExecutionState<'_>, task: u32) -> usize {
 #[test]
 fn tasks_are_ordered_when_their_arguments_are_made_and_data_comes_from_servers_first() {
     let graph = diamond();
-    let mut state = ExecutionState::new(&graph, &mapping(), NEAR, |_| false);
+    let mut state = near(&graph, &mapping());
     let made = graph.task(TaskId(0)).outputs[0];
     assert_eq!(orders(&mut state), [(0, 0)]);
     assert_eq!(orders(&mut state), []);
@@ -86,7 +100,7 @@ fn tasks_are_ordered_when_their_arguments_are_made_and_data_comes_from_servers_f
 #[test]
 fn what_a_lost_server_had_is_made_again_as_far_as_it_is_needed() {
     let graph = diamond();
-    let mut state = ExecutionState::new(&graph, &mapping(), NEAR, |_| false);
+    let mut state = near(&graph, &mapping());
     let made = graph.task(TaskId(0)).outputs[0];
     orders(&mut state);
     done(&mut state, 0, &[]);
@@ -114,7 +128,9 @@ fn what_a_lost_server_had_is_made_again_as_far_as_it_is_needed() {
 fn what_a_server_is_to_have_at_the_end_is_made_again_when_it_is_lost() {
     let graph = diamond();
     let left = graph.task(TaskId(1)).outputs[0];
-    let mut state = ExecutionState::new(&graph, &mapping(), NEAR, |data| data == left);
+    let servers = (vec![1.0; 2], BTreeSet::new());
+    let of = (&graph, Delivery::Fetched);
+    let mut state = ExecutionState::new(of, &mapping(), servers, |data| data == left);
     for task in 0..4 {
         orders(&mut state);
         done(&mut state, task, &[]);
@@ -130,7 +146,7 @@ fn what_a_server_is_to_have_at_the_end_is_made_again_when_it_is_lost() {
 #[test]
 fn what_depends_on_a_task_that_failed_fails_with_it_and_the_rest_goes_on() {
     let graph = diamond();
-    let mut state = ExecutionState::new(&graph, &mapping(), NEAR, |_| false);
+    let mut state = near(&graph, &mapping());
     orders(&mut state);
     done(&mut state, 0, &[]);
     orders(&mut state);
@@ -154,15 +170,15 @@ fn all_on_one() -> (TaskGraph, Mapping, Platform) {
         graph.write(task, "made", 8);
     }
     let link = gridspan_topology::Link::lan();
-    let server = |name: &str| gridspan_workflow::ServerSpec {
+    let server = |name: &str| ServerSpec {
         name: name.to_owned(),
         site: 0,
         cores: 1,
         speed: 1.0,
         is_direct: true,
     };
-    let site = gridspan_workflow::Site { name: "here".to_owned(), lan: link, uplink: link };
-    let client = gridspan_workflow::ClientSpec { site: Some(0), link };
+    let site = Site { name: "here".to_owned(), lan: link, uplink: link };
+    let client = ClientSpec { site: Some(0), link };
     let platform = Platform::new(vec![server("one"), server("other")], vec![site], client);
     let places = (0..8).collect();
     let servers = vec![ServerId(0); 8];
@@ -172,7 +188,7 @@ fn all_on_one() -> (TaskGraph, Mapping, Platform) {
 #[test]
 fn tasks_of_a_slow_server_go_to_one_without_work_and_what_is_late_is_begun_again() {
     let (graph, mapping, platform) = all_on_one();
-    let mut state = ExecutionState::new(&graph, &mapping, NEAR, |_| false);
+    let mut state = near(&graph, &mapping);
     let mut watch = Watch::new(&graph, &platform, true);
     let rescue = |state: &mut ExecutionState<'_>, watch: &Watch, now_s| {
         state.rescue(now_s, &platform, watch, &|_, _, _| 0.0)
@@ -209,7 +225,7 @@ fn tasks_of_a_slow_server_go_to_one_without_work_and_what_is_late_is_begun_again
 #[test]
 fn a_server_that_begins_nothing_is_as_slow_as_one_that_ends_nothing() {
     let (graph, mapping, platform) = all_on_one();
-    let mut state = ExecutionState::new(&graph, &mapping, NEAR, |_| false);
+    let mut state = near(&graph, &mapping);
     let watch = Watch::new(&graph, &platform, true);
     orders(&mut state);
     let mut rescue = |now_s| state.rescue(now_s, &platform, &watch, &|_, _, _| 0.0);
@@ -223,8 +239,8 @@ fn a_server_that_begins_nothing_is_as_slow_as_one_that_ends_nothing() {
 #[test]
 fn an_idle_core_gets_one_task_of_a_slow_server_while_the_client_brings_what_that_reads() {
     let (graph, mapping, platform) = all_on_one();
-    let apart = BTreeSet::from([(ONE, OTHER)]);
-    let mut state = ExecutionState::new(&graph, &mapping, (2, &apart), |_| false);
+    let apart = [(ONE, OTHER)];
+    let mut state = fetching(&graph, &mapping, 2, &apart);
     let watch = Watch::new(&graph, &platform, true);
     orders(&mut state);
     let rescue =
@@ -239,8 +255,8 @@ fn an_idle_core_gets_one_task_of_a_slow_server_while_the_client_brings_what_that
 #[test]
 fn a_task_that_failed_is_not_begun_again_by_a_copy_that_waits_for_its_arguments() {
     let (graph, mapping, _) = all_on_one();
-    let apart = BTreeSet::from([(ONE, OTHER)]);
-    let mut state = ExecutionState::new(&graph, &mapping, (2, &apart), |_| false);
+    let apart = [(ONE, OTHER)];
+    let mut state = fetching(&graph, &mapping, 2, &apart);
     orders(&mut state);
     state.copies.push((TaskId(0), OTHER));
     assert_eq!((orders(&mut state), relays(&mut state)), (vec![], vec![(DataId(0), ONE)]));
@@ -255,7 +271,7 @@ fn a_task_that_failed_is_not_begun_again_by_a_copy_that_waits_for_its_arguments(
 fn a_task_whose_copy_comes_to_nothing_does_not_go_back_to_a_server_that_is_lost() {
     let graph = diamond();
     for is_refused in [false, true] {
-        let mut state = ExecutionState::new(&graph, &mapping(), NEAR, |_| false);
+        let mut state = near(&graph, &mapping());
         orders(&mut state);
         state.copies.push((TaskId(0), OTHER));
         assert_eq!(orders(&mut state), [(0, 1)]);
@@ -275,7 +291,7 @@ fn a_task_whose_copy_comes_to_nothing_does_not_go_back_to_a_server_that_is_lost(
 #[test]
 fn what_is_ordered_of_a_server_that_is_lost_already_goes_elsewhere() {
     let graph = diamond();
-    let mut state = ExecutionState::new(&graph, &mapping(), NEAR, |_| false);
+    let mut state = near(&graph, &mapping());
     state.lost(ONE);
     state.send(TaskId(0), ONE);
     assert_eq!(orders(&mut state), [(0, 0)]);
@@ -300,7 +316,7 @@ fn large_groups_cost_no_more_for_each_task_than_small_ones() {
     let servers = vec![ONE; TASKS as usize];
     let mapping =
         Mapping { servers, places: (0..TASKS).collect(), relays: false, predicted_s: 0.0 };
-    let mut state = ExecutionState::new(&graph, &mapping, NEAR, |_| false);
+    let mut state = near(&graph, &mapping);
     let mut given = state.take_orders(0.0, &|_, _, _| 0.0);
     assert_eq!(given.len(), TASKS as usize);
 
@@ -318,8 +334,7 @@ fn large_groups_cost_no_more_for_each_task_than_small_ones() {
 #[test]
 fn a_task_that_all_servers_refuse_is_tried_on_each_and_fails_alone() {
     let graph = diamond();
-    let near = (3, &BTreeSet::new());
-    let mut state = ExecutionState::new(&graph, &mapping(), near, |_| false);
+    let mut state = fetching(&graph, &mapping(), 3, &[]);
     orders(&mut state);
     done(&mut state, 0, &[]);
     orders(&mut state);
@@ -355,7 +370,7 @@ fn losses_in_large_groups_cost_no_more_for_each_task_than_in_small_ones() {
     servers.iter_mut().skip(1).step_by(2).for_each(|server| *server = OTHER);
     let places = (0..2 * TASKS).collect();
     let mapping = Mapping { servers, places, relays: false, predicted_s: 0.0 };
-    let mut state = ExecutionState::new(&graph, &mapping, NEAR, |_| false);
+    let mut state = near(&graph, &mapping);
     for given in state.take_orders(0.0, &|_, _, _| 0.0) {
         state.done(given.attempt, 1.0, []);
     }

@@ -1,7 +1,7 @@
 //! Why tasks were not executed: what became of them on which server, for errors that name both.
 
-use crate::execution::state::Stuck;
-use gridspan_workflow::{ServerId, TaskId};
+use super::state::Stuck;
+use crate::id::{ServerId, TaskId};
 use std::collections::BTreeMap;
 
 /// So many servers are named in one error.
@@ -9,7 +9,7 @@ const NAMED_MAX: usize = 8;
 
 /// Why a task has failed.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Failure {
+pub enum Failure {
     /// The function has failed, which it would elsewhere as well. It is named with its server.
     Failed(String),
     /// No server has executed it.
@@ -30,7 +30,7 @@ struct Trial {
 
 /// What became of tasks that were not executed at once.
 #[derive(Debug, Default)]
-pub(crate) struct Reasons {
+pub(super) struct Reasons {
     /// The last of each server, the latest at the end.
     trials: BTreeMap<TaskId, Vec<Trial>>,
     /// Servers that were lost.
@@ -39,7 +39,7 @@ pub(crate) struct Reasons {
 
 impl Reasons {
     /// A server that is there has not executed a task: it refused it, or lacked something.
-    pub(crate) fn tried(
+    pub(super) fn tried(
         &mut self,
         task: TaskId,
         server: ServerId,
@@ -52,13 +52,13 @@ impl Reasons {
     }
 
     /// A server was lost.
-    pub(crate) fn lost(&mut self, server: ServerId, reason: String) {
+    pub(super) fn lost(&mut self, server: ServerId, reason: String) {
         self.lost.insert(server, reason);
     }
 
     /// Why a task fails that cannot be executed any more. `can` says which servers might have
     /// executed it, and `name` what each is called.
-    pub(crate) fn why(
+    pub(super) fn why(
         &self,
         task: TaskId,
         stuck: Stuck,
@@ -72,7 +72,9 @@ impl Reasons {
         match stuck {
             Stuck::Tried => said.push("no server executed it".to_owned()),
             Stuck::Alone => said.push("no server is left that offers it".to_owned()),
-            Stuck::MissingInput(_) => said.push("an argument was lost with its servers".to_owned()),
+            Stuck::MissingInput => {
+                said.push("an argument was lost with servers that have left".to_owned());
+            }
         }
         let tried = trials.iter().map(|trial| (trial.server, &trial.reason));
         let lost = self.lost.iter().filter(|(server, _)| can(**server));

@@ -1,19 +1,21 @@
 //! What is done about servers that turn out to be slow, as far as whoever ordered can tell.
 
 use super::{ATTEMPTS_MAX, Attempt, ExecutionState, State};
-use gridspan_workflow::stragglers::{AttemptState, Observations, OngoingAttempt, Watch};
-use gridspan_workflow::{Platform, ServerId, TaskId};
+use crate::id::{ServerId, TaskId};
+use crate::platform::Platform;
+use crate::stragglers::{AttemptState, Observations, OngoingAttempt, Watch};
 
 impl ExecutionState<'_> {
     /// Has a task of a slow server done elsewhere, if that gains something; the attempt that is
     /// taken back for it, if there is one. Call it until it gives nothing.
-    pub(crate) fn rescue(
+    pub(in crate::execution) fn rescue(
         &mut self,
         now_s: f64,
         platform: &Platform,
         watch: &Watch,
         inputs_s: &dyn Fn(&Self, TaskId, ServerId) -> f64,
     ) -> Option<Option<usize>> {
+        self.note_ready(now_s, inputs_s);
         let (ongoing, mut free) = self.ongoing(now_s, platform);
         for (server, is_there) in self.is_there.iter().enumerate() {
             free[server] = if *is_there { free[server] } else { 0 };
@@ -35,10 +37,21 @@ impl ExecutionState<'_> {
             self.copies.push((offer.task, offer.to));
             return Some(None);
         }
-        self.attempts[offer.attempt].is_open = false;
+        self.withdraw(offer.attempt);
         self.set(offer.task, State::Waiting);
         self.send(offer.task, offer.to);
         Some(Some(offer.attempt))
+    }
+
+    /// Notes of attempts whose arguments exist by now when these are there, about.
+    fn note_ready(&mut self, now_s: f64, inputs_s: &dyn Fn(&Self, TaskId, ServerId) -> f64) {
+        for attempt in self.open.iter().copied().collect::<Vec<_>>() {
+            let Attempt { task, server, ready_s, .. } = self.attempts[attempt];
+            let has_all = || self.graph.task(task).inputs.iter().all(|&data| self.exists(data));
+            if ready_s.is_none() && has_all() {
+                self.attempts[attempt].ready_s = Some(now_s + inputs_s(self, task, server));
+            }
+        }
     }
 
     /// The attempts that go on, and how many cores of each server have nothing to do. What a server
@@ -46,7 +59,7 @@ impl ExecutionState<'_> {
     /// for others, that shows.
     fn ongoing(&self, now_s: f64, platform: &Platform) -> (Vec<OngoingAttempt>, Vec<u32>) {
         let mut free: Vec<u32> = platform.servers().iter().map(|server| server.cores).collect();
-        let open = self.attempts.iter().enumerate().filter(|(_, attempt)| attempt.is_open);
+        let open = self.open.iter().map(|&number| (number, &self.attempts[number]));
         let mut open: Vec<(usize, &Attempt)> = open.collect();
         // Those that have begun first, and then as servers take them.
         open.sort_by_key(|(number, attempt)| {
@@ -54,20 +67,22 @@ impl ExecutionState<'_> {
         });
         let mut ongoing = Vec::new();
         for (number, &Attempt { task, server, ready_s, begun_s, .. }) in open {
-            let state = match begun_s {
-                None if ready_s > now_s => AttemptState::Waiting,
-                None if free[server.index()] == 0 => AttemptState::Ready,
-                None => {
-                    AttemptState::Running { since_s: ready_s.max(self.last_end_s[server.index()]) }
+            let state = match (begun_s, ready_s) {
+                (Some(since_s), _) => Some(AttemptState::Running { since_s }),
+                (None, None) => None,
+                (None, Some(ready_s)) if ready_s > now_s => Some(AttemptState::Waiting),
+                (None, Some(_)) if free[server.index()] == 0 => Some(AttemptState::Ready),
+                (None, Some(ready_s)) => {
+                    let since_s = ready_s.max(self.last_end_s[server.index()]);
+                    Some(AttemptState::Running { since_s })
                 }
-                Some(since_s) => AttemptState::Running { since_s },
             };
-            if let AttemptState::Running { .. } = state {
+            if let Some(AttemptState::Running { .. }) = state {
                 free[server.index()] = free[server.index()].saturating_sub(1);
             }
             let is_copied = self.copies.iter().any(|(of, _)| *of == task);
             let is_alone = !is_copied && self.open_at(task).count() == 1;
-            ongoing.push(OngoingAttempt { number, task, server, state: Some(state), is_alone });
+            ongoing.push(OngoingAttempt { number, task, server, state, is_alone });
         }
         (ongoing, free)
     }

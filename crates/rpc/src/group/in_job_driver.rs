@@ -1,0 +1,271 @@
+//! Has the servers of a job carry out a window: does what the [`Dispatcher`] says by messages to
+//! actors, and tells it what they answer.
+
+use super::order::{DataPacket, Done, Fault, GroupMessage, Held, Piece, Route, TaskOrder, pieces};
+use super::routes::Routes;
+use super::windows::{CallWindow, Execute, error_of};
+use crate::calls::{Catalogue, RpcError, ServerMessage, Services};
+use futures_util::stream::{FuturesUnordered, StreamExt};
+use gridspan_runtime::Reply;
+use gridspan_workflow::execution::{AttemptId, Command, Delivery, Dispatcher, Event};
+use gridspan_workflow::stragglers::{StragglerPolicy, polling_interval};
+use gridspan_workflow::{DataId, Endpoint, ServerId, TaskId};
+use std::pin::Pin;
+use std::time::Duration;
+
+/// How often servers are looked at, at most.
+const GLANCE_MIN: Duration = Duration::from_millis(1);
+/// What is said of servers that have left, and of whose data nobody has taken over.
+const LEFT: &str = "its server has left";
+
+/// What a server, or time, says.
+enum Answer {
+    Task(AttemptId, Result<Done, RpcError>),
+    Other(Event),
+}
+
+/// Something that is awaited.
+type Going<'a> = Pin<Box<dyn Future<Output = Answer> + 'a>>;
+
+/// A window while it is carried out.
+struct Driver<'w, 'a, 'b, C: Catalogue> {
+    window: &'w CallWindow<'a, 'b, Services<C>>,
+    services: &'w Services<C>,
+    dispatcher: Dispatcher<'w>,
+    routes: Routes,
+    going: FuturesUnordered<Going<'w>>,
+    /// How many servers had left when it was last seen who is there, and who has what each kept.
+    departures: usize,
+    heirs: Vec<Option<u32>>,
+}
+
+impl<C: Catalogue> Execute for Services<C> {
+    async fn execute(window: &CallWindow<'_, '_, Self>) -> Result<(), RpcError> {
+        let numbers = window.cards.iter().map(|card| Some(card.number)).collect();
+        let (graph, policy) = (&window.graph, window.rescue());
+        let is_kept = |data| window.is_named(data);
+        let of = (graph, Delivery::Sent);
+        let driver = Driver {
+            window,
+            services: window.server_pool(),
+            dispatcher: Dispatcher::new(of, &window.platform, &window.mapping, policy, is_kept),
+            routes: Routes::default(),
+            going: FuturesUnordered::new(),
+            departures: 0,
+            heirs: numbers,
+        };
+        driver.run().await
+    }
+}
+
+impl<C: Catalogue> Driver<'_, '_, '_, C> {
+    async fn run(mut self) -> Result<(), RpcError> {
+        let now_s = self.now_s().await;
+        self.dispatcher.begin(now_s);
+        if self.is_looking() {
+            self.going.push(self.look());
+        }
+        loop {
+            while let Some(command) = self.dispatcher.poll_command() {
+                self.carry_out(command);
+            }
+            if self.dispatcher.is_over() {
+                break;
+            }
+            let answer = self.going.next().await;
+            let now_s = self.now_s().await;
+            self.see_departures(now_s);
+            let event = match answer {
+                Some(Answer::Task(attempt, done)) => self.answered(attempt, done),
+                Some(Answer::Other(event)) => event,
+                None => Event::GivenUp,
+            };
+            if event == Event::Look {
+                self.going.push(self.look());
+            }
+            self.dispatcher.handle(now_s, event);
+        }
+        let failure = self.dispatcher.failure();
+        failure
+            .map_or(Ok(()), |(first, failure)| Err(error_of(self.window.function(*first), failure)))
+    }
+
+    fn is_looking(&self) -> bool {
+        self.window.rescue() != StragglerPolicy::None
+    }
+
+    /// The job's time, in seconds, if somebody looks at it.
+    async fn now_s(&self) -> f64 {
+        if self.is_looking() { self.services.now_s().await } else { 0.0 }
+    }
+
+    fn look(&self) -> Going<'static>
+    where
+        C: 'static,
+    {
+        let services = self.services.clone();
+        let pause = polling_interval(&self.window.graph, GLANCE_MIN);
+        Box::pin(async move {
+            services.sleep(pause).await;
+            Answer::Other(Event::Look)
+        })
+    }
+
+    /// Notes which servers have left, and who has taken over from each.
+    fn see_departures(&mut self, now_s: f64) {
+        let departures = self.services.departures();
+        if std::mem::replace(&mut self.departures, departures) == departures {
+            return;
+        }
+        for (server, card) in (0..).map(ServerId).zip(&self.window.cards) {
+            let heir = self.services.heir_of(card.number);
+            let before = std::mem::replace(&mut self.heirs[server.index()], heir);
+            // From one that has left before it is its heir's heir that has taken over.
+            if before != Some(card.number) || heir == before {
+                continue;
+            }
+            let event = match heir {
+                None => Event::Lost(server, LEFT.to_owned()),
+                Some(heir) => {
+                    let place = self.window.cards.iter().position(|card| card.number == heir);
+                    Event::HandedOver(server, place.map(|place| ServerId(place as u32)))
+                }
+            };
+            self.dispatcher.handle(now_s, event);
+        }
+    }
+
+    /// How an order has ended.
+    fn answered(&self, attempt: AttemptId, done: Result<Done, RpcError>) -> Event {
+        let (task, server) = self.dispatcher.attempt(attempt);
+        match done.map(|done| (done.outcome.clone(), done)) {
+            Ok((Ok(sizes), done)) => {
+                if self.dispatcher.is_of_use(attempt) {
+                    self.window.made(task, server, &done, &sizes);
+                }
+                Event::Done { attempt, took_s: done.took_s, sizes, fetched: Vec::new() }
+            }
+            Ok((Err(Fault::Failed(reason)), _)) => Event::Failed(attempt, reason),
+            Ok((Err(Fault::Lost(reason)), _)) => Event::Refused(attempt, reason),
+            Err(error) => Event::Refused(attempt, error.to_string()),
+        }
+    }
+
+    fn carry_out(&mut self, command: Command) {
+        match command {
+            Command::Order { attempt, task, server, readers, .. } => {
+                self.order(attempt, (task, server), readers);
+            }
+            Command::Withdraw(attempt) => self.withdraw(attempt),
+            Command::Send { data, from: Endpoint::Client, to } => self.send_value(data, &to),
+            Command::Send { data, from: Endpoint::Server(from), to } => self.share(data, from, to),
+            Command::Fetch { data, from, is_relay } => self.fetch(data, from, is_relay),
+            // It is the program's as long as a handle names it.
+            Command::Drop(_) => {}
+            Command::Has { data, server, is_maker } => self.window.has(data, server, is_maker),
+            Command::HasNot(data, server) => self.window.has_not(data, server),
+            // Which these are is known before.
+            Command::Apart(..) => {}
+            Command::Failed { task, first, failure } => {
+                self.window.failed(task, &error_of(self.window.function(first), &failure));
+            }
+        }
+    }
+
+    /// The ways of data to servers, by their numbers. What sends it there must know them first:
+    /// should the group end meanwhile, all of them are told.
+    fn routes(&mut self, data: DataId, from: Endpoint, to: &[ServerId]) -> Vec<Route> {
+        let window = self.window;
+        to.iter().for_each(|&server| window.touch(server));
+        let bytes = window.graph.datum(data).bytes;
+        let routes = self.routes.plan(&window.platform, window.mapping.relays, (from, bytes), to);
+        let number = |place| window.number(ServerId(place));
+        routes.iter().map(|route| route.renamed(&number)).collect()
+    }
+
+    /// Asks a server, and goes on with its answer.
+    fn ask<T: serde::de::DeserializeOwned + Send + 'static>(
+        &self,
+        server: ServerId,
+        question: impl FnOnce(Reply<T>) -> GroupMessage + Send + 'static,
+        answer: impl FnOnce(Result<T, RpcError>) -> Answer + 'static,
+    ) where
+        C: 'static,
+    {
+        let (services, number) = (self.services.clone(), self.window.number(server));
+        let question = move |reply| ServerMessage::Group(question(reply));
+        self.going
+            .push(Box::pin(async move { answer(services.ask_server(number, question).await) }));
+    }
+
+    fn order(
+        &mut self,
+        attempt: AttemptId,
+        (task, server): (TaskId, ServerId),
+        readers: Vec<(DataId, Vec<ServerId>)>,
+    ) {
+        let window = self.window;
+        window.touch(server);
+        let mut outputs = Vec::new();
+        for (data, to) in readers {
+            let routes = self.routes(data, Endpoint::Server(server), &to);
+            outputs.push(DataPacket { key: window.key(data), routes });
+        }
+        let call = &window.calls[task.index()];
+        let inputs = call.inputs.iter().map(|&input| window.group.key(input)).collect();
+        let (group, place) = (window.group(), window.mapping.places[task.index()]);
+        let (function, number) = (call.function.to_owned(), attempt as u32 + 1);
+        let signature = Some(call.signature.clone());
+        let question = move |reply| {
+            let attempt = number;
+            let order =
+                TaskOrder { group, attempt, place, function, signature, inputs, outputs, reply };
+            GroupMessage::Order(order)
+        };
+        self.ask(server, question, move |done| Answer::Task(attempt, done));
+    }
+
+    /// The order of an attempt that has not begun need not begin.
+    fn withdraw(&self, attempt: AttemptId) {
+        let (task, server) = self.dispatcher.attempt(attempt);
+        if let Some(&data) = self.window.graph.task(task).outputs.first() {
+            let message = GroupMessage::Withdraw(self.window.key(data));
+            let number = self.window.number(server);
+            self.services.tell_server(number, ServerMessage::Group(message));
+        }
+    }
+
+    /// Has a server that has data send it to others.
+    fn share(&mut self, data: DataId, from: ServerId, to: Vec<ServerId>) {
+        let routes = self.routes(data, Endpoint::Server(from), &to);
+        let packet = DataPacket { key: self.window.key(data), routes };
+        let question = move |reply| GroupMessage::Share(packet, reply);
+        self.ask(from, question, move |is_sent: Result<bool, _>| {
+            Answer::Other(Event::Sent { data, from, to, is_sent: is_sent.unwrap_or(false) })
+        });
+    }
+
+    /// Sends a value of the client.
+    fn send_value(&mut self, data: DataId, to: &[ServerId]) {
+        let nowhere = || "the client does not have it any more".to_owned();
+        let held: Held = self.window.block(data).ok_or_else(nowhere);
+        let routes = self.routes(data, Endpoint::Client, to);
+        for piece in pieces(self.window.key(data), 0, &held) {
+            for Route { to, then } in &routes {
+                let piece = Piece { then: then.clone(), ..piece.clone() };
+                let message = ServerMessage::Group(GroupMessage::Data(piece));
+                self.services.tell_server(*to, message);
+            }
+        }
+    }
+
+    fn fetch(&self, data: DataId, from: ServerId, is_relay: bool) {
+        let window = self.window;
+        self.going.push(Box::pin(async move {
+            let version = window.version(data);
+            let fetched = window.group.fetch_from(window.number(from), version).await;
+            let bytes = fetched.ok().map(|block| block.len() as u64);
+            Answer::Other(Event::Fetched { data, from, is_relay, bytes })
+        }));
+    }
+}

@@ -1,0 +1,403 @@
+//! The client's part in an execution: events in, commands out.
+
+use super::reasons::{Failure, Reasons};
+use super::state::{ExecutionState, Given};
+use super::{AttemptId, Command, Delivery, Event};
+use crate::graph::TaskGraph;
+use crate::id::{DataId, Endpoint, ServerId, TaskId};
+use crate::mapping::Mapping;
+use crate::platform::Platform;
+use crate::stragglers::{StragglerPolicy, Watch};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+
+/// Has servers execute a group: orders its tasks where they were mapped, and elsewhere where servers
+/// are lost or slow. It says [what to do](Self::poll_command) once it was [begun](Self::begin), and
+/// after each [event](Self::handle).
+#[derive(Debug)]
+pub struct Dispatcher<'a> {
+    graph: &'a TaskGraph,
+    platform: &'a Platform,
+    delivery: Delivery,
+    state: ExecutionState<'a>,
+    watch: Option<Watch>,
+    /// How large data is, as far as is known.
+    sizes: Vec<u64>,
+    /// Where servers were told to fetch the arguments of attempts that nobody has answered.
+    sources: BTreeMap<AttemptId, Vec<(DataId, Endpoint)>>,
+    /// Attempts whose servers may be waiting for data that was lost.
+    doubtful: BTreeMap<DataId, Vec<AttemptId>>,
+    reasons: Reasons,
+    failure: Option<(TaskId, Failure)>,
+    moved: usize,
+    commands: VecDeque<Command>,
+}
+
+/// Servers, of which each second does not have data from the first.
+fn apart(platform: &Platform) -> BTreeSet<(ServerId, ServerId)> {
+    let mut apart = platform.apart().clone();
+    for plain in platform.server_ids().filter(|&server| !platform.server(server).is_direct) {
+        for other in platform.server_ids().filter(|&other| other != plain) {
+            apart.extend([(plain, other), (other, plain)]);
+        }
+    }
+    apart
+}
+
+impl<'a> Dispatcher<'a> {
+    /// Of a group at its beginning. `kept` says of which data a server is to have some at the end.
+    pub fn new(
+        (graph, delivery): (&'a TaskGraph, Delivery),
+        platform: &'a Platform,
+        mapping: &Mapping,
+        policy: StragglerPolicy,
+        kept: impl Fn(DataId) -> bool,
+    ) -> Self {
+        let unit_s =
+            |server| platform.time_s(1.0, server) / f64::from(platform.server(server).cores);
+        let servers = (platform.server_ids().map(unit_s).collect(), apart(platform));
+        let is_copying = policy == StragglerPolicy::StealAndCopy;
+        Self {
+            graph,
+            platform,
+            delivery,
+            state: ExecutionState::new((graph, delivery), mapping, servers, kept),
+            watch: (policy != StragglerPolicy::None)
+                .then(|| Watch::new(graph, platform, is_copying)),
+            sizes: graph.data().iter().map(|datum| datum.bytes).collect(),
+            sources: BTreeMap::new(),
+            doubtful: BTreeMap::new(),
+            reasons: Reasons::default(),
+            failure: None,
+            moved: 0,
+            commands: VecDeque::new(),
+        }
+    }
+
+    /// What is to be done next.
+    pub fn poll_command(&mut self) -> Option<Command> {
+        self.commands.pop_front()
+    }
+
+    /// Whether all tasks are done or have failed, and the client has what it wants.
+    pub fn is_over(&self) -> bool {
+        self.state.is_over()
+    }
+
+    /// The first task that failed, and why.
+    pub fn failure(&self) -> Option<&(TaskId, Failure)> {
+        self.failure.as_ref()
+    }
+
+    /// How often a task went to another server than before.
+    pub fn moved(&self) -> usize {
+        self.moved
+    }
+
+    /// Whether what a server says of an attempt is of use. One that was withdrawn may have begun
+    /// before its server heard of that.
+    pub fn is_of_use(&self, attempt: AttemptId) -> bool {
+        self.state.is_of_use(attempt)
+    }
+
+    /// Whether a task is done.
+    pub fn is_done(&self, task: TaskId) -> bool {
+        self.state.is_done(task)
+    }
+
+    /// What an attempt is at, and where.
+    pub fn attempt(&self, attempt: AttemptId) -> (TaskId, ServerId) {
+        self.state.attempt(attempt)
+    }
+
+    /// Gives the first orders.
+    pub fn begin(&mut self, now_s: f64) {
+        self.advance(now_s);
+    }
+
+    /// Something has happened.
+    pub fn handle(&mut self, now_s: f64, event: Event) {
+        match event {
+            Event::Begun(attempt) => self.state.begun(attempt, now_s),
+            Event::Done { attempt, took_s, sizes, fetched } => {
+                self.done(now_s, attempt, (took_s, &sizes), fetched);
+            }
+            Event::Failed(attempt, reason) => {
+                self.sources.remove(&attempt);
+                if self.state.is_of_use(attempt) {
+                    self.fail(self.state.attempt(attempt).0, &Failure::Failed(reason));
+                }
+            }
+            Event::Refused(attempt, reason) => self.refused(attempt, reason),
+            Event::Lacks { attempt, unreached, missing } => {
+                self.lacks(attempt, &unreached, &missing);
+            }
+            Event::Sent { data, from, to, is_sent } => {
+                let news = to.iter().map(|&server| match is_sent {
+                    true => Command::Has { data, server, is_maker: false },
+                    false => Command::HasNot(data, from),
+                });
+                self.commands.extend(news);
+                self.state.sent(data, from, &to, is_sent);
+            }
+            Event::Fetched { data, is_relay: true, bytes: Some(bytes), .. } => {
+                self.state.relayed(data, bytes);
+                self.is_back(data);
+            }
+            Event::Fetched { data, bytes: Some(_), .. } => self.state.granted(data),
+            Event::Fetched { data, from, bytes: None, .. } => {
+                self.is_missing(data, Endpoint::Server(from))
+            }
+            Event::Lost(server, reason) => self.lost(server, reason),
+            Event::HandedOver(server, heir) => self.state.handed_over(server, heir),
+            Event::Look => self.look(now_s),
+            Event::GivenUp => {
+                let reason = "the client has ended its work for the group early".to_owned();
+                let failure = Failure::NotExecuted { reason, is_refused: false };
+                self.state.open_tasks().into_iter().for_each(|task| self.fail(task, &failure));
+            }
+        }
+        self.advance(now_s);
+    }
+
+    /// Fails what cannot be executed any more, orders what can be, and asks for what is wanted.
+    fn advance(&mut self, now_s: f64) {
+        self.give_up_stuck();
+        self.withdraw();
+        let given = self.give_orders(now_s);
+        for (data, from, to) in self.state.take_sends() {
+            if from == Endpoint::Client {
+                let has = |&server: &ServerId| Command::Has { data, server, is_maker: false };
+                self.commands.extend(to.iter().map(has));
+            }
+            self.commands.push_back(Command::Send { data, from, to });
+        }
+        self.commands.extend(given);
+        let fetch = |is_relay| move |(data, from)| Command::Fetch { data, from, is_relay };
+        self.commands.extend(self.state.take_wishes().into_iter().map(fetch(false)));
+        // Before more is asked for, which needs the room.
+        self.commands.extend(self.state.take_spent().into_iter().map(Command::Drop));
+        let sizes = &self.sizes;
+        let relays = self.state.take_relays(|data| sizes[data.index()]);
+        self.commands.extend(relays.into_iter().map(fetch(true)));
+    }
+
+    fn give_orders(&mut self, now_s: f64) -> Vec<Command> {
+        let (graph, platform, sizes) = (self.graph, self.platform, &self.sizes);
+        let inputs_s = |state: &ExecutionState<'_>, task, to| {
+            inputs_s((graph, platform, sizes), state, task, to)
+        };
+        let mut orders = Vec::new();
+        for Given { attempt, task, server } in self.state.take_orders(now_s, &inputs_s) {
+            let inputs = match self.delivery {
+                Delivery::Sent => Vec::new(),
+                Delivery::Fetched => {
+                    // Who can have it from nobody gets no order.
+                    let source = |&data: &DataId| {
+                        (data, self.state.source(data, server).unwrap_or(Endpoint::Client))
+                    };
+                    let inputs: Vec<_> = graph.task(task).inputs.iter().map(source).collect();
+                    self.sources.insert(attempt, inputs.clone());
+                    inputs
+                }
+            };
+            let readers = self.state.readers_of(attempt).to_vec();
+            orders.push(Command::Order { attempt, task, server, inputs, readers });
+        }
+        orders
+    }
+
+    /// Tells servers which attempts nobody waits for any more.
+    fn withdraw(&mut self) {
+        for attempt in self.state.take_withdrawn() {
+            self.sources.remove(&attempt);
+            self.commands.push_back(Command::Withdraw(attempt));
+        }
+    }
+
+    fn done(
+        &mut self,
+        now_s: f64,
+        attempt: AttemptId,
+        (took_s, sizes): (Option<f64>, &[u64]),
+        fetched: Vec<DataId>,
+    ) {
+        self.sources.remove(&attempt);
+        if !self.state.is_of_use(attempt) {
+            return;
+        }
+        let (task, server) = self.state.attempt(attempt);
+        let outputs = &self.graph.task(task).outputs;
+        for (data, &bytes) in outputs.iter().zip(sizes) {
+            self.sizes[data.index()] = bytes;
+        }
+        if let (Some(watch), Some(took_s)) = (&mut self.watch, took_s) {
+            let should_s = self.platform.time_s(self.graph.task(task).work_s, server);
+            watch.observe(server, took_s, should_s, true);
+        }
+        let has = |is_maker| move |&data: &DataId| Command::Has { data, server, is_maker };
+        self.commands.extend(fetched.iter().map(has(false)));
+        self.commands.extend(outputs.iter().map(has(true)));
+        for (data, readers) in self.state.readers_of(attempt) {
+            let has = |&server: &ServerId| Command::Has { data: *data, server, is_maker: false };
+            self.commands.extend(readers.iter().map(has));
+        }
+        let there: Vec<DataId> = outputs.iter().chain(&fetched).copied().collect();
+        for other in self.state.done(attempt, now_s, fetched) {
+            self.sources.remove(&other);
+            self.commands.push_back(Command::Withdraw(other));
+        }
+        there.into_iter().for_each(|data| self.is_back(data));
+    }
+
+    /// A server does not execute an order; another may.
+    fn refused(&mut self, attempt: AttemptId, reason: String) {
+        self.sources.remove(&attempt);
+        if self.state.is_open(attempt) {
+            let (task, server) = self.state.attempt(attempt);
+            self.reasons.tried(task, server, reason, true);
+            self.moved += 1;
+            self.state.refused(attempt);
+        }
+    }
+
+    /// A server could not have arguments: it does not reach who has them, or they are not there.
+    fn lacks(&mut self, attempt: AttemptId, unreached: &[DataId], missing: &[DataId]) {
+        let sources = self.sources.remove(&attempt).unwrap_or_default();
+        if !self.state.is_open(attempt) {
+            return;
+        }
+        let (task, to) = self.state.attempt(attempt);
+        let (mut far, mut gone) = (Vec::new(), Vec::new());
+        for (data, from) in sources {
+            match from {
+                // If it is lost this fails as well, and what is needed of it is made again.
+                Endpoint::Server(from) if from != to && unreached.contains(&data) => {
+                    let reason = "a server does not reach another that has its data".to_owned();
+                    self.reasons.tried(task, to, reason, false);
+                    self.commands.push_back(Command::Apart(from, to));
+                    far.push((data, from));
+                }
+                // What a server looked for elsewhere it does not have itself.
+                _ if unreached.contains(&data) && from == Endpoint::Server(to) => {
+                    gone.push((data, from));
+                }
+                _ if missing.contains(&data) => {
+                    gone.push((data, from));
+                    if from == Endpoint::Client {
+                        let reason = "a server did not get data from the client, which passes on values of up to 1 GiB";
+                        self.reasons.tried(task, to, reason.to_owned(), false);
+                    }
+                }
+                _ => {}
+            }
+        }
+        match far.is_empty() {
+            true => self.state.again(attempt),
+            false => self.state.unreached(attempt, &far),
+        }
+        gone.into_iter().for_each(|(data, from)| self.is_missing(data, from));
+    }
+
+    fn is_missing(&mut self, data: DataId, from: Endpoint) {
+        if let Endpoint::Server(from) = from {
+            self.commands.push_back(Command::HasNot(data, from));
+        }
+        self.state.missing(data, from);
+    }
+
+    fn lost(&mut self, server: ServerId, reason: String) {
+        if self.state.is_there(server) {
+            self.reasons.lost(server, reason);
+            self.moved += 1;
+            let all = (0..self.graph.data().len() as u32).map(DataId);
+            self.commands.extend(all.map(|data| Command::HasNot(data, server)));
+        }
+        // Whoever was lost before may have been ordered something since.
+        self.state.lost(server);
+        self.doubt(server);
+    }
+
+    /// Servers that have not begun a task may be waiting for data of one that is lost, and look for
+    /// it for longer than the client does. They get their orders anew as soon as that is elsewhere.
+    fn doubt(&mut self, lost: ServerId) {
+        let mut data_of = Vec::new();
+        for (&attempt, sources) in &self.sources {
+            let of_lost = sources.iter().filter(|(_, from)| *from == Endpoint::Server(lost));
+            data_of.extend(of_lost.map(|&(data, _)| (attempt, data)));
+        }
+        for (attempt, data) in data_of {
+            let is_elsewhere = self.state.holders(data).next().is_some();
+            match is_elsewhere {
+                true => self.state.renew(attempt),
+                false => self.doubtful.entry(data).or_default().push(attempt),
+            }
+        }
+    }
+
+    /// Data that was lost is there again.
+    fn is_back(&mut self, data: DataId) {
+        let waiting = self.doubtful.remove(&data).into_iter().flatten();
+        waiting.for_each(|attempt| self.state.renew(attempt));
+    }
+
+    /// Has tasks of slow servers done elsewhere.
+    fn look(&mut self, now_s: f64) {
+        loop {
+            let (graph, platform, sizes) = (self.graph, self.platform, &self.sizes);
+            let inputs_s = |state: &ExecutionState<'_>, task, to| {
+                inputs_s((graph, platform, sizes), state, task, to)
+            };
+            let Some(watch) = &self.watch else { return };
+            let Some(taken_back) = self.state.rescue(now_s, platform, watch, &inputs_s) else {
+                return;
+            };
+            self.moved += usize::from(taken_back.is_some());
+            // Who gets it is not idle any more.
+            self.advance(now_s);
+        }
+    }
+
+    /// Tasks that cannot be executed any more fail, with what depends on them, and no others.
+    fn give_up_stuck(&mut self) {
+        for (task, stuck) in self.state.take_stuck() {
+            let can = |server| self.graph.task(task).can_run_on(server);
+            let name = |server| self.platform.server(server).name.clone();
+            let failure = self.reasons.why(task, stuck, can, name);
+            self.fail(task, &failure);
+        }
+    }
+
+    fn fail(&mut self, task: TaskId, failure: &Failure) {
+        let failed = self.state.fail(task);
+        // It may have failed with another that it depends on.
+        if failed.is_empty() {
+            return;
+        }
+        let failed = failed.into_iter();
+        let failure = failure.clone();
+        self.commands.extend(failed.map(|failed| Command::Failed {
+            task: failed,
+            first: task,
+            failure: failure.clone(),
+        }));
+        self.failure.get_or_insert((task, failure));
+    }
+}
+
+/// How long the inputs of a task take to a server, over idle links, in seconds.
+fn inputs_s(
+    (graph, platform, sizes): (&TaskGraph, &Platform, &[u64]),
+    state: &ExecutionState<'_>,
+    task: TaskId,
+    to: ServerId,
+) -> f64 {
+    let nearest_s = |&data: &DataId| {
+        let way_s = |from, to| platform.transfer_s(sizes[data.index()], from, to);
+        let time_s = |from| match state.is_direct(from, to) {
+            true => way_s(from, Endpoint::Server(to)),
+            false => way_s(from, Endpoint::Client) + way_s(Endpoint::Client, Endpoint::Server(to)),
+        };
+        state.holders(data).map(time_s).fold(f64::INFINITY, f64::min)
+    };
+    graph.task(task).inputs.iter().map(nearest_s).fold(0.0, f64::max)
+}

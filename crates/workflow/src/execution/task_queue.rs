@@ -1,0 +1,106 @@
+//! A server's part in an execution: orders that wait for data, and which of them goes first.
+
+use serde::{Deserialize, Serialize};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Orders `O` of a server, in the order in which they came, and the data of keys `K` that they wait
+/// for. Of those whose data is there, the one with the lowest place goes first.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct TaskQueue<K: Ord, O> {
+    orders: BTreeMap<u64, Waiting<K, O>>,
+    count: u64,
+    /// The orders that need data which is not there.
+    needed_by: BTreeMap<K, Vec<u64>>,
+    /// Orders whose data is there, by place.
+    ready: BTreeSet<(u32, u64)>,
+}
+
+/// An order and what it waits for.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+struct Waiting<K: Ord, O> {
+    order: O,
+    place: u32,
+    missing: BTreeSet<K>,
+}
+
+impl<K: Ord, O> Default for TaskQueue<K, O> {
+    fn default() -> Self {
+        let (orders, needed_by, ready) = Default::default();
+        Self { orders, count: 0, needed_by, ready }
+    }
+}
+
+impl<K: Ord + Copy, O> TaskQueue<K, O> {
+    /// An order comes, of which this data is missing; its number.
+    pub fn add(&mut self, order: O, place: u32, missing: BTreeSet<K>) -> u64 {
+        let number = self.count;
+        self.count += 1;
+        for &key in &missing {
+            self.needed_by.entry(key).or_default().push(number);
+        }
+        if missing.is_empty() {
+            self.ready.insert((place, number));
+        }
+        self.orders.insert(number, Waiting { order, place, missing });
+        number
+    }
+
+    /// Data is there.
+    pub fn arrived(&mut self, key: K) {
+        for number in self.needed_by.remove(&key).unwrap_or_default() {
+            if let Some(waiting) = self.orders.get_mut(&number) {
+                waiting.missing.remove(&key);
+                if waiting.missing.is_empty() {
+                    self.ready.insert((waiting.place, number));
+                }
+            }
+        }
+    }
+
+    /// Whether an order could begin.
+    pub fn has_ready(&self) -> bool {
+        !self.ready.is_empty()
+    }
+
+    /// Takes the order that begins.
+    pub fn begin(&mut self) -> Option<O> {
+        let (_, number) = self.ready.pop_first()?;
+        Some(self.orders.remove(&number)?.order)
+    }
+
+    /// Takes the first order, whether its data is there or not, of which this is true.
+    pub fn take(&mut self, is_it: impl Fn(&O) -> bool) -> Option<O> {
+        let found = self.orders.iter().find(|(_, waiting)| is_it(&waiting.order));
+        let number = found.map(|(number, _)| *number)?;
+        self.remove(number)
+    }
+
+    /// Takes the order of this number, if it has not begun.
+    pub fn remove(&mut self, number: u64) -> Option<O> {
+        let Waiting { order, place, missing } = self.orders.remove(&number)?;
+        self.ready.remove(&(place, number));
+        for key in missing {
+            if let Some(needed) = self.needed_by.get_mut(&key) {
+                needed.retain(|needed| *needed != number);
+                if needed.is_empty() {
+                    self.needed_by.remove(&key);
+                }
+            }
+        }
+        Some(order)
+    }
+
+    /// Takes all orders of which this is true, in the order in which they came.
+    pub fn take_all(&mut self, is_it: impl Fn(&O) -> bool) -> Vec<O> {
+        let all = std::mem::take(&mut self.orders).into_iter();
+        let (taken, rest): (Vec<_>, Vec<_>) = all.partition(|(_, waiting)| is_it(&waiting.order));
+        self.orders = rest.into_iter().collect();
+        let orders = &self.orders;
+        self.ready.retain(|(_, number)| orders.contains_key(number));
+        self.needed_by.retain(|_, needed| {
+            needed.retain(|number| orders.contains_key(number));
+            !needed.is_empty()
+        });
+        taken.into_iter().map(|(_, waiting)| waiting.order).collect()
+    }
+}

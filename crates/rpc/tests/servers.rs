@@ -11,6 +11,7 @@ use gridspan_topology::{GridSpec, Link};
 use gridspan_workflow::heuristics::{HeftC, MinCompletionTime};
 use gridspan_workflow::simulate::StragglerPolicy;
 use gridspan_workflow::{Endpoint, GraphBuilder, TaskGraph};
+use std::cell::Cell;
 use std::pin::pin;
 use std::task::Poll;
 use std::time::Duration;
@@ -178,19 +179,25 @@ async fn losing<T>(
     after: Duration,
     group: impl Future<Output = T>,
 ) -> T {
-    let (mut group, mut lost) = (pin!(group), false);
+    let (mut group, mut outcome, is_lost) = (pin!(group), None, Cell::new(false));
     let mut losing = pin!(async {
         grid.sleep(after).await.unwrap();
+        // From now on, though the server may hear of it later.
+        is_lost.set(true);
         services.lose(name).await.unwrap();
     });
+    let mut has_left = false;
     std::future::poll_fn(|cx| {
-        if !lost {
-            lost = losing.as_mut().poll(cx).is_ready();
+        has_left = has_left || losing.as_mut().poll(cx).is_ready();
+        if outcome.is_none()
+            && let Poll::Ready(ended) = group.as_mut().poll(cx)
+        {
+            assert!(is_lost.get(), "the group ended before the server was lost");
+            outcome = Some(ended);
         }
-        match group.as_mut().poll(cx) {
-            Poll::Ready(outcome) if lost => Poll::Ready(outcome),
-            Poll::Ready(_) => panic!("the group ended before the server was lost"),
-            Poll::Pending => Poll::Pending,
+        match has_left && outcome.is_some() {
+            true => Poll::Ready(outcome.take().unwrap()),
+            false => Poll::Pending,
         }
     })
     .await

@@ -1,6 +1,7 @@
 //! Who computes next, where several want to and few may at once.
 
-use std::collections::BTreeMap;
+use gridspan_workflow::execution::TaskQueue;
+use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::oneshot;
 
@@ -17,9 +18,8 @@ pub(crate) struct PrioritySemaphore {
 #[derive(Debug)]
 struct State {
     free: u32,
-    /// By place, and in the order in which they came.
-    waiting: BTreeMap<(u32, u64), oneshot::Sender<Permit>>,
-    count: u64,
+    /// The data of those that wait is there.
+    waiting: TaskQueue<(), oneshot::Sender<Permit>>,
 }
 
 /// Somebody is in, until this is dropped.
@@ -31,7 +31,7 @@ pub(crate) struct Permit {
 
 impl PrioritySemaphore {
     pub(crate) fn new(free: u32) -> Self {
-        let state = State { free, waiting: BTreeMap::new(), count: 0 };
+        let state = State { free, waiting: TaskQueue::default() };
         Self { state: Arc::new(Mutex::new(state)) }
     }
 
@@ -45,7 +45,7 @@ impl PrioritySemaphore {
             let mut state = self.state();
             if state.waiting.len() >= WAITING_MAX {
                 // Those that have given up need no place.
-                state.waiting.retain(|_, sender| !sender.is_closed());
+                drop(state.waiting.take_all(oneshot::Sender::is_closed));
             }
             if state.waiting.len() >= WAITING_MAX {
                 return Err(format!("{WAITING_MAX} calls and tasks wait at the server already"));
@@ -54,9 +54,7 @@ impl PrioritySemaphore {
                 None
             } else {
                 let (sender, receiver) = oneshot::channel();
-                state.count += 1;
-                let number = state.count;
-                state.waiting.insert((place, number), sender);
+                state.waiting.add(sender, place, BTreeSet::new());
                 Some(receiver)
             }
         };
@@ -75,11 +73,11 @@ impl Drop for Permit {
         loop {
             let next = {
                 let mut state = semaphore.state();
-                let next = state.waiting.pop_first();
+                let next = state.waiting.begin();
                 state.free += u32::from(next.is_none());
                 next
             };
-            let Some((_, sender)) = next else { return };
+            let Some(sender) = next else { return };
             match sender.send(Permit { semaphore: Some(semaphore.clone()) }) {
                 Ok(()) => return,
                 // He does not wait any more. His pass must not look for the next within this:

@@ -2,29 +2,18 @@
 
 use super::disk::Room;
 use super::object_store::ObjectStore;
-use super::order::{DataKey, Held, Piece, TaskOrder};
+use super::order::{DataKey, DataPacket, Held, Piece, TaskOrder};
 use super::ranges::Ranges;
 use crate::block::EncodedBlock;
+use gridspan_workflow::execution::TaskQueue;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// An order and how much of it is missing.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-struct Waiting {
-    order: TaskOrder,
-    missing: usize,
-}
-
-/// Data by key, and orders in the order in which they came.
+/// Data by key, and orders.
 #[derive(Debug, Default, Serialize, Deserialize)]
 pub(crate) struct Store {
     objects: ObjectStore,
-    orders: BTreeMap<u64, Waiting>,
-    count: u64,
-    /// The orders that need data which is not there.
-    needed_by: BTreeMap<DataKey, Vec<u64>>,
-    /// Orders whose data is there, by place.
-    ready: BTreeSet<(u32, u64)>,
+    orders: TaskQueue<DataKey, TaskOrder>,
     /// All groups below have ended, and some others.
     floor: u32,
     ended: BTreeSet<u32>,
@@ -40,17 +29,10 @@ impl Store {
 
     /// An order comes.
     pub(crate) fn add(&mut self, order: TaskOrder) {
-        let number = self.count;
-        self.count += 1;
-        let missing: BTreeSet<DataKey> =
-            order.inputs.iter().copied().filter(|&key| !self.objects.has(key)).collect();
-        for &key in &missing {
-            self.needed_by.entry(key).or_default().push(number);
-        }
-        if missing.is_empty() {
-            self.ready.insert((order.place, number));
-        }
-        self.orders.insert(number, Waiting { order, missing: missing.len() });
+        let inputs = order.inputs.iter().copied();
+        let missing = inputs.filter(|&key| !self.objects.has(key)).collect();
+        let place = order.place;
+        self.orders.add(order, place, missing);
     }
 
     /// Whether data may still be needed: what comes late of an attempt that came to nothing is not
@@ -74,20 +56,14 @@ impl Store {
         let is_over = |group: u32| group < floor || ended.contains(&group);
         self.objects.retain(|key| !is_over(key.group));
         self.freed.retain(|&group, _| !is_over(group));
-        self.needed_by.retain(|key, _| !is_over(key.group));
-        let all = std::mem::take(&mut self.orders).into_iter();
-        let (over, rest): (Vec<_>, Vec<_>) =
-            all.partition(|(_, waiting)| is_over(waiting.order.group));
-        self.orders = rest.into_iter().collect();
-        self.ready.retain(|(_, number)| self.orders.contains_key(number));
-        over.into_iter().map(|(_, waiting)| waiting.order).collect()
+        self.orders.take_all(|order| is_over(order.group))
     }
 
     /// A piece of data comes.
     pub(crate) fn arrive(&mut self, piece: Piece) {
         let key = piece.key;
         if self.is_wanted(key) && self.objects.arrive(piece) {
-            self.is_there(key);
+            self.orders.arrived(key);
         }
     }
 
@@ -95,31 +71,19 @@ impl Store {
     pub(crate) fn put(&mut self, key: DataKey, held: Held) {
         if self.is_wanted(key) {
             self.objects.put(key, held);
-            self.is_there(key);
-        }
-    }
-
-    fn is_there(&mut self, key: DataKey) {
-        for number in self.needed_by.remove(&key).unwrap_or_default() {
-            if let Some(waiting) = self.orders.get_mut(&number) {
-                waiting.missing -= 1;
-                if waiting.missing == 0 {
-                    self.ready.insert((waiting.order.place, number));
-                }
-            }
+            self.orders.arrived(key);
         }
     }
 
     /// Whether an order could begin.
     pub(crate) fn has_ready(&self) -> bool {
-        !self.ready.is_empty()
+        self.orders.has_ready()
     }
 
     /// The order that begins, and its arguments one after the other; or why one of them will never
     /// be.
     pub(crate) fn next(&mut self) -> Option<(TaskOrder, Held)> {
-        let (_, number) = self.ready.pop_first()?;
-        let order = self.orders.remove(&number)?.order;
+        let order = self.orders.begin()?;
         let mut segments = Vec::new();
         for &key in &order.inputs {
             match self.objects.get(key) {
@@ -133,19 +97,8 @@ impl Store {
 
     /// Takes the order whose first result this is, if it has not begun.
     pub(crate) fn withdraw(&mut self, first: DataKey) -> Option<TaskOrder> {
-        let is_it =
-            |order: &TaskOrder| order.outputs.first().is_some_and(|packet| packet.key == first);
-        let found = self.orders.iter().find(|(_, waiting)| is_it(&waiting.order));
-        let number = found.map(|(number, _)| *number)?;
-        self.ready.retain(|(_, ready)| *ready != number);
-        let order = self.orders.remove(&number)?.order;
-        for key in &order.inputs {
-            if let Some(orders) = self.needed_by.get_mut(key) {
-                orders.retain(|needed| *needed != number);
-            }
-        }
-        self.needed_by.retain(|_, orders| !orders.is_empty());
-        Some(order)
+        let is_it = |packet: &DataPacket| packet.key == first;
+        self.orders.take(|order| order.outputs.first().is_some_and(is_it))
     }
 
     pub(crate) fn has(&self, key: DataKey) -> bool {
@@ -176,9 +129,7 @@ impl Store {
 
     /// Gives all orders away.
     pub(crate) fn take_orders(&mut self) -> Vec<TaskOrder> {
-        self.ready.clear();
-        self.needed_by.clear();
-        std::mem::take(&mut self.orders).into_values().map(|waiting| waiting.order).collect()
+        self.orders.take_all(|_| true)
     }
 
     /// Gives a piece of data away, until nothing is left.

@@ -34,6 +34,8 @@ mod reasons;
 mod relays;
 mod state;
 mod task_queue;
+#[cfg(test)]
+mod tests;
 
 pub use dispatcher::Dispatcher;
 pub use reasons::Failure;

@@ -231,8 +231,12 @@ impl<'a> ExecutionState<'a> {
     /// Whether a task waits that can be ordered, or for which the client is to bring arguments.
     fn is_ready(&self, task: TaskId) -> bool {
         let is_waiting = self.states[task.index()] == State::Waiting;
-        let has_all = || self.graph.task(task).inputs.iter().all(|&data| self.exists(data));
-        is_waiting && (self.delivery == Delivery::Sent || has_all())
+        is_waiting && (self.delivery == Delivery::Sent || self.has_inputs(task))
+    }
+
+    /// Whether all arguments of a task exist.
+    fn has_inputs(&self, task: TaskId) -> bool {
+        self.graph.task(task).inputs.iter().all(|&data| self.exists(data))
     }
 
     /// The orders to give now. `inputs_s` says how long arguments take to a server.
@@ -244,7 +248,7 @@ impl<'a> ExecutionState<'a> {
         let mut given = Vec::new();
         for (task, server) in self.take_reached() {
             let is_fetched = self.delivery == Delivery::Fetched;
-            let ready_s = is_fetched.then(|| now_s + inputs_s(self, task, server));
+            let ready_s = self.has_inputs(task).then(|| now_s + inputs_s(self, task, server));
             self.set(task, State::Ordered);
             self.counts[task.index()] += 1;
             let attempt = self.attempts.len();

@@ -57,6 +57,21 @@ impl<K: Ord + Copy, O> TaskQueue<K, O> {
         }
     }
 
+    /// How many orders there are.
+    pub fn len(&self) -> usize {
+        self.orders.len()
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.orders.is_empty()
+    }
+
+    /// Whether the order of this number could begin.
+    pub fn is_ready(&self, number: u64) -> bool {
+        self.orders.get(&number).is_some_and(|waiting| waiting.missing.is_empty())
+    }
+
     /// Whether an order could begin.
     pub fn has_ready(&self) -> bool {
         !self.ready.is_empty()

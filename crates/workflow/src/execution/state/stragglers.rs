@@ -47,8 +47,7 @@ impl ExecutionState<'_> {
     fn note_ready(&mut self, now_s: f64, inputs_s: &dyn Fn(&Self, TaskId, ServerId) -> f64) {
         for attempt in self.open.iter().copied().collect::<Vec<_>>() {
             let Attempt { task, server, ready_s, .. } = self.attempts[attempt];
-            let has_all = || self.graph.task(task).inputs.iter().all(|&data| self.exists(data));
-            if ready_s.is_none() && has_all() {
+            if ready_s.is_none() && self.has_inputs(task) {
                 self.attempts[attempt].ready_s = Some(now_s + inputs_s(self, task, server));
             }
         }

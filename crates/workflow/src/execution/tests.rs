@@ -1,0 +1,204 @@
+//! Groups whose servers send data to each other.
+
+use super::*;
+use crate::graph::{GraphBuilder, TaskGraph};
+use crate::mapping::Mapping;
+use crate::platform::{ClientSpec, Platform, ServerSpec, Site};
+use crate::stragglers::StragglerPolicy;
+use gridspan_topology::Link;
+
+const ONE: ServerId = ServerId(0);
+const OTHER: ServerId = ServerId(1);
+const THIRD: ServerId = ServerId(2);
+
+/// `first` reads data of the client; `second` and `third` read what it makes, and `last` what the
+/// second makes.
+fn graph() -> TaskGraph {
+    let mut graph = GraphBuilder::default();
+    let [first, second, third, last] =
+        ["first", "second", "third", "last"].map(|name| graph.task(name, 1.0));
+    let start = graph.external("start", 8, [Endpoint::Client]);
+    graph.read(first, start);
+    let made = graph.write(first, "made", 8);
+    graph.read(second, made);
+    graph.read(third, made);
+    let half = graph.write(second, "half", 8);
+    graph.read(last, half);
+    graph.write(last, "end", 8);
+    graph.build().unwrap()
+}
+
+const START: DataId = DataId(0);
+const MADE: DataId = DataId(1);
+const HALF: DataId = DataId(2);
+
+/// Three servers, of which those that are plain speak with the client only.
+fn platform(plain: &[ServerId]) -> Platform {
+    let server = |number: u32| ServerSpec {
+        name: format!("s{number}"),
+        site: 0,
+        cores: 1,
+        speed: 1.0,
+        is_direct: !plain.contains(&ServerId(number)),
+    };
+    let site = Site { name: "here".to_owned(), lan: Link::lan(), uplink: Link::lan() };
+    let client = ClientSpec { site: Some(0), link: Link::lan() };
+    Platform::new((0..3).map(server).collect(), vec![site], client)
+}
+
+struct Run<'a>(Dispatcher<'a>);
+
+impl<'a> Run<'a> {
+    /// `first` and `third` go to the first server, `second` and `last` to the second.
+    fn begin(graph: &'a TaskGraph, platform: &'a Platform) -> Self {
+        let servers = [0, 1, 0, 1].map(ServerId).to_vec();
+        let places = vec![0, 1, 2, 3];
+        let mapping = Mapping { servers, places, relays: false, predicted_s: 0.0 };
+        let policy = StragglerPolicy::StealAndCopy;
+        let of = (graph, Delivery::Sent);
+        let mut dispatcher = Dispatcher::new(of, platform, &mapping, policy, |_| false);
+        dispatcher.begin(0.0);
+        Self(dispatcher)
+    }
+
+    /// What is to be done, but for what is only noted.
+    fn commands(&mut self) -> Vec<Command> {
+        let all = std::iter::from_fn(|| self.0.poll_command());
+        let is_noted =
+            |command: &Command| matches!(command, Command::Has { .. } | Command::HasNot(..));
+        all.filter(|command| !is_noted(command)).collect()
+    }
+
+    fn happens(&mut self, event: Event) -> Vec<Command> {
+        self.0.handle(1.0, event);
+        self.commands()
+    }
+
+    fn done(&mut self, attempt: AttemptId) -> Vec<Command> {
+        let fetched = Vec::new();
+        self.happens(Event::Done { attempt, took_s: Some(1.0), sizes: vec![8], fetched })
+    }
+}
+
+fn order(
+    attempt: AttemptId,
+    (task, server): (u32, ServerId),
+    readers: &[(DataId, &[ServerId])],
+) -> Command {
+    let readers = readers.iter().map(|(data, servers)| (*data, servers.to_vec())).collect();
+    Command::Order { attempt, task: TaskId(task), server, inputs: Vec::new(), readers }
+}
+
+fn send(data: DataId, from: impl Into<Option<ServerId>>, to: &[ServerId]) -> Command {
+    let from = from.into().map_or(Endpoint::Client, Endpoint::Server);
+    Command::Send { data, from, to: to.to_vec() }
+}
+
+#[test]
+fn all_is_ordered_at_once_and_nothing_more_is_said_while_all_goes_well() {
+    let (graph, platform) = (graph(), platform(&[]));
+    let mut run = Run::begin(&graph, &platform);
+
+    let first = [
+        send(START, None, &[ONE]),
+        order(0, (0, ONE), &[(MADE, &[OTHER])]),
+        order(1, (1, OTHER), &[(HALF, &[])]),
+        order(2, (2, ONE), &[]),
+        order(3, (3, OTHER), &[(DataId(3), &[])]),
+    ];
+    assert_eq!(run.commands(), first);
+    for attempt in 0..4 {
+        assert!(!run.0.is_over());
+        assert_eq!(run.done(attempt), [], "after {attempt}");
+    }
+    assert!(run.0.is_over() && run.0.failure().is_none());
+}
+
+#[test]
+fn what_a_lost_server_was_to_do_is_done_elsewhere_with_data_of_whoever_has_it() {
+    let (graph, platform) = (graph(), platform(&[]));
+    let mut run = Run::begin(&graph, &platform);
+    run.commands();
+    run.done(0);
+
+    // The third task reads what the second server has been sent.
+    let again = run.happens(Event::Lost(ONE, "gone".to_owned()));
+    assert_eq!(again, [send(MADE, OTHER, &[THIRD]), order(4, (2, THIRD), &[])]);
+
+    // It has not come there yet, so it is made again, where there is least to do.
+    let (data, from, to, is_sent) = (MADE, OTHER, vec![THIRD], false);
+    let made_again = run.happens(Event::Sent { data, from, to, is_sent });
+    let expected = [send(START, None, &[THIRD]), order(5, (0, THIRD), &[(MADE, &[OTHER])])];
+    assert_eq!(made_again, expected);
+    assert_eq!(run.done(5), []);
+    for attempt in [1, 3, 4] {
+        run.done(attempt);
+    }
+    assert!(run.0.is_over() && run.0.failure().is_none());
+}
+
+#[test]
+fn an_heir_has_all_that_a_server_had_and_had_to_do() {
+    let (graph, platform) = (graph(), platform(&[]));
+    let mut run = Run::begin(&graph, &platform);
+    run.commands();
+    run.done(0);
+
+    assert_eq!(run.happens(Event::HandedOver(ONE, Some(THIRD))), []);
+
+    assert_eq!(run.0.attempt(2), (TaskId(2), THIRD));
+    for attempt in [1, 2, 3] {
+        assert_eq!(run.done(attempt), []);
+    }
+    assert!(run.0.is_over());
+}
+
+#[test]
+fn what_plain_servers_need_of_others_goes_through_the_client() {
+    let (graph, platform) = (graph(), platform(&[OTHER]));
+    let mut run = Run::begin(&graph, &platform);
+    assert!(run.commands().contains(&order(0, (0, ONE), &[(MADE, &[])])));
+
+    let (data, from, is_relay) = (MADE, ONE, true);
+    assert_eq!(run.done(0), [Command::Fetch { data, from, is_relay }]);
+    let bytes = Some(8);
+    let sent = run.happens(Event::Fetched { data, from, is_relay, bytes });
+
+    assert_eq!(sent, [send(MADE, None, &[OTHER]), Command::Drop(MADE)]);
+}
+
+#[test]
+fn a_function_that_fails_withdraws_what_depends_on_it_and_nothing_else() {
+    let (graph, platform) = (graph(), platform(&[]));
+    let mut run = Run::begin(&graph, &platform);
+    run.commands();
+    run.done(0);
+
+    let failed = run.happens(Event::Failed(1, "as asked".to_owned()));
+
+    let failure = Failure::Failed("as asked".to_owned());
+    let of = |task| {
+        let failure = failure.clone();
+        Command::Failed { task: TaskId(task), first: TaskId(1), failure }
+    };
+    assert_eq!(failed, [of(1), of(3), Command::Withdraw(1), Command::Withdraw(3)]);
+    assert_eq!(run.done(2), []);
+    assert!(run.0.is_over());
+    assert_eq!(run.0.failure(), Some(&(TaskId(1), failure)));
+}
+
+#[test]
+fn a_task_that_was_taken_back_counts_if_it_had_begun_before() {
+    let (graph, platform) = (graph(), platform(&[]));
+    let mut run = Run::begin(&graph, &platform);
+    run.commands();
+    // The first task should have ended long ago: it is tried a second time, with the client's data.
+    run.0.handle(100.0, Event::Look);
+    let copied = run.commands();
+    let copy = order(4, (0, THIRD), &[(MADE, &[ONE, OTHER])]);
+    assert_eq!(copied, [send(START, None, &[THIRD]), copy]);
+
+    assert_eq!(run.done(0), [Command::Withdraw(4)]);
+
+    assert!(!run.0.is_of_use(4) && run.0.is_of_use(1));
+}

@@ -1,14 +1,13 @@
 //! Attempts to execute tasks, and what servers do with them.
 
 use super::copies::AttemptId;
-use crate::id::{ServerId, TaskId};
-use std::collections::BTreeSet;
+use crate::execution::TaskQueue;
+use crate::id::{DataId, ServerId, TaskId};
 
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Stage {
-    /// So many inputs are not there.
-    Waiting(usize),
-    Ready,
+    /// It has this number in the queue of its server.
+    Queued(u64),
     Running {
         since_s: f64,
     },
@@ -27,7 +26,8 @@ pub(super) struct Attempt {
 #[derive(Clone, Debug, Default)]
 pub(super) struct ServerState {
     pub(super) free: u32,
-    pub(super) ready: BTreeSet<(u32, AttemptId)>,
+    /// Attempts, each of which may get its own copy of data.
+    pub(super) queue: TaskQueue<(DataId, AttemptId), AttemptId>,
     /// How many attempts wait here whose inputs exist.
     pub(super) waiting: u32,
 }

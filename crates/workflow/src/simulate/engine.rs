@@ -141,8 +141,10 @@ impl<'a> Engine<'a> {
                 self.made(data);
             }
         }
-        for task in graph.order().iter().filter(|task| graph.task(**task).inputs.is_empty()) {
-            self.callable(*task);
+        if self.calls.is_some() {
+            let order = graph.order().iter();
+            let callable = order.filter(|task| graph.task(**task).inputs.is_empty());
+            callable.for_each(|task| self.call(*task));
         }
         self.begin();
         while self.step() {}
@@ -212,7 +214,7 @@ impl<'a> Engine<'a> {
 
     fn granted(&mut self, data: DataId, waiter: Waiter) {
         match waiter {
-            Waiter::Attempt(attempt) => self.input(attempt),
+            Waiter::Attempt(attempt) => self.input(data, attempt),
             Waiter::Program => self.home(data),
             // The stock goes on with it.
             Waiter::Pull(_) => {}
@@ -267,7 +269,11 @@ impl<'a> Engine<'a> {
         let graph = self.graph;
         let inputs = &graph.task(task).inputs;
         let attempt = self.attempts.len() as AttemptId;
-        self.attempts.push(Attempt { task, server, stage: Stage::Waiting(inputs.len()) });
+        let missing = inputs.iter().map(|&data| (data, attempt)).collect();
+        let place = self.places[task.index()];
+        let number = self.servers_state[server.index()].queue.add(attempt, place, missing);
+        self.stirred.insert(server);
+        self.attempts.push(Attempt { task, server, stage: Stage::Queued(number) });
         self.current[task.index()].push(attempt);
         if self.unmade[task.index()] == 0 {
             self.becomes_possible(attempt);
@@ -277,46 +283,18 @@ impl<'a> Engine<'a> {
                 self.pull_input(attempt, data);
             }
         }
-        if inputs.is_empty() && self.now_s > 0.0 {
-            self.ready(attempt);
-        }
     }
 
-    /// A task without inputs can begin as the group does.
-    fn callable(&mut self, task: TaskId) {
-        if self.calls.is_some() {
-            self.call(task);
-        }
-        for at in 0..self.current[task.index()].len() {
-            self.ready(self.current[task.index()][at]);
-        }
-    }
-
-    fn input(&mut self, attempt: AttemptId) {
-        let Stage::Waiting(missing) = &mut self.attempts[attempt as usize].stage else { return };
-        *missing -= 1;
-        if *missing == 0 {
-            self.ready(attempt);
-        }
-    }
-
-    fn ready(&mut self, attempt: AttemptId) {
-        let Attempt { task, server, stage } = &mut self.attempts[attempt as usize];
-        let (task, server) = (*task, *server);
-        if !matches!(stage, Stage::Waiting(_)) {
-            return;
-        }
-        *stage = Stage::Ready;
-        self.servers_state[server.index()].ready.insert((self.places[task.index()], attempt));
+    fn input(&mut self, data: DataId, attempt: AttemptId) {
+        let server = self.attempts[attempt as usize].server;
+        self.servers_state[server.index()].queue.arrived((data, attempt));
         self.stirred.insert(server);
     }
 
     /// Begins what can begin on a server.
     fn fill(&mut self, server: ServerId) {
         while self.servers_state[server.index()].free > 0 {
-            let Some((_, attempt)) = self.servers_state[server.index()].ready.pop_first() else {
-                return;
-            };
+            let Some(attempt) = self.servers_state[server.index()].queue.begin() else { return };
             self.servers_state[server.index()].free -= 1;
             let begun = &mut self.attempts[attempt as usize];
             begun.stage = Stage::Running { since_s: self.now_s };
@@ -361,7 +339,7 @@ impl<'a> Engine<'a> {
     /// All inputs of an attempt exist.
     fn becomes_possible(&mut self, attempt: AttemptId) {
         let Attempt { server, stage, .. } = self.attempts[attempt as usize];
-        let is_waiting = matches!(stage, Stage::Waiting(_) | Stage::Ready);
+        let is_waiting = matches!(stage, Stage::Queued(_));
         if self.possible.insert(attempt) && is_waiting {
             self.servers_state[server.index()].waiting += 1;
         }
@@ -370,7 +348,7 @@ impl<'a> Engine<'a> {
     fn over(&mut self, attempt: AttemptId) {
         let Attempt { server, stage, .. } = &mut self.attempts[attempt as usize];
         let before = std::mem::replace(stage, Stage::Over);
-        let is_waiting = matches!(before, Stage::Waiting(_) | Stage::Ready);
+        let is_waiting = matches!(before, Stage::Queued(_));
         if self.possible.remove(&attempt) && is_waiting {
             self.servers_state[server.index()].waiting -= 1;
         }
@@ -383,14 +361,10 @@ impl<'a> Engine<'a> {
         self.over(attempt);
         self.current[task.index()].retain(|&other| other != attempt);
         match stage {
-            Stage::Waiting(_) => {
+            Stage::Queued(number) => {
+                self.servers_state[server.index()].queue.remove(number);
                 let inputs = &self.graph.task(task).inputs;
                 self.copies.forget(attempt, inputs, Endpoint::Server(server));
-            }
-            Stage::Ready => {
-                self.servers_state[server.index()]
-                    .ready
-                    .remove(&(self.places[task.index()], attempt));
             }
             Stage::Running { since_s } => {
                 let run = TaskRun { task, server, start_s: since_s, end_s: self.now_s };

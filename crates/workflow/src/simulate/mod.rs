@@ -11,7 +11,7 @@
 //!
 //! | part | holds |
 //! | --- | --- |
-//! | `engine` | tasks, cores and time |
+//! | `engine` | attempts, cores and time; each server has its own [queue](crate::execution::TaskQueue) |
 //! | `copies` | who has which data, and who waits for some |
 //! | `flows` | transfers that share links |
 //! | `policy` | taking tasks from servers that were seen to be slow, and second attempts |

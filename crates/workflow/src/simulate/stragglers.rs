@@ -62,14 +62,21 @@ impl Engine<'_> {
         let mut ongoing = Vec::new();
         for &number in attempts {
             let attempt = &self.attempts[number as usize];
-            let (number, task, server) = (number as usize, attempt.task, attempt.server);
+            let (task, server) = (attempt.task, attempt.server);
             let state = match attempt.stage {
                 Stage::Over => continue,
                 Stage::Running { since_s } => Some(AttemptState::Running { since_s }),
-                Stage::Waiting(_) => Some(AttemptState::Waiting),
-                Stage::Ready => Some(AttemptState::Ready),
+                Stage::Queued(number) => {
+                    let queue = &self.servers_state[attempt.server.index()].queue;
+                    Some(if queue.is_ready(number) {
+                        AttemptState::Ready
+                    } else {
+                        AttemptState::Waiting
+                    })
+                }
             };
             let is_alone = self.current[task.index()].len() == 1;
+            let number = number as usize;
             ongoing.push(OngoingAttempt { number, task, server, state, is_alone });
         }
         #[cfg(test)]

@@ -17,6 +17,7 @@
 //! the registry listen where they reach it.
 
 use gridspan_rpc::calls::{Catalogue, Config, Function, Functions};
+use gridspan_rpc::group::Room;
 use gridspan_rpc_net::{DaemonOptions, Remote, Role, ServeOptions, Token, serve};
 use gridspan_workflow::heuristics::HeftC;
 use std::error::Error;
@@ -51,7 +52,8 @@ type Outcome<T> = Result<T, Box<dyn Error>>;
 fn stay(name: &str, role: Role) -> Outcome<()> {
     let name = name.to_owned();
     let (_keep, end) = oneshot::channel();
-    let options = ServeOptions { name: name.clone(), pes: 1, speed: 1.0, role };
+    let options =
+        ServeOptions { name: name.clone(), pes: 1, speed: 1.0, room: Room::default(), role };
     let told = move |address| println!("{name} is there, of the registry at {address}");
     Ok(serve::<Vectors>(options, end, told)?)
 }

@@ -1,7 +1,7 @@
 //! The command line of `gridctl rpc`.
 
 use clap::{Args, Subcommand, ValueEnum};
-use gridspan_topology::{Bandwidth, Latency, Link};
+use gridspan_topology::{Bandwidth, ByteCount, Latency, Link};
 use std::net::{IpAddr, SocketAddr};
 use std::num::NonZeroU32;
 use std::path::PathBuf;
@@ -38,6 +38,12 @@ pub(crate) struct RpcServeArgs {
     /// Each PE is so many times as fast as others.
     #[arg(long, value_name = "TIMES", default_value_t = 1.0, value_parser = speed)]
     pub(crate) speed: f64,
+    /// Keep so much data of groups in memory, and what is beyond in a file without a name.
+    #[arg(long, value_name = "SIZE", default_value = "1GiB", value_parser = memory, conflicts_with = "registry")]
+    pub(crate) memory: u64,
+    /// In which folder that file is. Default: where the system keeps what is temporary.
+    #[arg(long, value_name = "FOLDER", conflicts_with = "registry")]
+    pub(crate) spill_to: Option<PathBuf>,
     /// Listen here; with port 0 the system chooses one.
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:0")]
     pub(crate) listen: SocketAddr,
@@ -115,6 +121,11 @@ fn speed(text: &str) -> Result<f64, &'static str> {
     let speed: f64 = text.parse().unwrap_or(0.0);
     let is_sensible = (1e-3..=1e3).contains(&speed);
     is_sensible.then_some(speed).ok_or("write a number from 0.001 to 1000")
+}
+
+fn memory(text: &str) -> Result<u64, String> {
+    let ByteCount(bytes) = text.parse().map_err(|error| format!("{error}"))?;
+    Ok(bytes)
 }
 
 /// Which workflow, which servers, and what to show.

@@ -7,6 +7,7 @@ use crate::output::print;
 use crate::signals::not_ignored;
 use crate::status::folder;
 use gridspan::variables::cores;
+use gridspan_rpc::group::Room;
 use gridspan_rpc_net::{DaemonOptions, Role, ServeOptions, Token, serve};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
@@ -60,7 +61,9 @@ fn options(args: &RpcServeArgs) -> Result<ServeOptions, CliError> {
         }
     };
     let pes = args.pes.map_or_else(|| cores() as u32, std::num::NonZeroU32::get);
-    Ok(ServeOptions { name, pes, speed: args.speed, role })
+    let (memory_bytes, folder) = (args.memory, args.spill_to.clone());
+    let room = Room { memory_bytes, folder, ..Room::default() };
+    Ok(ServeOptions { name, pes, speed: args.speed, room, role })
 }
 
 /// The process whose own token a file is, by its name.

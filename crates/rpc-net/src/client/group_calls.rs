@@ -4,7 +4,7 @@ use crate::client::store::ClientStore;
 use crate::execution::events::GroupEvents;
 use crate::wire::messages::{Times, Work};
 use gridspan_rpc::group::{CallWindow, Done, Encoded, ServerPool, error_of};
-use gridspan_workflow::execution::Failure;
+use gridspan_workflow::execution::TaskFailure;
 use gridspan_workflow::{DataId, ServerId, TaskId};
 use std::collections::BTreeMap;
 
@@ -91,7 +91,7 @@ impl<S: ServerPool> GroupEvents for Calls<'_, '_, '_, S> {
         self.kept.withdraw(self.window.group(), self.window.version(data));
     }
 
-    fn failed(&mut self, task: TaskId, first: TaskId, failure: &Failure) {
+    fn failed(&mut self, task: TaskId, first: TaskId, failure: &TaskFailure) {
         self.window.failed(task, &error_of(self.window.function(first), failure));
     }
 }

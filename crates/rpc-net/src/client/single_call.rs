@@ -10,7 +10,7 @@ use gridspan_rpc::calls::{RpcError, ServerCard, Signature};
 use gridspan_rpc::group::Encoded;
 use gridspan_rpc::group::error_of;
 use gridspan_topology::Link;
-use gridspan_workflow::execution::Failure;
+use gridspan_workflow::execution::TaskFailure;
 use gridspan_workflow::simulate::StragglerPolicy;
 use gridspan_workflow::{
     ClientSpec, DataId, Endpoint, GraphBuilder, Mapping, Platform, ServerId, ServerSpec, Site,
@@ -171,7 +171,7 @@ impl<M: FnMut(u32)> GroupEvents for PendingCall<'_, M> {
 
     fn spent(&mut self, _data: DataId) {}
 
-    fn failed(&mut self, _task: TaskId, _first: TaskId, _failure: &Failure) {}
+    fn failed(&mut self, _task: TaskId, _first: TaskId, _failure: &TaskFailure) {}
 }
 
 impl<M> Drop for PendingCall<'_, M> {

@@ -7,7 +7,9 @@ use crate::execution::validation::check;
 use crate::wire::messages::{Input, Order, Source, TaskError, Times};
 use crate::wire::token::RemoteError;
 use crate::wire::transfer::fetch;
-use gridspan_workflow::execution::{AttemptId, Command, Delivery, Dispatcher, Event};
+use gridspan_workflow::execution::{
+    AttemptId, Delivery, DispatchCommand, DispatchEvent, Dispatcher,
+};
 use gridspan_workflow::simulate::{Execution, TaskRun, Transfer};
 use gridspan_workflow::stragglers::{StragglerPolicy, polling_interval};
 use gridspan_workflow::{DataId, Endpoint, ServerId, TaskId};
@@ -95,11 +97,11 @@ impl<E: GroupEvents> Driver<'_, E> {
                 Some((attempt, at)) = begun.recv() => {
                     let at: Instant = at;
                     let at_s = at.duration_since(self.begin).as_secs_f64();
-                    self.dispatcher.handle(at_s, Event::Begun(attempt));
+                    self.dispatcher.handle(at_s, DispatchEvent::Begun(attempt));
                 }
                 // Without an order that would fail, somebody may still need what it has.
                 Some(Ok((server, error))) = closings.join_next(), if !closings.is_empty() => {
-                    self.happens(Event::Lost(server, error.to_string()));
+                    self.happens(DispatchEvent::Lost(server, error.to_string()));
                 }
                 answer = self.running.join_next() => match answer {
                     Some(Ok(Answer::Task(attempt, response))) => self.answered(attempt, response),
@@ -108,9 +110,9 @@ impl<E: GroupEvents> Driver<'_, E> {
                     }
                     // An order that was taken back.
                     Some(Err(error)) if error.is_cancelled() => {}
-                    Some(Err(_)) | None => self.happens(Event::GivenUp),
+                    Some(Err(_)) | None => self.happens(DispatchEvent::GivenUp),
                 },
-                _ = glances.tick(), if is_looking => self.happens(Event::Look),
+                _ = glances.tick(), if is_looking => self.happens(DispatchEvent::Look),
             }
         }
     }
@@ -119,29 +121,31 @@ impl<E: GroupEvents> Driver<'_, E> {
         self.begin.elapsed().as_secs_f64()
     }
 
-    fn happens(&mut self, event: Event) {
+    fn happens(&mut self, event: DispatchEvent) {
         self.dispatcher.handle(self.now_s(), event);
     }
 
-    fn carry_out(&mut self, command: Command) {
+    fn carry_out(&mut self, command: DispatchCommand) {
         match command {
-            Command::Order { attempt, task, server, inputs, .. } => {
+            DispatchCommand::Order { attempt, task, server, inputs, .. } => {
                 self.order(attempt, (task, server), inputs.into_iter().collect());
             }
-            Command::Withdraw(attempt) => self.take_back(attempt),
+            DispatchCommand::Withdraw(attempt) => self.take_back(attempt),
             // Servers fetch data here.
-            Command::Send { .. } => {}
-            Command::Fetch { data, from, is_relay } => self.fetch(data, from, is_relay),
-            Command::Drop(data) => self.events.spent(data),
+            DispatchCommand::Send { .. } => {}
+            DispatchCommand::Fetch { data, from, is_relay } => self.fetch(data, from, is_relay),
+            DispatchCommand::Drop(data) => self.events.spent(data),
             // What it made it has said with how large that is.
-            Command::Has { is_maker: true, .. } => {}
-            Command::Has { data, server, .. } => self.events.has(data, server),
-            Command::HasNot(data, server) => self.events.has_not(data, server),
-            Command::Apart(from, to) => {
+            DispatchCommand::Has { is_maker: true, .. } => {}
+            DispatchCommand::Has { data, server, .. } => self.events.has(data, server),
+            DispatchCommand::HasNot(data, server) => self.events.has_not(data, server),
+            DispatchCommand::Apart(from, to) => {
                 tracing::info!(%from, %to, "do not reach each other");
                 self.events.part(from, to);
             }
-            Command::Failed { task, first, failure } => self.events.failed(task, first, &failure),
+            DispatchCommand::Failed { task, first, failure } => {
+                self.events.failed(task, first, &failure)
+            }
         }
     }
 
@@ -172,7 +176,7 @@ impl<E: GroupEvents> Driver<'_, E> {
                 self.events.relayed(data, brought);
             }
         }
-        self.happens(Event::Fetched { data, from, is_relay, bytes });
+        self.happens(DispatchEvent::Fetched { data, from, is_relay, bytes });
     }
 
     fn order(
@@ -246,24 +250,26 @@ impl<E: GroupEvents> Driver<'_, E> {
                     let fetched = of(&fetched.collect::<Vec<_>>());
                     self.note((task, server), &ordered, &times);
                     let (took_s, sizes) = (Some(times.end_s - times.start_s), times.sizes);
-                    Event::Done { attempt, took_s, sizes, fetched }
+                    DispatchEvent::Done { attempt, took_s, sizes, fetched }
                 }
                 // Another may do better.
-                Err(reason) => Event::Refused(attempt, reason),
+                Err(reason) => DispatchEvent::Refused(attempt, reason),
             },
             Ok(Err(TaskError::Missing(missing))) => {
-                Event::Lacks { attempt, unreached: Vec::new(), missing: of(&missing) }
+                DispatchEvent::Lacks { attempt, unreached: Vec::new(), missing: of(&missing) }
             }
             Ok(Err(TaskError::Unreached { unreached, missing })) => {
-                Event::Lacks { attempt, unreached: of(&unreached), missing: of(&missing) }
+                DispatchEvent::Lacks { attempt, unreached: of(&unreached), missing: of(&missing) }
             }
-            Ok(Err(TaskError::Failed(reason))) => Event::Failed(attempt, reason),
-            Ok(Err(TaskError::Refused(reason))) => Event::Refused(attempt, reason),
+            Ok(Err(TaskError::Failed(reason))) => DispatchEvent::Failed(attempt, reason),
+            Ok(Err(TaskError::Refused(reason))) => DispatchEvent::Refused(attempt, reason),
             // Whatever it said: it is there, and what it has is too.
-            Err(error) if self.is_connected(server) => Event::Refused(attempt, error.to_string()),
+            Err(error) if self.is_connected(server) => {
+                DispatchEvent::Refused(attempt, error.to_string())
+            }
             Err(error) => {
                 tracing::info!(%server, %error, "lost");
-                Event::Lost(server, error.to_string())
+                DispatchEvent::Lost(server, error.to_string())
             }
         };
         self.happens(event);

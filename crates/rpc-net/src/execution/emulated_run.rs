@@ -12,7 +12,7 @@ use crate::wire::transfer::BYTES_MAX;
 use bytes::Bytes;
 use gridspan_rpc::group::Beliefs;
 use gridspan_topology::{Link, LinkSample};
-use gridspan_workflow::execution::Failure;
+use gridspan_workflow::execution::TaskFailure;
 use gridspan_workflow::simulate::{Execution, StragglerPolicy};
 use gridspan_workflow::{DataId, Mapping, Platform, ServerId, TaskGraph, TaskId};
 use std::collections::{BTreeMap, BTreeSet};
@@ -113,7 +113,10 @@ impl EmulatedRun {
         }
         match outcome {
             (execution, None) => Ok(execution),
-            (_, Some((task, Failure::Failed(reason) | Failure::NotExecuted { reason, .. }))) => {
+            (
+                _,
+                Some((task, TaskFailure::Failed(reason) | TaskFailure::NotExecuted { reason, .. })),
+            ) => {
                 let task = graph.task(task).name.clone();
                 Err(EmulatedRunError::GivenUp { task, reason })
             }
@@ -203,7 +206,7 @@ impl GroupEvents for Emulation<'_> {
         lock(&self.party.relayed).remove(&key);
     }
 
-    fn failed(&mut self, _task: TaskId, _first: TaskId, _failure: &Failure) {}
+    fn failed(&mut self, _task: TaskId, _first: TaskId, _failure: &TaskFailure) {}
 }
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
 //! What servers are to carry out, and who hears what becomes of it.
 
 use crate::wire::messages::{Source, Times, Work};
-use gridspan_workflow::execution::Failure;
+use gridspan_workflow::execution::TaskFailure;
 use gridspan_workflow::simulate::{Execution, StragglerPolicy};
 use gridspan_workflow::{DataId, Mapping, Platform, ServerId, TaskGraph, TaskId};
 use quinn::Connection;
@@ -52,8 +52,8 @@ pub(crate) trait GroupEvents {
     /// None will ask for it any more.
     fn spent(&mut self, data: DataId);
     /// A task has failed: the first, or one that depends on it.
-    fn failed(&mut self, task: TaskId, first: TaskId, failure: &Failure);
+    fn failed(&mut self, task: TaskId, first: TaskId, failure: &TaskFailure);
 }
 
 /// How a group went, and the first task that failed, with its reason.
-pub(crate) type GroupOutcome = (Execution, Option<(TaskId, Failure)>);
+pub(crate) type GroupOutcome = (Execution, Option<(TaskId, TaskFailure)>);

@@ -135,7 +135,7 @@ pub(crate) async fn daemon<C: Catalogue>(
     let mut server_table = ServerTable::new();
     let task_server =
         own.as_ref().map(|own| Arc::new(TaskServer::new(own, endpoint.clone(), names)));
-    if let Some(LocalServers { card, executor, pes }) = own {
+    if let Some(LocalServers { card, executor, pes, .. }) = own {
         server_table
             .join(card, (pes, None), Route::Here(executor))
             .map_err(RemoteError::Unwelcome)?;

@@ -42,7 +42,7 @@ pub(crate) async fn join<C: Catalogue>(
     let task_server = Arc::new(TaskServer::new(&own, client.endpoint().clone(), names));
     tokio::spawn(receive(client.endpoint().clone(), task_server.clone(), open.clone()));
     let address = client.address();
-    let LocalServers { card, executor, pes } = own;
+    let LocalServers { card, executor, pes, .. } = own;
     let mut end = std::pin::pin!(end);
     let mut connection = tokio::select! {
         () = &mut end => return Ok(()),

@@ -1,71 +1,122 @@
-//! What a server keeps of groups that others execute on it: data by group, as long as who began the
-//! group is connected.
+//! What a server keeps of groups that others execute on it, as long as who began the group is
+//! connected: which data is there or being brought, and the data itself, in memory and on disk.
 
 use crate::wire::budget::{Budget, Claim};
 use bytes::Bytes;
+use gridspan_rpc::group::{DataKey, Encoded, ObjectStore, Room};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use tokio::sync::OnceCell;
 
-/// Data that is there, or is being brought; whoever comes second waits for the first.
-pub(crate) type Place = Arc<OnceCell<(Bytes, Claim)>>;
+/// Data that is there, for which room is taken, or is being brought; whoever comes second waits for
+/// the first.
+pub(crate) type Place = Arc<OnceCell<Claim>>;
 
 /// Data of groups.
 #[derive(Debug)]
 pub(crate) struct ObjectCache {
-    groups: BTreeMap<u64, BTreeMap<u32, Place>>,
+    groups: BTreeMap<u64, Group>,
+    /// How many groups have ever begun.
+    count: u32,
+    objects: ObjectStore,
     budget: Budget,
 }
 
+/// The number of a group here, and its data.
+#[derive(Debug)]
+struct Group {
+    number: u32,
+    places: BTreeMap<u32, Place>,
+}
+
 impl ObjectCache {
-    /// Room for so many bytes.
-    pub(crate) fn new(bytes: usize) -> Self {
-        Self { groups: BTreeMap::new(), budget: Budget::new(bytes) }
+    /// With so much room.
+    pub(crate) fn new(room: Room) -> Self {
+        let bytes = room.memory_bytes.saturating_add(room.disk_bytes);
+        let budget = Budget::new(usize::try_from(bytes).unwrap_or(usize::MAX));
+        Self { groups: BTreeMap::new(), count: 0, objects: ObjectStore::new(room), budget }
+    }
+
+    /// Whether the disk may be needed if so many bytes are added.
+    pub(crate) fn may_use_disk(&self, more: u64) -> bool {
+        self.objects.may_use_disk(more)
     }
 
     /// A group begins here; nothing is kept of those that have not begun, or have ended.
     pub(crate) fn begin(&mut self, group: u64) {
-        self.groups.entry(group).or_default();
+        self.groups.entry(group).or_insert_with(|| {
+            self.count = self.count.wrapping_add(1);
+            Group { number: self.count, places: BTreeMap::new() }
+        });
     }
 
     /// A group has ended. What is being brought for it goes nowhere.
     pub(crate) fn end(&mut self, group: u64) {
-        self.groups.remove(&group);
+        if let Some(Group { number, .. }) = self.groups.remove(&group) {
+            self.objects.end(number);
+        }
     }
 
     /// Nobody needs this data of a group any more: ranges by their first, and what comes after
     /// their last. It costs what the ranges hold, not what the group has.
     pub(crate) fn free(&mut self, group: u64, data: &[(u32, u32)]) {
-        let Some(kept) = self.groups.get_mut(&group) else { return };
+        let Some(Group { number: group, places }) = self.groups.get_mut(&group) else { return };
         // Of a range that ends before it begins there is nothing, and a map has no such range.
         for &(first, end) in data.iter().filter(|(first, end)| first < end) {
-            let freed = kept.range(first..end).map(|(version, _)| *version).collect::<Vec<_>>();
-            for version in freed {
-                kept.remove(&version);
+            let freed = places.range(first..end).map(|(version, _)| *version).collect::<Vec<_>>();
+            for data in freed {
+                places.remove(&data);
+                self.objects.remove(DataKey { group: *group, data });
             }
         }
     }
 
     /// The place of data of a group that goes on.
     pub(crate) fn place(&mut self, group: u64, data: u32) -> Option<Place> {
-        Some(self.groups.get_mut(&group)?.entry(data).or_default().clone())
+        Some(self.groups.get_mut(&group)?.places.entry(data).or_default().clone())
     }
 
     /// Data could not be brought: its place goes, unless others bring it.
     pub(crate) fn abandon(&mut self, group: u64, data: u32) {
-        if let Some(kept) = self.groups.get_mut(&group)
-            && kept
+        if let Some(Group { places, .. }) = self.groups.get_mut(&group)
+            && places
                 .get(&data)
                 .is_some_and(|place| !place.initialized() && Arc::strong_count(place) == 1)
         {
-            kept.remove(&data);
+            places.remove(&data);
+        }
+    }
+
+    /// Whether data is there.
+    pub(crate) fn has(&self, group: u64, data: u32) -> bool {
+        let place = self.groups.get(&group).and_then(|group| group.places.get(&data));
+        place.is_some_and(|place| place.initialized())
+    }
+
+    fn key(&self, group: u64, data: u32) -> Option<DataKey> {
+        let Group { number: group, places } = self.groups.get(&group)?;
+        places.contains_key(&data).then_some(DataKey { group: *group, data })
+    }
+
+    /// Keeps data for which there is a place, unless somebody has freed it meanwhile.
+    pub(crate) fn keep(&mut self, group: u64, data: u32, value: Encoded) {
+        if let Some(key) = self.key(group, data) {
+            self.objects.keep(key, value);
         }
     }
 
     /// Data that is there.
-    pub(crate) fn get(&self, group: u64, data: u32) -> Option<Bytes> {
-        let place = self.groups.get(&group)?.get(&data)?;
-        place.get().map(|(bytes, _)| bytes.clone())
+    pub(crate) fn get(&mut self, group: u64, data: u32) -> Option<Encoded> {
+        let key = self.key(group, data)?;
+        let lost = |error| tracing::warn!(%error, "data of a group is lost");
+        self.objects.value(key).map_err(lost).ok()
+    }
+
+    /// A segment of data that is there, and how many there are.
+    pub(crate) fn segment(&mut self, group: u64, data: u32, index: u32) -> Option<(Bytes, u32)> {
+        let key = self.key(group, data).filter(|_| self.has(group, data))?;
+        let (segment, count) = self.objects.segment(key, index).ok()?;
+        Some((Bytes::from_owner(segment), count))
     }
 
     /// Room for so many bytes more, if there is any.
@@ -79,13 +130,24 @@ impl ObjectCache {
 mod tests {
     use super::*;
 
+    /// Half of what it has room for is in memory.
+    fn cache() -> ObjectCache {
+        ObjectCache::new(Room { memory_bytes: 5, disk_bytes: 5, folder: None })
+    }
+
+    /// Data of the first group.
+    fn put(objects: &mut ObjectCache, data: u32, bytes: u64) {
+        let (place, claim) = (objects.place(1, data).unwrap(), objects.room(bytes).unwrap());
+        objects.keep(1, data, Encoded::cut(&vec![data as u8; bytes as usize]));
+        place.set(claim).unwrap();
+    }
+
     #[test]
     fn what_nobody_needs_goes_before_its_group_ends() {
-        let mut objects = ObjectCache::new(10);
+        let mut objects = cache();
         objects.begin(1);
         for data in 0..4 {
-            let (place, claim) = (objects.place(1, data).unwrap(), objects.room(2).unwrap());
-            place.set((Bytes::from_static(&[0; 2]), claim)).unwrap();
+            put(&mut objects, data, 2);
         }
 
         // The second and the third say nothing; the last says some again.
@@ -93,7 +155,7 @@ mod tests {
         objects.free(2, &[(0, u32::MAX)]);
 
         assert_eq!(
-            [0, 1, 2, 3].map(|data| objects.get(1, data).is_some()),
+            [0, 1, 2, 3].map(|data| objects.segment(1, data, 0).is_some()),
             [false, true, false, false]
         );
         assert!(objects.room(8).is_some());
@@ -101,9 +163,9 @@ mod tests {
 
     #[test]
     fn the_place_of_data_that_could_not_be_brought_goes_unless_others_bring_it() {
-        let mut objects = ObjectCache::new(10);
+        let mut objects = cache();
         objects.begin(1);
-        let places = |objects: &ObjectCache| objects.groups[&1].len();
+        let places = |objects: &ObjectCache| objects.groups[&1].places.len();
         let (first, second) = (objects.place(1, 0).unwrap(), objects.place(1, 0).unwrap());
 
         drop(first);
@@ -117,18 +179,16 @@ mod tests {
 
     #[test]
     fn what_a_group_has_goes_with_it_and_makes_room() {
-        let mut objects = ObjectCache::new(10);
+        let mut objects = cache();
         assert!(objects.place(1, 0).is_none(), "it has not begun");
         objects.begin(1);
-        let place = objects.place(1, 0).unwrap();
-        let claim = objects.room(8).unwrap();
-        place.set((Bytes::from_static(&[0; 8]), claim)).unwrap();
-        assert_eq!(objects.get(1, 0).map(|bytes| bytes.len()), Some(8));
+        put(&mut objects, 0, 8);
+        assert_eq!(objects.get(1, 0).map(|value| value.bytes()), Some(8));
         assert!(objects.room(3).is_none());
-        drop(place);
 
         objects.end(1);
 
         assert!(objects.get(1, 0).is_none() && objects.room(10).is_some());
+        assert!(!objects.may_use_disk(5), "nothing is left on disk");
     }
 }

@@ -8,6 +8,7 @@ use crate::wire::token::{RemoteError, Token};
 use gridspan_rpc::calls::{
     Catalogue, Config, GridRpc, RpcError, ServerCard, ServerPlan, Services, with_rpc,
 };
+use gridspan_rpc::group::Room;
 use gridspan_runtime::{Grid, Job, JobError, driver};
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -37,6 +38,8 @@ pub struct ServeOptions {
     pub pes: u32,
     /// How fast each is: a call takes its work divided by it.
     pub speed: f64,
+    /// How much it keeps of groups that others execute on it, in memory and on disk.
+    pub room: Room,
     /// What it does.
     pub role: Role,
 }
@@ -117,5 +120,5 @@ async fn start<C: Catalogue>(
         functions: C::functions().signatures(),
     };
     let executor = Arc::new(Executor::new(rpc, options.pes, options.speed));
-    Ok(LocalServers { card, executor, pes: options.pes })
+    Ok(LocalServers { card, executor, pes: options.pes, room: options.room.clone() })
 }

@@ -3,7 +3,7 @@
 //! Whoever begins a group connects to each of its servers. An order says where the arguments of a
 //! task are: with whoever gave the order, or on another server, from which this one fetches them,
 //! while it computes for other tasks. The task then computes, and its results are kept here until
-//! another server or the client asks for them. When the connection of who began the group ends, all
+//! another server or the client asks for them, in memory and beyond that on disk. When the connection of who began the group ends, all
 //! of it is forgotten.
 
 mod peers;
@@ -16,10 +16,9 @@ use crate::server::groups::Groups;
 use crate::server::object_cache::{ObjectCache, Place};
 use crate::wire::budget::Claim;
 use crate::wire::messages::{Fetched, Input, Order, Response, Source, TaskError, Times, Work};
-use crate::wire::transfer::{FetchError, Flow, fetch, give};
-use bytes::Bytes;
+use crate::wire::transfer::{FetchError, Flow, fetch, give_segments};
 use gridspan_rpc::calls::{Catalogue, RpcError, ServerCard};
-use gridspan_runtime::Numbers;
+use gridspan_rpc::group::{Encoded, Room};
 use quinn::{Connection, Endpoint, SendStream};
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -27,9 +26,6 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 use tokio::sync::oneshot;
 use tokio::task::JoinSet;
-
-/// So much data of groups is kept.
-const CACHE_BYTES_MAX: usize = 8 << 30;
 
 /// So many ranges of data that nobody needs are looked at before others may have the cache again: a
 /// message may name millions.
@@ -49,6 +45,8 @@ pub(crate) struct LocalServers<C: Catalogue> {
     pub(crate) executor: Arc<Executor<C>>,
     /// How many there are.
     pub(crate) pes: u32,
+    /// How much they keep of groups.
+    pub(crate) room: Room,
 }
 
 /// What executes tasks in one process. Whoever locks both the groups of a connection and the cache
@@ -61,15 +59,6 @@ pub(crate) struct TaskServer<C: Catalogue> {
     flows: Mutex<BTreeMap<SocketAddr, Flow>>,
 }
 
-/// Bytes of a result that others share.
-struct Shared(Numbers<u8>);
-
-impl AsRef<[u8]> for Shared {
-    fn as_ref(&self) -> &[u8] {
-        &self.0
-    }
-}
-
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -77,9 +66,20 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 impl<C: Catalogue> TaskServer<C> {
     /// On servers of this process, reaching others by an endpoint.
     pub(crate) fn new(own: &LocalServers<C>, endpoint: Endpoint, names: [String; 2]) -> Self {
-        let (executor, objects) =
-            (own.executor.clone(), Mutex::new(ObjectCache::new(CACHE_BYTES_MAX)));
+        let objects = Mutex::new(ObjectCache::new(own.room.clone()));
+        let executor = own.executor.clone();
         Self { executor, objects, peers: Peers::new(endpoint, names), flows: Mutex::default() }
+    }
+
+    /// Does something with what is kept, to which so many bytes are added. Where that may have to
+    /// wait for the disk, whatever else this thread does goes on elsewhere.
+    fn with_objects<R>(&self, more: u64, act: impl FnOnce(&mut ObjectCache) -> R) -> R {
+        if let Ok(mut objects) = self.objects.try_lock()
+            && !objects.may_use_disk(more)
+        {
+            return act(&mut objects);
+        }
+        tokio::task::block_in_place(|| act(&mut lock(&self.objects)))
     }
 
     /// A group of a connection begins, unless it did before; why it is refused, if it is.
@@ -88,21 +88,22 @@ impl<C: Catalogue> TaskServer<C> {
         // nobody ends.
         let mut groups = lock(groups);
         groups.begin(group)?;
-        lock(&self.objects).begin(group);
+        self.with_objects(0, |objects| objects.begin(group));
         Ok(())
     }
 
     /// The connection of who began these groups has ended.
     pub(crate) fn forget(&self, groups: &Mutex<Groups>) {
         let mut groups = lock(groups);
-        groups.take().into_iter().for_each(|group| lock(&self.objects).end(group));
+        let all = groups.take().into_iter();
+        all.for_each(|group| self.with_objects(0, |objects| objects.end(group)));
     }
 
     /// A group of a connection has ended.
     pub(crate) fn end(&self, group: u64, groups: &Mutex<Groups>) {
         let mut groups = lock(groups);
         if groups.end(group) {
-            lock(&self.objects).end(group);
+            self.with_objects(0, |objects| objects.end(group));
         }
     }
 
@@ -111,16 +112,16 @@ impl<C: Catalogue> TaskServer<C> {
         for data in data.chunks(RANGES_AT_ONCE) {
             let groups = lock(groups);
             if groups.has(group) {
-                lock(&self.objects).free(group, data);
+                self.with_objects(0, |objects| objects.free(group, data));
             }
         }
     }
 
     /// Gives data that is here.
     pub(crate) async fn give(&self, group: u64, data: u32, to: &mut SendStream) {
-        let bytes = lock(&self.objects).get(group, data);
+        let segment = |index| self.with_objects(0, |objects| objects.segment(group, data, index));
         // Who asked may be gone.
-        let _ = give(bytes.map(|bytes| vec![bytes]), to).await;
+        let _ = give_segments(segment, to).await;
     }
 
     /// Executes a task of whoever is at the other end of a connection, as long as this is awaited.
@@ -174,10 +175,12 @@ impl<C: Catalogue> TaskServer<C> {
         let made = self.compute(&order, unwanted, begun).await?;
         drop(pass);
         let end_s = seconds();
-        let sizes = made.iter().map(|(_, bytes, _)| bytes.len() as u64).collect();
-        for (place, bytes, claim) in made {
+        let sizes = made.iter().map(|(_, value, _)| value.bytes()).collect();
+        for (&data, (place, value, claim)) in order.outputs.iter().zip(made) {
+            let more = value.bytes();
+            self.with_objects(more, |objects| objects.keep(order.group, data, value));
             // It may have been made before.
-            let _ = place.set((bytes, claim));
+            let _ = place.set(claim);
         }
         Ok(Times { start_s, end_s, fetched, sizes })
     }
@@ -189,7 +192,7 @@ impl<C: Catalogue> TaskServer<C> {
         order: &Order,
         unwanted: impl Future<Output = ()>,
         begun: oneshot::Sender<()>,
-    ) -> Result<Vec<(Place, Bytes, Claim)>, TaskError> {
+    ) -> Result<Vec<(Place, Encoded, Claim)>, TaskError> {
         match &order.work {
             Work::Emulated { work_s, bytes } => {
                 // Before there is anything in memory: the sizes are what somebody says.
@@ -198,8 +201,8 @@ impl<C: Catalogue> TaskServer<C> {
                 let _ = begun.send(());
                 self.executor.emulate(*work_s, unwanted).await.map_err(task_error)?;
                 let made = places.into_iter().zip(bytes).map(|((place, claim), &bytes)| {
-                    // In memory while they are kept, as real ones are.
-                    (place, Bytes::from(vec![0; bytes as usize]), claim)
+                    // They take room while they are kept, as real ones do.
+                    (place, Encoded::cut(&vec![0; bytes as usize]), claim)
                 });
                 Ok(made.collect())
             }
@@ -208,14 +211,14 @@ impl<C: Catalogue> TaskServer<C> {
                 // cache while one is made.
                 let arguments = self.arguments(order)?;
                 let _ = begun.send(());
-                let (arguments, count) = (arguments.concat(), order.outputs.len() as u32);
+                let count = order.outputs.len() as u32;
                 let function = (&name[..], signature);
                 let made = self.executor.execute(function, arguments, count, unwanted).await;
                 let made = made.map_err(task_error)?.into_iter();
-                let made = made.map(|part| Bytes::from_owner(Shared(part))).collect::<Vec<_>>();
-                let sizes = made.iter().map(|bytes| bytes.len() as u64).collect::<Vec<_>>();
+                let made = made.map(Encoded::result).collect::<Vec<_>>();
+                let sizes = made.iter().map(Encoded::bytes).collect::<Vec<_>>();
                 let places = self.places(order, &sizes)?.into_iter().zip(made);
-                Ok(places.map(|((place, claim), bytes)| (place, bytes, claim)).collect())
+                Ok(places.map(|((place, claim), value)| (place, value, claim)).collect())
             }
         }
     }
@@ -260,14 +263,16 @@ impl<C: Catalogue> TaskServer<C> {
         }
     }
 
-    /// The arguments of a task, in order.
-    fn arguments(&self, order: &Order) -> Result<Vec<Bytes>, TaskError> {
-        let objects = lock(&self.objects);
-        let argument = |input: &Input| {
-            let missing = || TaskError::Missing(vec![input.data]);
-            objects.get(order.group, input.data).ok_or_else(missing)
-        };
-        order.inputs.iter().map(argument).collect()
+    /// The arguments of a task, one after the other.
+    fn arguments(&self, order: &Order) -> Result<Vec<u8>, TaskError> {
+        let mut arguments = Vec::new();
+        for input in &order.inputs {
+            let value = self.with_objects(0, |objects| objects.get(order.group, input.data));
+            let value = value.ok_or_else(|| TaskError::Missing(vec![input.data]))?;
+            let segments = value.into_segments();
+            segments.for_each(|segment| arguments.extend_from_slice(segment.as_ref()));
+        }
+        Ok(arguments)
     }
 
     /// Where the results of a task go that are of these sizes, and room for them: for all or for
@@ -279,14 +284,15 @@ impl<C: Catalogue> TaskServer<C> {
                 "{sizes} sizes were said of {results} results; say one of each"
             )));
         }
-        let mut objects = lock(&self.objects);
-        let claims = sizes.iter().map(|&bytes| objects.room(bytes).ok_or_else(no_room));
-        let claims = claims.collect::<Result<Vec<_>, _>>()?;
-        let places = order.outputs.iter().zip(claims).map(|(&data, claim)| {
-            let place = objects.place(order.group, data).ok_or_else(group_ended)?;
-            Ok((place, claim))
-        });
-        places.collect()
+        self.with_objects(0, |objects| {
+            let claims = sizes.iter().map(|&bytes| objects.room(bytes).ok_or_else(no_room));
+            let claims = claims.collect::<Result<Vec<_>, _>>()?;
+            let places = order.outputs.iter().zip(claims).map(|(&data, claim)| {
+                let place = objects.place(order.group, data).ok_or_else(group_ended)?;
+                Ok((place, claim))
+            });
+            places.collect()
+        })
     }
 
     /// Has an input here; whether it had to come from elsewhere.
@@ -296,14 +302,16 @@ impl<C: Catalogue> TaskServer<C> {
         input: &Input,
         client: &Connection,
     ) -> Result<bool, TaskError> {
-        if lock(&self.objects).get(group, input.data).is_some() {
-            return Ok(false);
-        }
-        let place = lock(&self.objects).place(group, input.data).ok_or_else(group_ended)?;
+        let place = self.with_objects(0, |objects| {
+            let is_here = objects.has(group, input.data);
+            (!is_here).then(|| objects.place(group, input.data).ok_or_else(group_ended))
+        });
+        let Some(place) = place.transpose()? else { return Ok(false) };
         let mut is_brought = false;
         let bring = async || {
             // Here and not before: whoever waits for the same data needs no room of his own.
-            let claim = lock(&self.objects).room(input.bytes).ok_or_else(no_room)?;
+            let claim = self.with_objects(0, |objects| objects.room(input.bytes));
+            let claim = claim.ok_or_else(no_room)?;
             let bytes = match input.from {
                 Source::Client => {
                     let fetched = fetch(client, group, input.data, input.bytes).await;
@@ -314,11 +322,13 @@ impl<C: Catalogue> TaskServer<C> {
                 }
             };
             is_brought = true;
-            Ok((bytes.into(), claim))
+            let (more, value) = (bytes.len() as u64, Encoded::cut(&bytes));
+            self.with_objects(more, |objects| objects.keep(group, input.data, value));
+            Ok(claim)
         };
         if let Err(error) = place.get_or_try_init(bring).await {
             drop(place);
-            lock(&self.objects).abandon(group, input.data);
+            self.with_objects(0, |objects| objects.abandon(group, input.data));
             return Err(error);
         }
         // Data that several tasks wait for comes once, and counts once.

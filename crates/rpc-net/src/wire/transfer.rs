@@ -3,7 +3,7 @@
 use crate::wire::messages::{Request, write_message};
 use crate::wire::token::RemoteError;
 use bytes::Bytes;
-use quinn::{Connection, RecvStream, SendStream};
+use quinn::{Connection, RecvStream, SendStream, VarInt};
 use std::time::{Duration, Instant};
 
 /// So much of a stream is taken from the network at once.
@@ -48,6 +48,27 @@ pub(crate) async fn give(
                 to.write_chunk(segment).await?;
             }
         }
+    }
+    // The stream is not closed yet.
+    let _ = to.finish();
+    Ok(())
+}
+
+/// The same of data whose segments come one by one, each with how many there are.
+pub(crate) async fn give_segments(
+    mut segment: impl FnMut(u32) -> Option<(Bytes, u32)>,
+    to: &mut SendStream,
+) -> Result<(), quinn::WriteError> {
+    let Some((first, count)) = segment(0) else { return give(None, to).await };
+    to.write_all(&[HERE]).await?;
+    to.write_chunk(first).await?;
+    for index in 1..count {
+        let Some((segment, _)) = segment(index) else {
+            // It was freed, or cannot be read again: what has come is not all of it.
+            let _ = to.reset(VarInt::from_u32(0));
+            return Ok(());
+        };
+        to.write_chunk(segment).await?;
     }
     // The stream is not closed yet.
     let _ = to.finish();

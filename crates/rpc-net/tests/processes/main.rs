@@ -9,9 +9,11 @@ mod far;
 mod lost;
 mod memory;
 mod nat;
+mod spill;
 mod verbs;
 
 use gridspan_rpc::calls::{Catalogue, Function, Functions, RpcError};
+use gridspan_rpc::group::Room;
 use gridspan_rpc_net::{
     Client, DaemonOptions, ListedServer, Remote, Role, ServeOptions, Token, serve,
 };
@@ -49,6 +51,8 @@ const HOLD_ON: Function<(String, PathBuf, u64), (u64,)> =
         }
         Ok((value,))
     });
+/// What a server of the name `small` keeps in memory.
+const SMALL_BYTES: u64 = 1 << 20;
 type Numbers = Vec<u64>;
 const FILL: Function<(u64,), (Numbers,)> =
     Function::new("fill", |(count,), _| Ok(((0..count).collect(),)));
@@ -91,6 +95,7 @@ impl Catalogue for All {
 fn a_process_of_another_test() {
     let Ok(role) = std::env::var(ROLE) else { return };
     let token = PathBuf::from(std::env::var(TOKEN).unwrap());
+    let token_folder = token.parent().unwrap().to_owned();
     let (_keep, end) = oneshot::channel();
     let role_of = match role.as_str() {
         "registry" => {
@@ -99,7 +104,13 @@ fn a_process_of_another_test() {
         }
         _ => Role::Member(Token::read(&token).unwrap()),
     };
-    let options = ServeOptions { name: role, pes: 1, speed: 1.0, role: role_of };
+    let room = match role.as_str() {
+        "small" => {
+            Room { memory_bytes: SMALL_BYTES, folder: Some(token_folder), ..Room::default() }
+        }
+        _ => Room::default(),
+    };
+    let options = ServeOptions { name: role, pes: 1, speed: 1.0, room, role: role_of };
     serve::<All>(options, end, |_| println!("it is there")).unwrap();
 }
 

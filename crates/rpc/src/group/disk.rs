@@ -11,7 +11,7 @@ use std::io;
 use std::os::unix::fs::FileExt;
 use std::path::PathBuf;
 
-/// How much a server keeps for groups.
+/// How much a server keeps for groups, in a job or in a process that others reach.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Room {
     /// In memory; what was not used for the longest time goes to disk beyond. Default 1 GiB.
@@ -42,6 +42,11 @@ pub(crate) struct Disk {
 }
 
 impl Disk {
+    /// Whether anything is there.
+    pub(crate) fn is_used(&self) -> bool {
+        self.used_bytes > 0
+    }
+
     /// Writes data, or leaves nothing of it.
     pub(crate) fn write(
         &mut self,

@@ -1,12 +1,12 @@
 //! Groups on the servers of a job.
 
-use super::all_of::AllOf;
 use super::map::failed;
 use super::order::{DataKey, GroupMessage, Piece};
 use super::platforms::{Declared, platform};
 use super::server_pool::{Beliefs, Encoded, Freed, ServerPool};
 use crate::block::{Arriving, SEGMENTS_MAX};
 use crate::calls::{Catalogue, RpcError, ServerCard, ServerMessage, Services};
+use futures_util::future::join_all;
 use gridspan_workflow::Platform;
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -65,8 +65,8 @@ impl<C: Catalogue> ServerPool for Services<C> {
         }
         let mut arriving = Arriving::new(first.count as usize);
         let mut whole = arriving.arrive(0, first.bytes.map_err(failed)?);
-        let rest = (1..first.count).map(|index| fetch_piece(self, server, key, index)).collect();
-        for piece in AllOf::new(rest).await {
+        let rest = (1..first.count).map(|index| fetch_piece(self, server, key, index));
+        for piece in join_all(rest).await {
             let Piece { index, bytes, .. } = piece?;
             whole = whole.or(arriving.arrive(index as usize, bytes.map_err(failed)?));
         }

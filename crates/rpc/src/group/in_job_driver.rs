@@ -7,7 +7,9 @@ use super::windows::{CallWindow, Execute, error_of};
 use crate::calls::{Catalogue, RpcError, ServerMessage, Services};
 use futures_util::stream::{FuturesUnordered, StreamExt};
 use gridspan_runtime::Reply;
-use gridspan_workflow::execution::{AttemptId, Command, Delivery, Dispatcher, Event};
+use gridspan_workflow::execution::{
+    AttemptId, Delivery, DispatchCommand, DispatchEvent, Dispatcher,
+};
 use gridspan_workflow::stragglers::{StragglerPolicy, polling_interval};
 use gridspan_workflow::{DataId, Endpoint, ServerId, TaskId};
 use std::pin::Pin;
@@ -21,7 +23,7 @@ const LEFT: &str = "its server has left";
 /// What a server, or time, says.
 enum Answer {
     Task(AttemptId, Result<Done, RpcError>),
-    Other(Event),
+    Other(DispatchEvent),
 }
 
 /// Something that is awaited.
@@ -78,9 +80,9 @@ impl<C: Catalogue> Driver<'_, '_, '_, C> {
             let event = match answer {
                 Some(Answer::Task(attempt, done)) => self.answered(attempt, done),
                 Some(Answer::Other(event)) => event,
-                None => Event::GivenUp,
+                None => DispatchEvent::GivenUp,
             };
-            if event == Event::Look {
+            if event == DispatchEvent::Look {
                 self.going.push(self.look());
             }
             self.dispatcher.handle(now_s, event);
@@ -107,7 +109,7 @@ impl<C: Catalogue> Driver<'_, '_, '_, C> {
         let pause = polling_interval(&self.window.graph, GLANCE_MIN);
         Box::pin(async move {
             services.sleep(pause).await;
-            Answer::Other(Event::Look)
+            Answer::Other(DispatchEvent::Look)
         })
     }
 
@@ -125,10 +127,10 @@ impl<C: Catalogue> Driver<'_, '_, '_, C> {
                 continue;
             }
             let event = match heir {
-                None => Event::Lost(server, LEFT.to_owned()),
+                None => DispatchEvent::Lost(server, LEFT.to_owned()),
                 Some(heir) => {
                     let place = self.window.cards.iter().position(|card| card.number == heir);
-                    Event::HandedOver(server, place.map(|place| ServerId(place as u32)))
+                    DispatchEvent::HandedOver(server, place.map(|place| ServerId(place as u32)))
                 }
             };
             self.dispatcher.handle(now_s, event);
@@ -136,37 +138,43 @@ impl<C: Catalogue> Driver<'_, '_, '_, C> {
     }
 
     /// How an order has ended.
-    fn answered(&self, attempt: AttemptId, done: Result<Done, RpcError>) -> Event {
+    fn answered(&self, attempt: AttemptId, done: Result<Done, RpcError>) -> DispatchEvent {
         let (task, server) = self.dispatcher.attempt(attempt);
         match done.map(|done| (done.outcome.clone(), done)) {
             Ok((Ok(sizes), done)) => {
                 if self.dispatcher.is_of_use(attempt) {
                     self.window.made(task, server, &done, &sizes);
                 }
-                Event::Done { attempt, took_s: done.took_s, sizes, fetched: Vec::new() }
+                DispatchEvent::Done { attempt, took_s: done.took_s, sizes, fetched: Vec::new() }
             }
-            Ok((Err(Fault::Failed(reason)), _)) => Event::Failed(attempt, reason),
-            Ok((Err(Fault::Lost(reason)), _)) => Event::Refused(attempt, reason),
-            Err(error) => Event::Refused(attempt, error.to_string()),
+            Ok((Err(Fault::Failed(reason)), _)) => DispatchEvent::Failed(attempt, reason),
+            Ok((Err(Fault::Lost(reason)), _)) => DispatchEvent::Refused(attempt, reason),
+            Err(error) => DispatchEvent::Refused(attempt, error.to_string()),
         }
     }
 
-    fn carry_out(&mut self, command: Command) {
+    fn carry_out(&mut self, command: DispatchCommand) {
         match command {
-            Command::Order { attempt, task, server, readers, .. } => {
+            DispatchCommand::Order { attempt, task, server, readers, .. } => {
                 self.order(attempt, (task, server), readers);
             }
-            Command::Withdraw(attempt) => self.withdraw(attempt),
-            Command::Send { data, from: Endpoint::Client, to } => self.send_value(data, &to),
-            Command::Send { data, from: Endpoint::Server(from), to } => self.share(data, from, to),
-            Command::Fetch { data, from, is_relay } => self.fetch(data, from, is_relay),
+            DispatchCommand::Withdraw(attempt) => self.withdraw(attempt),
+            DispatchCommand::Send { data, from: Endpoint::Client, to } => {
+                self.send_value(data, &to)
+            }
+            DispatchCommand::Send { data, from: Endpoint::Server(from), to } => {
+                self.share(data, from, to)
+            }
+            DispatchCommand::Fetch { data, from, is_relay } => self.fetch(data, from, is_relay),
             // It is the program's as long as a handle names it.
-            Command::Drop(_) => {}
-            Command::Has { data, server, is_maker } => self.window.has(data, server, is_maker),
-            Command::HasNot(data, server) => self.window.has_not(data, server),
+            DispatchCommand::Drop(_) => {}
+            DispatchCommand::Has { data, server, is_maker } => {
+                self.window.has(data, server, is_maker)
+            }
+            DispatchCommand::HasNot(data, server) => self.window.has_not(data, server),
             // Which these are is known before.
-            Command::Apart(..) => {}
-            Command::Failed { task, first, failure } => {
+            DispatchCommand::Apart(..) => {}
+            DispatchCommand::Failed { task, first, failure } => {
                 self.window.failed(task, &error_of(self.window.function(first), &failure));
             }
         }
@@ -241,7 +249,7 @@ impl<C: Catalogue> Driver<'_, '_, '_, C> {
         let packet = DataPacket { key: self.window.key(data), routes };
         let question = move |reply| GroupMessage::Share(packet, reply);
         self.ask(from, question, move |is_sent: Result<bool, _>| {
-            Answer::Other(Event::Sent { data, from, to, is_sent: is_sent.unwrap_or(false) })
+            Answer::Other(DispatchEvent::Sent { data, from, to, is_sent: is_sent.unwrap_or(false) })
         });
     }
 
@@ -265,7 +273,7 @@ impl<C: Catalogue> Driver<'_, '_, '_, C> {
             let version = window.version(data);
             let fetched = window.group.fetch_from(window.number(from), version).await;
             let bytes = fetched.ok().map(|block| block.len() as u64);
-            Answer::Other(Event::Fetched { data, from, is_relay, bytes })
+            Answer::Other(DispatchEvent::Fetched { data, from, is_relay, bytes })
         }));
     }
 }

@@ -71,7 +71,6 @@
 //! assert_eq!(driver::embedded::run(job, 2), Ok(()));
 //! ```
 
-mod all_of;
 mod begin;
 mod discovery;
 pub(crate) mod disk;
@@ -98,7 +97,8 @@ mod windows;
 pub use disk::Room;
 pub use lazy::Lazy;
 pub use map::{CallGroup, Mapper};
-pub use order::{Done, Fault};
+pub use object_store::ObjectStore;
+pub use order::{DataKey, Done, Fault};
 pub use parts::{Arguments, Parts};
 pub use server_pool::{Beliefs, DataSegment, Encoded, Freed, ServerPool};
 pub use windows::{CallWindow, Execute, error_of};

@@ -2,6 +2,7 @@
 
 use super::disk::{Disk, Room};
 use super::order::{DataKey, Held, Piece, pieces};
+use super::server_pool::{DataSegment, Encoded};
 use crate::block::{Arriving, DATA_SEGMENT_BYTES, EncodedBlock, SEGMENTS_MAX};
 use gridspan_runtime::Numbers;
 use serde::{Deserialize, Serialize};
@@ -18,9 +19,9 @@ enum Kept {
     Failed(String),
 }
 
-/// Data by key.
+/// Data by key, for servers in a job and for those of other processes.
 #[derive(Debug, Default, Serialize, Deserialize)]
-pub(crate) struct ObjectStore {
+pub struct ObjectStore {
     kept: BTreeMap<DataKey, Kept>,
     /// What has begun to come, and from which attempt at making it.
     arriving: BTreeMap<(DataKey, u32), Arriving>,
@@ -36,6 +37,37 @@ pub(crate) struct ObjectStore {
 }
 
 impl ObjectStore {
+    /// A store for so much.
+    pub fn new(room: Room) -> Self {
+        Self { room, ..Self::default() }
+    }
+
+    /// Whether something may have to go to the disk, or come from it, if so many bytes are added.
+    pub fn may_use_disk(&self, more: u64) -> bool {
+        self.disk.is_used() || self.here_bytes.saturating_add(more) > self.room.memory_bytes
+    }
+
+    /// Keeps a value. What was there before stays as it is.
+    pub fn keep(&mut self, key: DataKey, Encoded(block): Encoded) {
+        self.put(key, Ok(block));
+    }
+
+    /// A value; why not, if it is not there, or cannot be read again.
+    pub fn value(&mut self, key: DataKey) -> Result<Encoded, String> {
+        self.get(key).map(Encoded)
+    }
+
+    /// A segment of a value, and how many there are; of what is on disk, only that is read.
+    pub fn segment(&mut self, key: DataKey, index: u32) -> Result<(DataSegment, u32), String> {
+        let Piece { bytes, count, .. } = self.piece(key, index);
+        bytes.map(|bytes| (DataSegment(bytes), count))
+    }
+
+    /// Forgets all data of a group.
+    pub fn end(&mut self, group: u32) {
+        self.retain_of(group, |_| false);
+    }
+
     pub(crate) fn furnish(&mut self, room: Room) {
         self.room = room;
     }
@@ -139,7 +171,8 @@ impl ObjectStore {
         Piece { key, attempt: 0, index, count, bytes: read, then: Vec::new() }
     }
 
-    pub(crate) fn remove(&mut self, key: DataKey) {
+    /// Forgets data.
+    pub fn remove(&mut self, key: DataKey) {
         match self.kept.remove(&key) {
             Some(Kept::Here(block, used)) => {
                 self.here_bytes -= block.len() as u64;

@@ -78,6 +78,20 @@ impl Encoded {
         block.map(Self).map_err(|reason| RpcError::SessionFailed { reason })
     }
 
+    /// Of bytes, however many, for the store of a server.
+    pub fn cut(bytes: &[u8]) -> Self {
+        let segments = bytes.chunks(DATA_SEGMENT_BYTES).map(Numbers::from);
+        Self(EncodedBlock::of(segments.collect()))
+    }
+
+    /// A result of a function.
+    pub fn result(part: Numbers<u8>) -> Self {
+        match part.len() <= DATA_SEGMENT_BYTES {
+            true => Self(EncodedBlock::of(vec![part])),
+            false => Self::cut(&part),
+        }
+    }
+
     /// The bytes, in segments that clones share.
     pub fn into_segments(self) -> impl Iterator<Item = DataSegment> {
         self.0.into_segments().into_iter().map(DataSegment)
@@ -91,7 +105,7 @@ impl Encoded {
 
 /// A part of a value, encoded.
 #[derive(Clone, Debug)]
-pub struct DataSegment(Numbers<u8>);
+pub struct DataSegment(pub(super) Numbers<u8>);
 
 impl AsRef<[u8]> for DataSegment {
     fn as_ref(&self) -> &[u8] {

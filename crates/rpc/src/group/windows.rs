@@ -11,7 +11,7 @@ use crate::calls::{RpcError, ServerCard, Signature, not_offered};
 use gridspan_workflow::Mapping;
 use gridspan_workflow::Platform;
 use gridspan_workflow::TaskGraph;
-use gridspan_workflow::execution::Failure;
+use gridspan_workflow::execution::TaskFailure;
 use gridspan_workflow::performance::History;
 use gridspan_workflow::simulate::StragglerPolicy;
 use gridspan_workflow::{DataId, ServerId, TaskId};
@@ -382,10 +382,10 @@ impl<S: ServerPool> CallWindow<'_, '_, S> {
 }
 
 /// The error of a call of a function that has failed, and of those that depend on it.
-pub fn error_of(function: &str, failure: &Failure) -> RpcError {
+pub fn error_of(function: &str, failure: &TaskFailure) -> RpcError {
     match failure {
-        Failure::Failed(reason) => failed(reason.clone()),
-        Failure::NotExecuted { reason, is_refused } => {
+        TaskFailure::Failed(reason) => failed(reason.clone()),
+        TaskFailure::NotExecuted { reason, is_refused } => {
             let reason = format!("`{function}` was not executed: {reason}");
             match is_refused {
                 true => RpcError::RpcRefused { reason },

@@ -1,8 +1,8 @@
 //! The client's part in an execution: events in, commands out.
 
-use super::reasons::{Failure, Reasons};
+use super::reasons::{Reasons, TaskFailure};
 use super::state::{ExecutionState, Given};
-use super::{AttemptId, Command, Delivery, Event};
+use super::{AttemptId, Delivery, DispatchCommand, DispatchEvent};
 use crate::graph::TaskGraph;
 use crate::id::{DataId, Endpoint, ServerId, TaskId};
 use crate::mapping::Mapping;
@@ -27,9 +27,9 @@ pub struct Dispatcher<'a> {
     /// Attempts whose servers may be waiting for data that was lost.
     doubtful: BTreeMap<DataId, Vec<AttemptId>>,
     reasons: Reasons,
-    failure: Option<(TaskId, Failure)>,
+    failure: Option<(TaskId, TaskFailure)>,
     moved: usize,
-    commands: VecDeque<Command>,
+    commands: VecDeque<DispatchCommand>,
 }
 
 /// Servers, of which each second does not have data from the first.
@@ -74,7 +74,7 @@ impl<'a> Dispatcher<'a> {
     }
 
     /// What is to be done next.
-    pub fn poll_command(&mut self) -> Option<Command> {
+    pub fn poll_command(&mut self) -> Option<DispatchCommand> {
         self.commands.pop_front()
     }
 
@@ -84,7 +84,7 @@ impl<'a> Dispatcher<'a> {
     }
 
     /// The first task that failed, and why.
-    pub fn failure(&self) -> Option<&(TaskId, Failure)> {
+    pub fn failure(&self) -> Option<&(TaskId, TaskFailure)> {
         self.failure.as_ref()
     }
 
@@ -115,44 +115,44 @@ impl<'a> Dispatcher<'a> {
     }
 
     /// Something has happened.
-    pub fn handle(&mut self, now_s: f64, event: Event) {
+    pub fn handle(&mut self, now_s: f64, event: DispatchEvent) {
         match event {
-            Event::Begun(attempt) => self.state.begun(attempt, now_s),
-            Event::Done { attempt, took_s, sizes, fetched } => {
+            DispatchEvent::Begun(attempt) => self.state.begun(attempt, now_s),
+            DispatchEvent::Done { attempt, took_s, sizes, fetched } => {
                 self.done(now_s, attempt, (took_s, &sizes), fetched);
             }
-            Event::Failed(attempt, reason) => {
+            DispatchEvent::Failed(attempt, reason) => {
                 self.sources.remove(&attempt);
                 if self.state.is_of_use(attempt) {
-                    self.fail(self.state.attempt(attempt).0, &Failure::Failed(reason));
+                    self.fail(self.state.attempt(attempt).0, &TaskFailure::Failed(reason));
                 }
             }
-            Event::Refused(attempt, reason) => self.refused(attempt, reason),
-            Event::Lacks { attempt, unreached, missing } => {
+            DispatchEvent::Refused(attempt, reason) => self.refused(attempt, reason),
+            DispatchEvent::Lacks { attempt, unreached, missing } => {
                 self.lacks(attempt, &unreached, &missing);
             }
-            Event::Sent { data, from, to, is_sent } => {
+            DispatchEvent::Sent { data, from, to, is_sent } => {
                 let news = to.iter().map(|&server| match is_sent {
-                    true => Command::Has { data, server, is_maker: false },
-                    false => Command::HasNot(data, from),
+                    true => DispatchCommand::Has { data, server, is_maker: false },
+                    false => DispatchCommand::HasNot(data, from),
                 });
                 self.commands.extend(news);
                 self.state.sent(data, from, &to, is_sent);
             }
-            Event::Fetched { data, is_relay: true, bytes: Some(bytes), .. } => {
+            DispatchEvent::Fetched { data, is_relay: true, bytes: Some(bytes), .. } => {
                 self.state.relayed(data, bytes);
                 self.is_back(data);
             }
-            Event::Fetched { data, bytes: Some(_), .. } => self.state.granted(data),
-            Event::Fetched { data, from, bytes: None, .. } => {
+            DispatchEvent::Fetched { data, bytes: Some(_), .. } => self.state.granted(data),
+            DispatchEvent::Fetched { data, from, bytes: None, .. } => {
                 self.is_missing(data, Endpoint::Server(from))
             }
-            Event::Lost(server, reason) => self.lost(server, reason),
-            Event::HandedOver(server, heir) => self.state.handed_over(server, heir),
-            Event::Look => self.look(now_s),
-            Event::GivenUp => {
+            DispatchEvent::Lost(server, reason) => self.lost(server, reason),
+            DispatchEvent::HandedOver(server, heir) => self.state.handed_over(server, heir),
+            DispatchEvent::Look => self.look(now_s),
+            DispatchEvent::GivenUp => {
                 let reason = "the client has ended its work for the group early".to_owned();
-                let failure = Failure::NotExecuted { reason, is_refused: false };
+                let failure = TaskFailure::NotExecuted { reason, is_refused: false };
                 self.state.open_tasks().into_iter().for_each(|task| self.fail(task, &failure));
             }
         }
@@ -166,22 +166,23 @@ impl<'a> Dispatcher<'a> {
         let given = self.give_orders(now_s);
         for (data, from, to) in self.state.take_sends() {
             if from == Endpoint::Client {
-                let has = |&server: &ServerId| Command::Has { data, server, is_maker: false };
+                let has =
+                    |&server: &ServerId| DispatchCommand::Has { data, server, is_maker: false };
                 self.commands.extend(to.iter().map(has));
             }
-            self.commands.push_back(Command::Send { data, from, to });
+            self.commands.push_back(DispatchCommand::Send { data, from, to });
         }
         self.commands.extend(given);
-        let fetch = |is_relay| move |(data, from)| Command::Fetch { data, from, is_relay };
+        let fetch = |is_relay| move |(data, from)| DispatchCommand::Fetch { data, from, is_relay };
         self.commands.extend(self.state.take_wishes().into_iter().map(fetch(false)));
         // Before more is asked for, which needs the room.
-        self.commands.extend(self.state.take_spent().into_iter().map(Command::Drop));
+        self.commands.extend(self.state.take_spent().into_iter().map(DispatchCommand::Drop));
         let sizes = &self.sizes;
         let relays = self.state.take_relays(|data| sizes[data.index()]);
         self.commands.extend(relays.into_iter().map(fetch(true)));
     }
 
-    fn give_orders(&mut self, now_s: f64) -> Vec<Command> {
+    fn give_orders(&mut self, now_s: f64) -> Vec<DispatchCommand> {
         let (graph, platform, sizes) = (self.graph, self.platform, &self.sizes);
         let inputs_s = |state: &ExecutionState<'_>, task, to| {
             inputs_s((graph, platform, sizes), state, task, to)
@@ -201,7 +202,7 @@ impl<'a> Dispatcher<'a> {
                 }
             };
             let readers = self.state.readers_of(attempt).to_vec();
-            orders.push(Command::Order { attempt, task, server, inputs, readers });
+            orders.push(DispatchCommand::Order { attempt, task, server, inputs, readers });
         }
         orders
     }
@@ -210,7 +211,7 @@ impl<'a> Dispatcher<'a> {
     fn withdraw(&mut self) {
         for attempt in self.state.take_withdrawn() {
             self.sources.remove(&attempt);
-            self.commands.push_back(Command::Withdraw(attempt));
+            self.commands.push_back(DispatchCommand::Withdraw(attempt));
         }
     }
 
@@ -234,17 +235,18 @@ impl<'a> Dispatcher<'a> {
             let should_s = self.platform.time_s(self.graph.task(task).work_s, server);
             watch.observe(server, took_s, should_s, true);
         }
-        let has = |is_maker| move |&data: &DataId| Command::Has { data, server, is_maker };
+        let has = |is_maker| move |&data: &DataId| DispatchCommand::Has { data, server, is_maker };
         self.commands.extend(fetched.iter().map(has(false)));
         self.commands.extend(outputs.iter().map(has(true)));
         for (data, readers) in self.state.readers_of(attempt) {
-            let has = |&server: &ServerId| Command::Has { data: *data, server, is_maker: false };
+            let has =
+                |&server: &ServerId| DispatchCommand::Has { data: *data, server, is_maker: false };
             self.commands.extend(readers.iter().map(has));
         }
         let there: Vec<DataId> = outputs.iter().chain(&fetched).copied().collect();
         for other in self.state.done(attempt, now_s, fetched) {
             self.sources.remove(&other);
-            self.commands.push_back(Command::Withdraw(other));
+            self.commands.push_back(DispatchCommand::Withdraw(other));
         }
         there.into_iter().for_each(|data| self.is_back(data));
     }
@@ -274,7 +276,7 @@ impl<'a> Dispatcher<'a> {
                 Endpoint::Server(from) if from != to && unreached.contains(&data) => {
                     let reason = "a server does not reach another that has its data".to_owned();
                     self.reasons.tried(task, to, reason, false);
-                    self.commands.push_back(Command::Apart(from, to));
+                    self.commands.push_back(DispatchCommand::Apart(from, to));
                     far.push((data, from));
                 }
                 // What a server looked for elsewhere it does not have itself.
@@ -300,7 +302,7 @@ impl<'a> Dispatcher<'a> {
 
     fn is_missing(&mut self, data: DataId, from: Endpoint) {
         if let Endpoint::Server(from) = from {
-            self.commands.push_back(Command::HasNot(data, from));
+            self.commands.push_back(DispatchCommand::HasNot(data, from));
         }
         self.state.missing(data, from);
     }
@@ -310,7 +312,7 @@ impl<'a> Dispatcher<'a> {
             self.reasons.lost(server, reason);
             self.moved += 1;
             let all = (0..self.graph.data().len() as u32).map(DataId);
-            self.commands.extend(all.map(|data| Command::HasNot(data, server)));
+            self.commands.extend(all.map(|data| DispatchCommand::HasNot(data, server)));
         }
         // Whoever was lost before may have been ordered something since.
         self.state.lost(server);
@@ -367,7 +369,7 @@ impl<'a> Dispatcher<'a> {
         }
     }
 
-    fn fail(&mut self, task: TaskId, failure: &Failure) {
+    fn fail(&mut self, task: TaskId, failure: &TaskFailure) {
         let failed = self.state.fail(task);
         // It may have failed with another that it depends on.
         if failed.is_empty() {
@@ -375,7 +377,7 @@ impl<'a> Dispatcher<'a> {
         }
         let failed = failed.into_iter();
         let failure = failure.clone();
-        self.commands.extend(failed.map(|failed| Command::Failed {
+        self.commands.extend(failed.map(|failed| DispatchCommand::Failed {
             task: failed,
             first: task,
             failure: failure.clone(),

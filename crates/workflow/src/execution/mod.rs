@@ -7,7 +7,7 @@
 //! | server | [`TaskQueue`]: orders that wait for data, and which goes first | servers in a job, task servers behind a registry, and the servers of a [simulated](crate::simulate) execution |
 //!
 //! Both are synchronous and read no clock. A driver tells the dispatcher what happens
-//! ([`Event`]), carries out what it says then ([`Command`]), and does all I/O.
+//! ([`DispatchEvent`]), carries out what it says then ([`DispatchCommand`]), and does all I/O.
 //!
 //! **Start.** With [`Delivery::Sent`] every server gets its orders at once, and the client is not on
 //! the path of any task: an order names for each result the servers that wait for it, and whoever
@@ -23,7 +23,7 @@
 //! **Failure.** A function that fails fails all that depends on its task, and nothing else. A task
 //! whose server is lost, refuses it, or lacks an argument, is ordered elsewhere, up to a bound. Data
 //! that is lost is made again as far as somebody needs it, and servers that wait for it get it. What
-//! a server has [handed over](Event::HandedOver) is its heir's. A task that cannot be executed any
+//! a server has [handed over](DispatchEvent::HandedOver) is its heir's. A task that cannot be executed any
 //! more fails with what each server said.
 //!
 //! **End.** [`Dispatcher::is_over`]: all tasks are done or have failed, and the client has the
@@ -38,7 +38,7 @@ mod task_queue;
 mod tests;
 
 pub use dispatcher::Dispatcher;
-pub use reasons::Failure;
+pub use reasons::TaskFailure;
 pub use task_queue::TaskQueue;
 
 use crate::id::{DataId, Endpoint, ServerId, TaskId};
@@ -57,7 +57,7 @@ pub enum Delivery {
 
 /// What happens to a group.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Event {
+pub enum DispatchEvent {
     /// A server computes for an attempt.
     Begun(AttemptId),
     /// A server has executed an attempt.
@@ -119,7 +119,7 @@ pub enum Event {
 
 /// What a driver has to do.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Command {
+pub enum DispatchCommand {
     /// Order a task of a server.
     Order {
         /// The attempt.
@@ -175,6 +175,6 @@ pub enum Command {
         /// The first.
         first: TaskId,
         /// Why that failed.
-        failure: Failure,
+        failure: TaskFailure,
     },
 }

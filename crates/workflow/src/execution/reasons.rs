@@ -9,7 +9,7 @@ const NAMED_MAX: usize = 8;
 
 /// Why a task has failed.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Failure {
+pub enum TaskFailure {
     /// The function has failed, which it would elsewhere as well. It is named with its server.
     Failed(String),
     /// No server has executed it.
@@ -64,7 +64,7 @@ impl Reasons {
         stuck: Stuck,
         can: impl Fn(ServerId) -> bool,
         name: impl Fn(ServerId) -> String,
-    ) -> Failure {
+    ) -> TaskFailure {
         let trials = self.trials.get(&task).map_or(&[][..], Vec::as_slice);
         let is_refused =
             stuck == Stuck::Tried && trials.last().is_some_and(|trial| trial.is_refused);
@@ -88,7 +88,7 @@ impl Reasons {
         if all.len() > NAMED_MAX {
             said.push(format!("and so on for {} servers more", all.len() - NAMED_MAX));
         }
-        Failure::NotExecuted { reason: said.join("; "), is_refused }
+        TaskFailure::NotExecuted { reason: said.join("; "), is_refused }
     }
 }
 
@@ -113,7 +113,7 @@ mod tests {
         let why = reasons.why(task, Stuck::Tried, |server| server.0 < 9, name);
 
         let reason = "no server executed it; `s0`: full, too; `s1`: was lost, timed out".to_owned();
-        assert_eq!(why, Failure::NotExecuted { reason, is_refused: true });
+        assert_eq!(why, TaskFailure::NotExecuted { reason, is_refused: true });
     }
 
     #[test]
@@ -123,7 +123,7 @@ mod tests {
 
         let why = reasons.why(task, Stuck::Alone, |_| true, name);
 
-        let Failure::NotExecuted { reason, is_refused } = why else { panic!("{why:?}") };
+        let TaskFailure::NotExecuted { reason, is_refused } = why else { panic!("{why:?}") };
         assert!(!is_refused && reason.contains("`s7`: was lost") && !reason.contains("`s8`"));
         assert!(reason.ends_with("and so on for 92 servers more"), "{reason}");
     }

@@ -62,21 +62,22 @@ impl<'a> Run<'a> {
     }
 
     /// What is to be done, but for what is only noted.
-    fn commands(&mut self) -> Vec<Command> {
+    fn commands(&mut self) -> Vec<DispatchCommand> {
         let all = std::iter::from_fn(|| self.0.poll_command());
-        let is_noted =
-            |command: &Command| matches!(command, Command::Has { .. } | Command::HasNot(..));
+        let is_noted = |command: &DispatchCommand| {
+            matches!(command, DispatchCommand::Has { .. } | DispatchCommand::HasNot(..))
+        };
         all.filter(|command| !is_noted(command)).collect()
     }
 
-    fn happens(&mut self, event: Event) -> Vec<Command> {
+    fn happens(&mut self, event: DispatchEvent) -> Vec<DispatchCommand> {
         self.0.handle(1.0, event);
         self.commands()
     }
 
-    fn done(&mut self, attempt: AttemptId) -> Vec<Command> {
+    fn done(&mut self, attempt: AttemptId) -> Vec<DispatchCommand> {
         let fetched = Vec::new();
-        self.happens(Event::Done { attempt, took_s: Some(1.0), sizes: vec![8], fetched })
+        self.happens(DispatchEvent::Done { attempt, took_s: Some(1.0), sizes: vec![8], fetched })
     }
 }
 
@@ -84,14 +85,14 @@ fn order(
     attempt: AttemptId,
     (task, server): (u32, ServerId),
     readers: &[(DataId, &[ServerId])],
-) -> Command {
+) -> DispatchCommand {
     let readers = readers.iter().map(|(data, servers)| (*data, servers.to_vec())).collect();
-    Command::Order { attempt, task: TaskId(task), server, inputs: Vec::new(), readers }
+    DispatchCommand::Order { attempt, task: TaskId(task), server, inputs: Vec::new(), readers }
 }
 
-fn send(data: DataId, from: impl Into<Option<ServerId>>, to: &[ServerId]) -> Command {
+fn send(data: DataId, from: impl Into<Option<ServerId>>, to: &[ServerId]) -> DispatchCommand {
     let from = from.into().map_or(Endpoint::Client, Endpoint::Server);
-    Command::Send { data, from, to: to.to_vec() }
+    DispatchCommand::Send { data, from, to: to.to_vec() }
 }
 
 #[test]
@@ -122,12 +123,12 @@ fn what_a_lost_server_was_to_do_is_done_elsewhere_with_data_of_whoever_has_it() 
     run.done(0);
 
     // The third task reads what the second server has been sent.
-    let again = run.happens(Event::Lost(ONE, "gone".to_owned()));
+    let again = run.happens(DispatchEvent::Lost(ONE, "gone".to_owned()));
     assert_eq!(again, [send(MADE, OTHER, &[THIRD]), order(4, (2, THIRD), &[])]);
 
     // It has not come there yet, so it is made again, where there is least to do.
     let (data, from, to, is_sent) = (MADE, OTHER, vec![THIRD], false);
-    let made_again = run.happens(Event::Sent { data, from, to, is_sent });
+    let made_again = run.happens(DispatchEvent::Sent { data, from, to, is_sent });
     let expected = [send(START, None, &[THIRD]), order(5, (0, THIRD), &[(MADE, &[OTHER])])];
     assert_eq!(made_again, expected);
     assert_eq!(run.done(5), []);
@@ -144,7 +145,7 @@ fn an_heir_has_all_that_a_server_had_and_had_to_do() {
     run.commands();
     run.done(0);
 
-    assert_eq!(run.happens(Event::HandedOver(ONE, Some(THIRD))), []);
+    assert_eq!(run.happens(DispatchEvent::HandedOver(ONE, Some(THIRD))), []);
 
     assert_eq!(run.0.attempt(2), (TaskId(2), THIRD));
     for attempt in [1, 2, 3] {
@@ -160,11 +161,11 @@ fn what_plain_servers_need_of_others_goes_through_the_client() {
     assert!(run.commands().contains(&order(0, (0, ONE), &[(MADE, &[])])));
 
     let (data, from, is_relay) = (MADE, ONE, true);
-    assert_eq!(run.done(0), [Command::Fetch { data, from, is_relay }]);
+    assert_eq!(run.done(0), [DispatchCommand::Fetch { data, from, is_relay }]);
     let bytes = Some(8);
-    let sent = run.happens(Event::Fetched { data, from, is_relay, bytes });
+    let sent = run.happens(DispatchEvent::Fetched { data, from, is_relay, bytes });
 
-    assert_eq!(sent, [send(MADE, None, &[OTHER]), Command::Drop(MADE)]);
+    assert_eq!(sent, [send(MADE, None, &[OTHER]), DispatchCommand::Drop(MADE)]);
 }
 
 #[test]
@@ -174,14 +175,14 @@ fn a_function_that_fails_withdraws_what_depends_on_it_and_nothing_else() {
     run.commands();
     run.done(0);
 
-    let failed = run.happens(Event::Failed(1, "as asked".to_owned()));
+    let failed = run.happens(DispatchEvent::Failed(1, "as asked".to_owned()));
 
-    let failure = Failure::Failed("as asked".to_owned());
+    let failure = TaskFailure::Failed("as asked".to_owned());
     let of = |task| {
         let failure = failure.clone();
-        Command::Failed { task: TaskId(task), first: TaskId(1), failure }
+        DispatchCommand::Failed { task: TaskId(task), first: TaskId(1), failure }
     };
-    assert_eq!(failed, [of(1), of(3), Command::Withdraw(1), Command::Withdraw(3)]);
+    assert_eq!(failed, [of(1), of(3), DispatchCommand::Withdraw(1), DispatchCommand::Withdraw(3)]);
     assert_eq!(run.done(2), []);
     assert!(run.0.is_over());
     assert_eq!(run.0.failure(), Some(&(TaskId(1), failure)));
@@ -192,13 +193,14 @@ fn a_task_that_was_taken_back_counts_if_it_had_begun_before() {
     let (graph, platform) = (graph(), platform(&[]));
     let mut run = Run::begin(&graph, &platform);
     run.commands();
-    // The first task should have ended long ago: it is tried a second time, with the client's data.
-    run.0.handle(100.0, Event::Look);
+    // The first task should have ended long ago: it is tried a second time, where there is nothing
+    // to do, with the client's data.
+    run.0.handle(100.0, DispatchEvent::Look);
     let copied = run.commands();
-    let copy = order(4, (0, THIRD), &[(MADE, &[ONE, OTHER])]);
-    assert_eq!(copied, [send(START, None, &[THIRD]), copy]);
+    let copy = order(4, (0, OTHER), &[(MADE, &[ONE])]);
+    assert_eq!(copied, [send(START, None, &[OTHER]), copy]);
 
-    assert_eq!(run.done(0), [Command::Withdraw(4)]);
+    assert_eq!(run.done(0), [DispatchCommand::Withdraw(4)]);
 
     assert!(!run.0.is_of_use(4) && run.0.is_of_use(1));
 }

@@ -6,6 +6,7 @@ use crate::wire::token::Token;
 use crate::{Client, DaemonOptions, Role, ServeOptions, serve};
 use bytes::BytesMut;
 use gridspan_rpc::calls::{Catalogue, Function, Functions};
+use gridspan_rpc::group::Room;
 use quinn::{ClientConfig, Endpoint};
 use quinn_proto::{DatagramEvent, EndpointConfig};
 use std::net::{SocketAddr, UdpSocket};
@@ -147,7 +148,8 @@ fn calls_under_flood(handshakes: usize, within: Duration, calls: usize) -> Vec<D
     let listen = "127.0.0.1:0".parse().unwrap();
     let registry = DaemonOptions { listen, advertise: None, token: token.clone(), is_kept: false };
     let role = Role::Daemon(registry);
-    let options = ServeOptions { name: "own".to_owned(), pes: 1, speed: 1.0, role };
+    let options =
+        ServeOptions { name: "own".to_owned(), pes: 1, speed: 1.0, room: Room::default(), role };
     let (end, ended) = tokio::sync::oneshot::channel();
     let served = thread::spawn(move || serve::<Doubles>(options, ended, |_| ()));
     let token = loop {

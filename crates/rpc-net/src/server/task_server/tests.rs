@@ -5,6 +5,7 @@ use crate::server::daemon::DaemonOptions;
 use crate::server::process::{Role, ServeOptions, serve};
 use crate::wire::messages::{BEGUN, Request, request_response, write_message};
 use crate::wire::token::Token;
+use crate::wire::transfer::give;
 use gridspan_rpc::calls::{Function, Functions};
 use quinn::RecvStream;
 use std::sync::mpsc;
@@ -13,6 +14,8 @@ use std::time::Duration;
 
 /// No test waits longer for anything.
 const LIMIT: Duration = Duration::from_secs(60);
+/// So much is kept.
+const ROOM_BYTES: u64 = 1 << 20;
 const PAIR: Function<(u8, u8), (u8, u8)> =
     Function::new("pair", |(one, other), _| Ok((one + 1, other + 1)));
 
@@ -30,8 +33,9 @@ fn with_daemon(client: impl AsyncFnOnce(Connection)) {
     let path = folder.path().join("grid.token");
     let listen = ([127, 0, 0, 1], 0).into();
     let role = DaemonOptions { listen, advertise: None, token: path.clone(), is_kept: false };
-    let options =
-        ServeOptions { name: "one".to_owned(), pes: 1, speed: 1.0, role: Role::Daemon(role) };
+    let room = Room { memory_bytes: ROOM_BYTES, disk_bytes: 0, folder: None };
+    let (name, role) = ("one".to_owned(), Role::Daemon(role));
+    let options = ServeOptions { name, pes: 1, speed: 1.0, room, role };
     let ((end, ended), (told, open)) = (oneshot::channel(), mpsc::channel());
     let daemon = thread::spawn(|| serve::<Pairs>(options, ended, move |at| told.send(at).unwrap()));
     let address = open.recv_timeout(LIMIT).unwrap();
@@ -92,7 +96,7 @@ fn is_refused_for(outcome: Result<Times, TaskError>, reason: &str) -> bool {
 #[test]
 fn results_for_which_there_is_no_room_are_refused_and_take_none() {
     with_daemon(async |connection| {
-        let (half, all) = (CACHE_BYTES_MAX as u64 / 2, 1_000_000_000_000);
+        let (half, all) = (ROOM_BYTES / 2, 1_000_000_000_000);
         for bytes in [[16, all], [u64::MAX, 16], [half + 1, half + 1]] {
             let executed = execute(&connection, order(emulated(&bytes), &[], &[0, 1])).await;
             assert!(is_refused_for(executed, "no room"));
@@ -110,7 +114,7 @@ fn results_for_which_there_is_no_room_are_refused_and_take_none() {
 fn tasks_that_wait_for_the_same_data_need_room_for_it_once() {
     with_daemon(async |connection| {
         // Twice as much is not there.
-        let inputs = [(0, CACHE_BYTES_MAX as u64 - 100)];
+        let inputs = [(0, ROOM_BYTES - 100)];
         let task = |output| Request::Task(order(emulated(&[1]), &inputs, &[output]));
         let [one, other] = [told(&connection, &task(1)).await, told(&connection, &task(2)).await];
 

@@ -30,9 +30,10 @@ struct Group {
 }
 
 impl ObjectCache {
-    /// With so much room.
+    /// With so much room, of which no more is taken than is sure to be found: all of it may have to
+    /// be on disk.
     pub(crate) fn new(room: Room) -> Self {
-        let bytes = room.memory_bytes.saturating_add(room.disk_bytes);
+        let bytes = room.memory_bytes.max(room.disk_bytes);
         let budget = Budget::new(usize::try_from(bytes).unwrap_or(usize::MAX));
         Self { groups: BTreeMap::new(), count: 0, objects: ObjectStore::new(room), budget }
     }
@@ -132,7 +133,7 @@ mod tests {
 
     /// Half of what it has room for is in memory.
     fn cache() -> ObjectCache {
-        ObjectCache::new(Room { memory_bytes: 5, disk_bytes: 5, folder: None })
+        ObjectCache::new(Room { memory_bytes: 5, disk_bytes: 10, folder: None })
     }
 
     /// Data of the first group.

@@ -9,11 +9,12 @@
 mod figures;
 
 use figures::{Contender, Figures, Sample, Unit};
-use gridspan::bcast::paper::{
-    CostUnit, GoodList, LinkMatrix, Serialisation, TreeCostModel, basic_sa, clustered_sa, driver_sa,
+use gridspan::bcast::gupta_vadhiyar::{CostUnit, GoodList, basic_sa, clustered_sa, driver_sa};
+use gridspan::bcast::study::{TeraGrid, grid_links, uniform_links};
+use gridspan::bcast::{
+    LinkMatrix, PlannerConfig, SearchBudget, Serialisation, Sharing, TreeCostModel, anneal,
+    exact_optimum_s, plan_broadcast, start_tree,
 };
-use gridspan::bcast::study::{TeraGrid, exact_optimum_s, grid_links, uniform_links};
-use gridspan::bcast::{PlannerConfig, SearchBudget, Sharing, anneal, plan_broadcast, start_tree};
 use rustix::time::{ClockId, clock_gettime};
 use std::time::Duration;
 

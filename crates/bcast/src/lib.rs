@@ -27,29 +27,26 @@
 
 mod advisor;
 mod anneal;
-mod fluid;
-mod mode;
-mod network;
-pub mod paper;
+pub mod gupta_vadhiyar;
+mod model;
 mod pipeline;
-mod plan;
 mod search_budget;
-mod shape;
 pub mod strategies;
 pub mod study;
-mod sub_plan;
-mod tree;
+mod trees;
 
 pub use advisor::{
     Advisor, AdvisorCommand, AdvisorConfig, Broadcast, Forecast, Predictor, ProbeRequest,
 };
 pub use anneal::{Annealed, anneal, start_tree};
-pub use fluid::{EdgeTiming, Run, Sending, SimulatedBroadcast, simulate};
-pub use mode::{MODES, Mode, UnknownMode};
-pub use network::{Network, NetworkEstimate, NodeLink, Place, Sharing};
-pub use pipeline::{Draft, DraftStripe, PlannerConfig, plan_broadcast, plan_static};
-pub use plan::{BroadcastPlan, BroadcastPlanError, PlanId, Segment, Stripe};
+pub use model::{
+    BroadcastPlan, BroadcastPlanError, Draft, DraftStripe, EdgeTiming, LinkMatrix, Network,
+    NetworkEstimate, NodeLink, Place, PlanId, Run, Segment, Sending, Serialisation, Sharing,
+    SimulatedBroadcast, Stripe, SubPlan, TreeCostModel, bound_s, exact_optimum_s, simulate,
+};
+pub use pipeline::{PlannerConfig, plan_broadcast, plan_static};
 pub use search_budget::SearchBudget;
-pub use shape::{binomial, binomial_over, hierarchical, hierarchical_over, star, star_over};
-pub use sub_plan::SubPlan;
-pub use tree::{Tree, TreeError};
+pub use trees::{
+    MODES, Mode, Tree, TreeError, UnknownMode, binomial, binomial_over, hierarchical,
+    hierarchical_over, star, star_over,
+};

@@ -1,13 +1,11 @@
 //! Strategies by name: the paper's, those it is measured against, and ours.
 
 use crate::anneal::anneal;
-use crate::network::Network;
-use crate::paper::GoodList;
-use crate::paper::{
-    CostUnit, NONE, Serialisation, TreeCostModel, basic_sa, binomial, clustered_sa, driver_sa,
-    mateescu, mpich_g2,
+use crate::gupta_vadhiyar::{
+    CostUnit, GoodList, basic_sa, binomial, clustered_sa, driver_sa, mateescu, mpich_g2,
 };
-use crate::pipeline::{Draft, PlannerConfig, plan_broadcast, plan_static};
+use crate::model::{Draft, NONE, Network, Serialisation, TreeCostModel};
+use crate::pipeline::{PlannerConfig, plan_broadcast, plan_static};
 use crate::search_budget::SearchBudget;
 use thiserror::Error;
 
@@ -142,8 +140,7 @@ fn hierarchical(request: &Request<'_>) -> Vec<(u32, u32)> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::network::Sharing;
-    use crate::plan::{BroadcastPlan, PlanId};
+    use crate::model::{BroadcastPlan, PlanId, Sharing};
     use crate::study::TeraGrid;
     use gridspan_topology::NodeId;
     use std::time::Duration;

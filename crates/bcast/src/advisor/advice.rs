@@ -5,12 +5,12 @@ use super::contest::{Contest, Way};
 use super::explanation::Explanation;
 use super::feedback::Feedback;
 use super::root::{Root, bucket, size};
-use crate::fluid::EdgeTiming;
-use crate::network::{Network, NetworkEstimate, Sharing};
-use crate::pipeline::{Draft, PlannerConfig, plan_broadcast, plan_static};
-use crate::plan::{BroadcastPlan, BroadcastPlanError, PlanId};
+use crate::model::{
+    BroadcastPlan, BroadcastPlanError, Draft, EdgeTiming, Network, NetworkEstimate, PlanId,
+    Sharing, SubPlan,
+};
+use crate::pipeline::{PlannerConfig, plan_broadcast, plan_static};
 use crate::search_budget::SearchBudget;
-use crate::sub_plan::SubPlan;
 use gridspan_topology::{LinkEstimate, NodeId, Time};
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;

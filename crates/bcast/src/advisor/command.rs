@@ -1,7 +1,7 @@
 //! What the advisor wants done.
 
 use super::feedback::ProbeRequest;
-use crate::plan::{BroadcastPlan, PlanId};
+use crate::model::{BroadcastPlan, PlanId};
 
 /// What the caller is to do.
 #[derive(Clone, Debug, PartialEq)]

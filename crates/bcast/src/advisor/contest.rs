@@ -16,9 +16,7 @@
 //! that seems to be a change is one; should it be, they are tried once in vain.
 
 use super::command::AdvisorCommand;
-use crate::network::Network;
-use crate::pipeline::Draft;
-use crate::plan::{BroadcastPlan, PlanId};
+use crate::model::{BroadcastPlan, Draft, Network, PlanId};
 use gridspan_topology::Time;
 use std::collections::VecDeque;
 use std::time::Duration;

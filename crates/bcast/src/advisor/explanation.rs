@@ -3,8 +3,7 @@
 //! A single transfer does not show what it would share with others; a broadcast has many at once.
 //! The explanation that predicts the last broadcasts best is believed.
 
-use crate::network::{NetworkEstimate, Sharing};
-use crate::pipeline::Draft;
+use crate::model::{Draft, NetworkEstimate, Sharing};
 use std::collections::VecDeque;
 
 /// Broadcasts that are looked back on.

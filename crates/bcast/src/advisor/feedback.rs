@@ -1,7 +1,6 @@
 //! What the edges of a broadcast say of the network, and what to look at more closely.
 
-use crate::fluid::EdgeTiming;
-use crate::network::NetworkEstimate;
+use crate::model::{EdgeTiming, NetworkEstimate};
 use gridspan_topology::Time;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;

@@ -3,7 +3,7 @@
 use super::command::AdvisorCommand;
 use super::contest::Contest;
 use super::predict::Predictor;
-use crate::plan::{BroadcastPlan, PlanId};
+use crate::model::{BroadcastPlan, PlanId};
 use gridspan_topology::Time;
 use std::collections::BTreeMap;
 use std::time::Duration;

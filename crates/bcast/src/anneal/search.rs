@@ -3,7 +3,7 @@
 
 use super::start::{is_sampled, start_tree};
 use super::state::State;
-use crate::paper::TreeCostModel;
+use crate::model::TreeCostModel;
 use crate::search_budget::SearchBudget;
 use gridspan_topology::dice::Dice;
 
@@ -307,8 +307,8 @@ impl<'a> Senders<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::paper::{NONE, Serialisation};
-    use crate::study::{exact_optimum_s, grid_links, uniform_links};
+    use crate::model::{NONE, Serialisation, exact_optimum_s};
+    use crate::study::{grid_links, uniform_links};
 
     #[test]
     fn seven_nodes_come_within_a_percent_of_the_best_of_all_trees() {

@@ -3,7 +3,7 @@
 //! Clusters are reached through one node each, then nodes of a cluster, which are alike, from each
 //! other. Where there are many clusters, a sender looks at a sample of those not reached yet.
 
-use crate::paper::{NONE, TreeCostModel};
+use crate::model::{NONE, TreeCostModel};
 use gridspan_topology::dice::Dice;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -192,7 +192,7 @@ fn join(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::paper::{LinkMatrix, Serialisation};
+    use crate::model::{LinkMatrix, Serialisation};
     use crate::study::{grid_links, uniform_links};
 
     #[test]

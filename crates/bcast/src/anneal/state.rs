@@ -1,7 +1,7 @@
 //! A tree under change: children in the order of sending, and the time that everything below a node
 //! takes. Moving a subtree updates the two paths to the root, as far as anything changes on them.
 
-use crate::paper::{NONE, TreeCostModel};
+use crate::model::{NONE, TreeCostModel};
 
 /// A child as its parent sees it.
 #[derive(Clone, Copy, Debug)]
@@ -176,7 +176,7 @@ impl<'a> State<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::paper::Serialisation;
+    use crate::model::Serialisation;
     use crate::study::{grid_links, uniform_links};
     use proptest::prelude::*;
 

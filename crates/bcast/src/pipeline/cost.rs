@@ -4,7 +4,7 @@
 //! cluster after all hops before it; from then on a segment arrives each period of the slowest edge
 //! on the way. Inside, nodes form a chain, and one that sends to another cluster sends twice.
 
-use crate::network::Network;
+use crate::model::Network;
 
 /// What the search needs to know of a network, cluster by cluster.
 #[derive(Clone, Debug)]
@@ -120,7 +120,7 @@ impl<'a> ClusterCosts<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::network::NodeLink;
+    use crate::model::NodeLink;
 
     #[test]
     fn a_chain_of_single_nodes_takes_what_the_formula_says() {

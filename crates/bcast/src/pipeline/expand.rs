@@ -1,7 +1,7 @@
 //! From a tree over clusters to one over nodes.
 
 use super::search::ClusterTree;
-use crate::network::Network;
+use crate::model::Network;
 
 /// How a message spreads inside a cluster.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -56,7 +56,7 @@ pub(super) fn expand(
             edges.extend(below.filter_map(|to| nodes.get(to)).map(|&to| (node, to)));
         }
         if is_whole {
-            crate::paper::binomial(nodes, nodes[0], &mut edges);
+            crate::gupta_vadhiyar::binomial(nodes, nodes[0], &mut edges);
         }
     }
     edges
@@ -81,7 +81,7 @@ fn entered(members: &[u32], root: u32, (turn, turns): (usize, usize)) -> Vec<u32
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::network::NodeLink;
+    use crate::model::NodeLink;
 
     fn edges(inner: Inner, offset: usize, turn: (usize, usize)) -> Vec<(u32, u32)> {
         // Clusters {0, 1, 2} and {3, 4}; the root is node 1.

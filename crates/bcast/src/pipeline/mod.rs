@@ -2,7 +2,6 @@
 //! that cross each shared link as rarely as pays, and over several trees where one cannot fill the
 //! network.
 //!
-//! - `draft.rs`: a plan over numbered nodes, and what the simulation says of it.
 //! - `cost.rs`, `search.rs`: trees over clusters, by a cost that takes a microsecond.
 //! - `packing.rs`, `arborescence.rs`: several trees over clusters that fill the network together.
 //! - `expand.rs`: from clusters to nodes.
@@ -10,11 +9,9 @@
 
 mod arborescence;
 mod cost;
-mod draft;
 mod expand;
 mod packing;
 mod planner;
 mod search;
 
-pub use draft::{Draft, DraftStripe};
 pub use planner::{PlannerConfig, plan_broadcast, plan_static};

@@ -7,7 +7,7 @@
 
 use super::arborescence::cheapest;
 use super::search::ClusterTree;
-use crate::network::Network;
+use crate::model::Network;
 use std::collections::BTreeMap;
 
 /// Trees with their parts of the message, greatest first, and how much they carry per second.
@@ -182,7 +182,7 @@ fn order(parents: &[u32], root: u32) -> Vec<u32> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::network::NodeLink;
+    use crate::model::NodeLink;
 
     #[test]
     fn two_trees_carry_what_one_cannot() {

@@ -5,14 +5,11 @@
 //! What is too small for segments goes whole over a tree that annealing found.
 
 use super::cost::ClusterCosts;
-use super::draft::{Draft, DraftStripe};
 use super::expand::{Inner, Layout, expand};
 use super::packing::{Packing, pack};
 use super::search::{ClusterTree, search};
 use crate::anneal::anneal;
-use crate::fluid::Sending;
-use crate::network::Network;
-use crate::paper::{Serialisation, TreeCostModel};
+use crate::model::{Draft, DraftStripe, Network, Sending, Serialisation, TreeCostModel};
 use crate::search_budget::SearchBudget;
 
 /// What a planner may do.

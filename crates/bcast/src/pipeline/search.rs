@@ -1,7 +1,7 @@
 //! Annealing of trees over clusters by the cost of a pipeline.
 
 use super::cost::{ClusterCosts, Memory};
-use crate::network::Network;
+use crate::model::Network;
 use crate::search_budget::SearchBudget;
 use gridspan_topology::dice::Dice;
 
@@ -180,7 +180,7 @@ impl<'a> Annealing<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::network::NodeLink;
+    use crate::model::NodeLink;
 
     #[test]
     fn a_shared_uplink_is_crossed_once() {

@@ -2,13 +2,11 @@
 
 use super::teragrid::TeraGrid;
 use crate::advisor::{Advisor, AdvisorCommand, AdvisorConfig, Broadcast, ProbeRequest};
-use crate::fluid::EdgeTiming;
-use crate::network::{Network, NetworkEstimate};
-use crate::paper::{
-    CostUnit, PaperAdvisor, Serialisation, TreeCostModel, clustered_sa, mateescu, mpich_g2,
+use crate::gupta_vadhiyar::{CostUnit, PaperAdvisor, clustered_sa, mateescu, mpich_g2};
+use crate::model::{
+    Draft, EdgeTiming, Network, NetworkEstimate, PlanId, Serialisation, TreeCostModel,
 };
-use crate::pipeline::{Draft, PlannerConfig, plan_broadcast};
-use crate::plan::PlanId;
+use crate::pipeline::{PlannerConfig, plan_broadcast};
 use crate::search_budget::SearchBudget;
 use gridspan_topology::dice::Dice;
 use gridspan_topology::joint_rate;

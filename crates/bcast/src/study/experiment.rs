@@ -1,13 +1,10 @@
 //! Paper 2's experiment (section 3): 60 broadcasts of shrinking size at shrinking intervals, while
 //! others load the links around one cluster.
 
-use super::bound::bound_s;
 use super::contenders::{Contender, Player, Spending};
 use super::packets::simulate_packets;
 use super::teragrid::TeraGrid;
-use crate::fluid::SimulatedBroadcast;
-use crate::network::{Network, Sharing};
-use crate::pipeline::Draft;
+use crate::model::{Draft, Network, Sharing, SimulatedBroadcast, bound_s};
 
 const BROADCASTS: u32 = 60;
 const FIRST_BYTES: u64 = 1_000_000;

@@ -1,6 +1,6 @@
 //! Networks for comparing searches by the cost model alone.
 
-use crate::paper::LinkMatrix;
+use crate::model::LinkMatrix;
 use gridspan_topology::dice::Dice;
 
 const MBIT: f64 = 125_000.0;

@@ -9,8 +9,7 @@
 //! on its edge when that has left the sender, as on a stream; with [`Sending::Serial`] a send is
 //! over when the last packet has passed the last link.
 
-use crate::fluid::{EdgeTiming, Run, Sending, SimulatedBroadcast};
-use crate::network::Network;
+use crate::model::{EdgeTiming, Network, Run, Sending, SimulatedBroadcast};
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 
@@ -329,7 +328,7 @@ impl<'a> Packets<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::network::NodeLink;
+    use crate::model::NodeLink;
 
     fn nodes(count: usize, latency_s: f64) -> Network {
         let node = NodeLink { cluster: 0, out: 1.5e6, into: 1.5e6, initiation_s: 0.0 };

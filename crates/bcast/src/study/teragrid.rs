@@ -6,7 +6,7 @@
 //! Mbit/s in the wide area, and latencies as between these places. [`Sharing`] says what the
 //! wide-area links are.
 
-use crate::network::{Network, NodeLink, Place, Sharing};
+use crate::model::{Network, NodeLink, Place, Sharing};
 use gridspan_topology::dice::Dice;
 
 const MBIT: f64 = 125_000.0;

@@ -2,8 +2,8 @@
 
 use super::*;
 use crate::advisor::ProbeRequest;
-use crate::network::{NodeLink, Place, Sharing};
-use crate::tree::Tree;
+use crate::model::{NodeLink, Place, Sharing};
+use crate::trees::Tree;
 use gridspan_topology::Layout;
 
 const MBIT: f64 = 125_000.0;

@@ -1,9 +1,9 @@
 //! How a message to some of the nodes travels: trees of which all that is left leads to them.
 
-use crate::pipeline::{Draft, DraftStripe};
-use crate::plan::{BroadcastPlan, Segment};
-use crate::shape::hierarchical_over;
-use crate::tree::Tree;
+use super::draft::{Draft, DraftStripe};
+use super::plan::{BroadcastPlan, Segment};
+use crate::trees::Tree;
+use crate::trees::shapes::hierarchical_over;
 use gridspan_topology::{Layout, NodeId};
 use std::collections::BTreeSet;
 
@@ -88,8 +88,7 @@ impl SubPlan {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::fluid::Sending;
-    use crate::plan::PlanId;
+    use crate::model::{PlanId, Sending};
     use std::time::Duration;
 
     fn nodes(numbers: &[u32]) -> BTreeSet<NodeId> {

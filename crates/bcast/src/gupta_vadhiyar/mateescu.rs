@@ -6,7 +6,7 @@
 //! always the one that reaches a new node first, given when its sender is free again. The order of
 //! children is that of the cost model.
 
-use super::cost::{NONE, TreeCostModel};
+use crate::model::{NONE, TreeCostModel};
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
@@ -64,7 +64,7 @@ impl Ord for Ordered {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::paper::{LinkMatrix, Serialisation};
+    use crate::model::{LinkMatrix, Serialisation};
 
     #[test]
     fn like_nodes_without_latency_become_a_binomial_tree() {

@@ -1,6 +1,6 @@
 //! `basicSA`: one annealing run (paper 2, section 2.2 and figure 1).
 
-use super::cost::{NONE, Scratch, TreeCostModel};
+use crate::model::{NONE, Scratch, TreeCostModel};
 use crate::search_budget::SearchBudget;
 use gridspan_topology::dice::Dice;
 
@@ -206,7 +206,7 @@ impl<'a> Run<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::paper::{LinkMatrix, Serialisation};
+    use crate::model::{LinkMatrix, Serialisation};
 
     fn model() -> TreeCostModel {
         let links = LinkMatrix::new((0..6).collect(), vec![1e-3; 6], |from, to| {

@@ -1,7 +1,7 @@
 //! How the broadcasts of a job travel, by name.
 
-use crate::shape::{binomial, hierarchical, star};
-use crate::tree::Tree;
+use super::shapes::{binomial, hierarchical, star};
+use super::tree::Tree;
 use gridspan_topology::{Layout, NodeId};
 use serde::{Deserialize, Serialize};
 use std::fmt;

@@ -7,7 +7,7 @@
 
 use super::anneal::{CostUnit, PaperTree};
 use super::clustered::clustered_sa;
-use super::links::LinkMatrix;
+use crate::model::LinkMatrix;
 use crate::search_budget::SearchBudget;
 use std::collections::BTreeMap;
 

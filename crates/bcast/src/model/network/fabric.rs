@@ -4,7 +4,7 @@
 //! between the clusters, and from the receiver's own. Both directions of a link are capacities of
 //! their own.
 
-use crate::paper::LinkMatrix;
+use super::super::links::LinkMatrix;
 
 /// How a node is connected.
 #[derive(Clone, Copy, Debug, PartialEq)]

@@ -1,9 +1,9 @@
 //! A plan as nodes get it: trees, their parts of a message, and an identifier that stands for all
 //! of it.
 
-use crate::fluid::Sending;
-use crate::pipeline::{Draft, DraftStripe};
-use crate::tree::{Tree, TreeError};
+use super::draft::{Draft, DraftStripe};
+use super::fluid::Sending;
+use crate::trees::{Tree, TreeError};
 use gridspan_topology::NodeId;
 use serde::{Deserialize, Serialize};
 use std::fmt;

@@ -4,7 +4,7 @@
 //! The rate of any set of trees is at most the greatest flow from the root to the worst node (J.
 //! Edmonds, 1973). Capacities are vertices here, split in two, and routes the ways between them.
 
-use crate::network::Network;
+use super::network::Network;
 use std::collections::VecDeque;
 
 /// Seconds below which no broadcast of so many bytes from `root` can be complete. For the worst
@@ -180,7 +180,7 @@ impl Graph {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::network::{NodeLink, Sharing};
+    use crate::model::{NodeLink, Sharing};
     use crate::search_budget::SearchBudget;
     use crate::strategies::{NAMES, Request, by_name};
     use crate::study::{TeraGrid, simulate_packets};

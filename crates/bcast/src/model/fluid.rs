@@ -6,7 +6,7 @@
 //! waits for the flow to end before it begins the next send, as blocking sends do; this is the cost
 //! model of paper 2 if nothing is shared.
 
-use crate::network::Network;
+use super::network::Network;
 use gridspan_topology::FairShares;
 use serde::{Deserialize, Serialize};
 use std::cmp::Ordering;

@@ -3,7 +3,7 @@
 //! Each has a form over all nodes and one `_over` the targets of a multicast. Targets may come in
 //! any order and repeat; the root is part of the tree whether it is a target or not.
 
-use crate::tree::Tree;
+use super::tree::Tree;
 use gridspan_topology::{Layout, NodeId};
 use std::collections::BTreeMap;
 

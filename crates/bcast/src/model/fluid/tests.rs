@@ -2,8 +2,7 @@
 //! agree.
 
 use super::*;
-use crate::network::NodeLink;
-use crate::paper::{Serialisation, TreeCostModel};
+use crate::model::{NodeLink, Serialisation, TreeCostModel};
 use crate::study::grid_links;
 use proptest::prelude::*;
 

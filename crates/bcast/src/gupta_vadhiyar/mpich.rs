@@ -4,7 +4,7 @@
 //! operation performance", IPDPS 2000, with the levels of paper 2's figure 7: the root sends to one
 //! node of each other site, those to one node of each other cluster of theirs.
 
-use super::cost::NONE;
+use crate::model::NONE;
 use std::collections::BTreeMap;
 
 /// The `(parent, child)` edges over nodes that lie in these clusters of these sites, in the order

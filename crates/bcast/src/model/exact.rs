@@ -1,6 +1,6 @@
 //! The best tree of all, by trying each.
 
-use crate::paper::TreeCostModel;
+use super::cost::TreeCostModel;
 
 /// Nodes for which all trees can be tried: 262,144 for eight.
 const NODES_MAX: usize = 9;
@@ -71,7 +71,7 @@ fn rooted(edges: &[(u32, u32)], root: u32, count: usize) -> Vec<u32> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::paper::{LinkMatrix, Serialisation};
+    use crate::model::{LinkMatrix, Serialisation};
 
     #[test]
     fn like_nodes_without_latency_take_the_logarithm_of_their_number() {

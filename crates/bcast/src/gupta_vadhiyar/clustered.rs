@@ -6,10 +6,9 @@
 //! first node of a pool for its root.
 
 use super::anneal::{CostUnit, PaperTree};
-use super::cost::{NONE, Serialisation, TreeCostModel};
 use super::driver::driver_sa;
-use super::links::LinkMatrix;
 use super::pools::form_pools;
+use crate::model::{LinkMatrix, NONE, Serialisation, TreeCostModel};
 use crate::search_budget::SearchBudget;
 
 const PERCENTAGES: [f64; 4] = [10.0, 25.0, 50.0, 75.0];

@@ -1,7 +1,6 @@
 //! Paper 2's system, as the paper has it: R. Gupta, S. Vadhiyar, "Application-oriented adaptive
 //! MPI_Bcast for grids", IPDPS 2006; and what it is measured against there.
 //!
-//! - [`LinkMatrix`], [`TreeCostModel`]: what is known and what a tree costs (section 2.2).
 //! - [`basic_sa`], [`driver_sa`], [`clustered_sa`]: figures 1, 2 and 4.
 //! - [`mateescu`], [`mpich_g2`]: the trees of others.
 //! - [`PaperAdvisor`]: the broadcast advisor (section 2.5).
@@ -12,9 +11,7 @@
 mod advisor;
 mod anneal;
 mod clustered;
-mod cost;
 mod driver;
-mod links;
 mod mateescu;
 mod mpich;
 mod pools;
@@ -22,12 +19,9 @@ mod pools;
 pub use advisor::{PaperAdvisor, Tried};
 pub use anneal::{CostUnit, GoodList, PaperTree, basic_sa};
 pub use clustered::clustered_sa;
-pub use cost::{Serialisation, TreeCostModel};
 pub use driver::{Searched, driver_sa};
-pub use links::LinkMatrix;
 pub use mateescu::mateescu;
 pub use mpich::mpich_g2;
 pub use pools::form_pools;
 
-pub(crate) use cost::NONE;
 pub(crate) use mpich::binomial;

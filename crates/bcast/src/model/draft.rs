@@ -1,7 +1,7 @@
 //! A plan over numbered nodes.
 
-use crate::fluid::{Run, Sending, SimulatedBroadcast, simulate};
-use crate::network::Network;
+use super::fluid::{Run, Sending, SimulatedBroadcast, simulate};
+use super::network::Network;
 
 /// One tree and its part of the message.
 #[derive(Clone, Debug, PartialEq)]

@@ -1,6 +1,6 @@
 //! Pools: nodes that reach each other at a share of the greatest bandwidth (paper 2, section 2.4).
 
-use super::links::LinkMatrix;
+use crate::model::LinkMatrix;
 
 /// Divides `nodes` into pools: a node joins the first pool to each of whose nodes it has, both
 /// ways, at least `percent` of the greatest bandwidth among `nodes`, that inside a class (the

@@ -1,10 +1,9 @@
 //! How a broadcast travels.
 //!
 //! **For a broadcast now**
-//! - [`Tree`]: who sends to whom. [`star`], [`binomial`], [`hierarchical`]: the trees that need to
-//!   know nothing but the layout, and [`star_over`], [`binomial_over`], [`hierarchical_over`] for
-//!   the nodes of a multicast.
-//! - [`Mode`]: which of them a job takes, and whether it plans.
+//! - [`Tree`]: who sends to whom.
+//! - [`Mode`]: the trees that follow from the layout, which of them a job takes, and whether it
+//!   plans.
 //! - [`BroadcastPlan`]: one or more trees, their parts of a message and its segments, under a [`PlanId`]
 //!   that a broadcast carries in their place. [`SubPlan`]: what of it leads to the nodes of a
 //!   multicast.
@@ -18,9 +17,9 @@
 //!   [`FairShares`](gridspan_topology::FairShares).
 //!
 //! **To compare**
-//! - [`paper`]: paper 2's system as it is in the paper.
-//! - [`study`]: networks, exact optima, bounds, a simulation packet by packet, the paper's
-//!   experiment.
+//! - [`gupta_vadhiyar`]: paper 2's system as it is in the paper.
+//! - [`bound_s`], [`exact_optimum_s`]: what no broadcast, and what no tree, can beat.
+//! - [`study`]: networks, a simulation packet by packet, the paper's experiment.
 //!
 //! Everything here is a pure function of its arguments: every node computes the same, and time,
 //! dice and measurements come from the caller.
@@ -46,7 +45,4 @@ pub use model::{
 };
 pub use pipeline::{PlannerConfig, plan_broadcast, plan_static};
 pub use search_budget::SearchBudget;
-pub use trees::{
-    MODES, Mode, Tree, TreeError, UnknownMode, binomial, binomial_over, hierarchical,
-    hierarchical_over, star, star_over,
-};
+pub use trees::{MODES, Mode, Tree, TreeError, UnknownMode};

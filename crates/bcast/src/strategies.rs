@@ -1,12 +1,11 @@
 //! Strategies by name: the paper's, those it is measured against, and ours.
 
 use crate::anneal::anneal;
-use crate::gupta_vadhiyar::{
-    CostUnit, GoodList, basic_sa, binomial, clustered_sa, driver_sa, mateescu, mpich_g2,
-};
+use crate::gupta_vadhiyar::{CostUnit, GoodList, basic_sa, clustered_sa, driver_sa, mateescu};
 use crate::model::{Draft, NONE, Network, Serialisation, TreeCostModel};
 use crate::pipeline::{PlannerConfig, plan_broadcast, plan_static};
 use crate::search_budget::SearchBudget;
+use crate::trees::{binomial, hierarchical, star};
 use thiserror::Error;
 
 /// The names of all strategies. `striped` is the default.
@@ -50,6 +49,20 @@ pub struct Request<'a> {
     pub seed: u64,
 }
 
+impl Request<'_> {
+    fn nodes(&self) -> Vec<u32> {
+        (0..self.network.len() as u32).collect()
+    }
+
+    /// The edges of the tree that sites and clusters give.
+    fn hierarchical(&self) -> Vec<(u32, u32)> {
+        hierarchical(&self.nodes(), self.root, |node| {
+            let cluster = self.network.cluster_of(node);
+            [self.sites.get(cluster).copied().unwrap_or(cluster as u32), cluster as u32]
+        })
+    }
+}
+
 /// How a message travels. Equal requests and efforts in evaluations give equal drafts.
 pub trait BroadcastStrategy {
     /// The name that finds it.
@@ -84,14 +97,9 @@ impl BroadcastStrategy for Named {
             plan_broadcast(network, root, bytes, config, budget).0
         };
         match self.name {
-            "star" => Draft::whole(star(network, root)),
-            "binomial" => {
-                let nodes: Vec<u32> = (0..network.len() as u32).collect();
-                let mut edges = Vec::with_capacity(nodes.len());
-                binomial(&nodes, root, &mut edges);
-                Draft::whole(edges)
-            }
-            "hierarchical" => Draft::whole(hierarchical(request)),
+            "star" => Draft::whole(star(&request.nodes(), root)),
+            "binomial" => Draft::whole(binomial(&request.nodes(), root)),
+            "hierarchical" => Draft::whole(request.hierarchical()),
             "static-pipeline" => plan_static(network, root, bytes),
             "pipelined" => planned(1),
             "striped" => planned(PlannerConfig::default().trees_max),
@@ -111,7 +119,8 @@ impl Named {
             "mateescu" => mateescu(&model, root),
             "basic-sa" => {
                 let mut parents = vec![NONE; network.len()];
-                hierarchical(request)
+                request
+                    .hierarchical()
                     .into_iter()
                     .for_each(|(from, to)| parents[to as usize] = from);
                 basic_sa(&model, &parents, unit, &mut GoodList::default(), seed, budget).parents
@@ -122,19 +131,6 @@ impl Named {
         };
         Draft::whole(model.edges(&parents))
     }
-}
-
-fn star(network: &Network, root: u32) -> Vec<(u32, u32)> {
-    let others = (0..network.len() as u32).filter(|&node| node != root);
-    others.map(|node| (root, node)).collect()
-}
-
-fn hierarchical(request: &Request<'_>) -> Vec<(u32, u32)> {
-    let cluster = |node: u32| request.network.cluster_of(node) as u32;
-    let clusters: Vec<u32> = (0..request.network.len() as u32).map(cluster).collect();
-    let site = |&cluster: &u32| request.sites.get(cluster as usize).copied().unwrap_or(cluster);
-    let sites: Vec<u32> = clusters.iter().map(site).collect();
-    mpich_g2(&sites, &clusters, request.root)
 }
 
 #[cfg(test)]

@@ -267,3 +267,21 @@ fn help_names_strategies_and_examples() {
     let help = run(&["bcast", "--help"]).stdout;
     assert!(STRATEGIES.iter().all(|name| help.contains(name)), "{help}");
 }
+
+#[test]
+fn the_hierarchical_tree_crosses_once_to_each_site_and_there_once_to_each_cluster() {
+    let file = grid(
+        "[site.a.cluster.x]\nhosts = [\"x[1-2]\"]\n[site.a.cluster.y]\nhosts = [\"y[1-4]\"]\n\
+         [site.b]\nhosts = [\"b[1-2]\"]\n",
+    );
+
+    let document = json(&file, &["-b", "8kB", "-s", "hierarchical"]);
+
+    let name = |node: &Value| {
+        document["nodes"][node.as_u64().unwrap() as usize]["name"].as_str().unwrap().to_owned()
+    };
+    let edges = document["messages"][0]["plans"][0]["trees"][0]["edges"].as_array().unwrap();
+    let edges: Vec<String> =
+        edges.iter().map(|edge| format!("{}>{}", name(&edge["from"]), name(&edge["to"]))).collect();
+    assert_eq!(edges, ["x1>b1", "x1>y1", "x1>x2", "y1>y3", "y1>y2", "y3>y4", "b1>b2"]);
+}

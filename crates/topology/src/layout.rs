@@ -12,15 +12,15 @@ pub const GUEST_PES_MAX: u32 = 4096;
 const LAST_PE: u32 = i32::MAX as u32;
 
 /// The places of one job, known in full to every PE. PEs are numbered node by node and nodes site
-/// by site, so that neighbouring numbers are neighbours in the network. It is stored as what
-/// [`Layout::new`] takes, so that a stored layout cannot contradict itself.
+/// by site, so that neighbouring numbers are neighbours in the network. It is stored as what it is
+/// made from, so that a stored layout cannot contradict itself.
 ///
 /// These are the nodes that found the job. *Guests* are nodes that join it while it runs. Their
 /// numbers follow those of the founders and say in which site they are, so that everybody can tell
 /// where a guest belongs without having heard of it. A number is never used again. What counts and
 /// lists here, counts and lists founders only.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(try_from = "Vec<(String, Vec<u32>)>", into = "Vec<(String, Vec<u32>)>")]
+#[serde(try_from = "Vec<StoredSite>", into = "Vec<StoredSite>")]
 pub struct Layout {
     sites: Vec<String>,
     nodes: Vec<NodePlace>,
@@ -37,6 +37,8 @@ pub struct Layout {
 pub struct NodePlace {
     /// The site the node is in.
     pub site: SiteId,
+    /// The cluster of the site that the node is in: a number that is unique in the job.
+    pub cluster: Option<u32>,
     /// The host the node runs on.
     pub host: HostId,
     /// The node's PEs.
@@ -68,6 +70,7 @@ impl Layout {
                 layout.node_of_pe.extend(pes.clone().map(|_| node));
                 layout.nodes.push(NodePlace {
                     site: SiteId::from(site),
+                    cluster: None,
                     host: HostId(node.0),
                     pes,
                 });
@@ -76,6 +79,16 @@ impl Layout {
             layout.nodes_of_site.push(first_node..layout.nodes.len() as u32);
         }
         layout
+    }
+
+    /// The same places with the cluster of each node, in the order of nodes: numbers that are
+    /// unique in the job. Nodes beyond the end are in none.
+    pub fn with_clusters(mut self, clusters: &[Option<u32>]) -> Self {
+        let clusters = clusters.iter().copied().chain(std::iter::repeat(None));
+        for (node, cluster) in self.nodes.iter_mut().zip(clusters) {
+            node.cluster = cluster;
+        }
+        self
     }
 
     /// How many PEs the job has.
@@ -156,6 +169,11 @@ impl Layout {
         }
     }
 
+    /// The cluster that `node` is in. Guests are in none.
+    pub fn cluster_of(&self, node: NodeId) -> Option<u32> {
+        self.nodes.get(node.index()).and_then(|place| place.cluster)
+    }
+
     /// Whether this is the number of a guest.
     #[inline]
     pub fn is_guest(&self, node: NodeId) -> bool {
@@ -177,7 +195,7 @@ impl Layout {
         let first = self.leader(guest).0;
         let pes = first..first + pes.clamp(1, GUEST_PES_MAX);
         let (site, host) = (self.site_of_node(guest), HostId(guest.0));
-        self.guest = Some((guest, NodePlace { site, host, pes }));
+        self.guest = Some((guest, NodePlace { site, cluster: None, host, pes }));
         self
     }
 
@@ -226,23 +244,41 @@ pub enum LayoutError {
 /// A layout that is read has at most this many PEs: each takes four bytes.
 const MAX_STORED_PES: u64 = 1 << 26;
 
-impl TryFrom<Vec<(String, Vec<u32>)>> for Layout {
+/// A site as it is stored: its name, the PEs of its nodes, and their clusters if any is in one.
+#[derive(Debug, PartialEq, Serialize, Deserialize)]
+struct StoredSite(String, Vec<u32>, #[serde(default)] Vec<Option<u32>>);
+
+impl TryFrom<Vec<StoredSite>> for Layout {
     type Error = LayoutError;
 
-    fn try_from(sites: Vec<(String, Vec<u32>)>) -> Result<Self, LayoutError> {
-        let pes = sites.iter().flat_map(|(_, nodes)| nodes).map(|&pes| u64::from(pes.max(1))).sum();
+    fn try_from(sites: Vec<StoredSite>) -> Result<Self, LayoutError> {
+        let all_pes = sites.iter().flat_map(|StoredSite(_, pes, _)| pes);
+        let pes = all_pes.map(|&pes| u64::from(pes.max(1))).sum();
         if pes > MAX_STORED_PES {
             return Err(LayoutError::TooManyPes { pes });
         }
-        Ok(Self::new(sites))
+        let mut clusters = Vec::new();
+        for StoredSite(_, pes, of_site) in &sites {
+            let known = of_site.iter().copied().chain(std::iter::repeat(None));
+            clusters.extend(known.take(pes.len()));
+        }
+        let sites = sites.into_iter().map(|StoredSite(name, pes, _)| (name, pes)).collect();
+        Ok(Self::new(sites).with_clusters(&clusters))
     }
 }
 
-impl From<Layout> for Vec<(String, Vec<u32>)> {
+impl From<Layout> for Vec<StoredSite> {
     fn from(layout: Layout) -> Self {
         let pes_of = |node| layout.place(node).pes.len() as u32;
-        let site_of =
-            |site| (layout.site_name(site).to_owned(), layout.nodes_in(site).map(pes_of).collect());
+        let site_of = |site| {
+            let nodes = || layout.nodes_in(site);
+            let mut clusters: Vec<_> = nodes().map(|node| layout.cluster_of(node)).collect();
+            if clusters.iter().all(Option::is_none) {
+                clusters.clear();
+            }
+            let name = layout.site_name(site).to_owned();
+            StoredSite(name, nodes().map(pes_of).collect(), clusters)
+        };
         layout.sites().map(site_of).collect()
     }
 }
@@ -294,17 +330,17 @@ mod tests {
 
     #[test]
     fn a_layout_survives_being_stored() {
-        let layout = Layout::new(two_sites());
+        let layout = Layout::new(two_sites()).with_clusters(&[None, None, Some(4)]);
 
-        let stored = Vec::from(layout.clone());
+        let stored: Vec<StoredSite> = layout.clone().into();
 
-        assert_eq!(stored[1], ("b".to_owned(), vec![1]));
+        assert_eq!(stored[1], StoredSite("b".to_owned(), vec![1], vec![Some(4)]));
         assert_eq!(Layout::try_from(stored), Ok(layout));
     }
 
     #[test]
     fn a_stored_layout_of_too_many_pes_is_refused() {
-        let stored = vec![("a".to_owned(), vec![u32::MAX, 1])];
+        let stored = vec![StoredSite("a".to_owned(), vec![u32::MAX, 1], vec![])];
 
         assert_eq!(Layout::try_from(stored), Err(LayoutError::TooManyPes { pes: 1 << 32 }));
     }

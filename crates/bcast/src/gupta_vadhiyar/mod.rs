@@ -2,7 +2,7 @@
 //! MPI_Bcast for grids", IPDPS 2006; and what it is measured against there.
 //!
 //! - [`basic_sa`], [`driver_sa`], [`clustered_sa`]: figures 1, 2 and 4.
-//! - [`mateescu`], [`mpich_g2`]: the trees of others.
+//! - [`mateescu`]: the tree of another.
 //! - [`PaperAdvisor`]: the broadcast advisor (section 2.5).
 //!
 //! Where the paper leaves something open, the reading is named at its place. Trees are lists of
@@ -13,7 +13,6 @@ mod anneal;
 mod clustered;
 mod driver;
 mod mateescu;
-mod mpich;
 mod pools;
 
 pub use advisor::{PaperAdvisor, Tried};
@@ -21,7 +20,4 @@ pub use anneal::{CostUnit, GoodList, PaperTree, basic_sa};
 pub use clustered::clustered_sa;
 pub use driver::{Searched, driver_sa};
 pub use mateescu::mateescu;
-pub use mpich::mpich_g2;
 pub use pools::form_pools;
-
-pub(crate) use mpich::binomial;

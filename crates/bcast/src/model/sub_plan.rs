@@ -2,8 +2,7 @@
 
 use super::draft::{Draft, DraftStripe};
 use super::plan::{BroadcastPlan, Segment};
-use crate::trees::Tree;
-use crate::trees::shapes::hierarchical_over;
+use crate::trees::{Tree, hierarchical_over};
 use gridspan_topology::{Layout, NodeId};
 use std::collections::BTreeSet;
 
@@ -35,17 +34,16 @@ impl SubPlan {
         Self { plan: plan.clone(), trees, relays: Vec::new() }
     }
 
-    /// The sub-plan that needs no planning: once to each other site, to a target there, and from node
-    /// to node inside it. In segments of so many bytes if any node passes anything on. Panics if
-    /// the job has no such node.
+    /// The sub-plan that needs no planning: the tree of [`Mode::Layout`](crate::Mode::Layout) over
+    /// the targets. In segments of so many bytes if any node passes anything on. Panics if the job
+    /// has no such node.
     pub fn by_sites(
         layout: &Layout,
         root: NodeId,
         targets: &BTreeSet<NodeId>,
         segment_bytes: u64,
     ) -> Self {
-        let targets: Vec<NodeId> = targets.iter().copied().collect();
-        let tree = hierarchical_over(layout, root, &targets);
+        let tree = hierarchical_over(layout, root, targets.iter().copied());
         let segment_bytes = if tree.depth() > 1 { segment_bytes } else { u64::MAX };
         let plan = BroadcastPlan::known_to_all(tree.clone(), segment_bytes);
         Self { plan, trees: vec![tree], relays: Vec::new() }

@@ -2,6 +2,7 @@
 
 use super::search::ClusterTree;
 use crate::model::Network;
+use crate::trees::binomial;
 
 /// How a message spreads inside a cluster.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -56,7 +57,7 @@ pub(super) fn expand(
             edges.extend(below.filter_map(|to| nodes.get(to)).map(|&to| (node, to)));
         }
         if is_whole {
-            crate::gupta_vadhiyar::binomial(nodes, nodes[0], &mut edges);
+            edges.append(&mut binomial(nodes, nodes[0]));
         }
     }
     edges

@@ -2,12 +2,13 @@
 
 use super::teragrid::TeraGrid;
 use crate::advisor::{Advisor, AdvisorCommand, AdvisorConfig, Broadcast, ProbeRequest};
-use crate::gupta_vadhiyar::{CostUnit, PaperAdvisor, clustered_sa, mateescu, mpich_g2};
+use crate::gupta_vadhiyar::{CostUnit, PaperAdvisor, clustered_sa, mateescu};
 use crate::model::{
     Draft, EdgeTiming, Network, NetworkEstimate, PlanId, Serialisation, TreeCostModel,
 };
 use crate::pipeline::{PlannerConfig, plan_broadcast};
 use crate::search_budget::SearchBudget;
+use crate::trees::hierarchical;
 use gridspan_topology::dice::Dice;
 use gridspan_topology::joint_rate;
 use gridspan_topology::{NodeId, Time};
@@ -265,9 +266,11 @@ impl<'a> Player<'a> {
 
     fn mpich(&self) -> Vec<(u32, u32)> {
         let places = self.grid.places();
-        let sites: Vec<u32> = places.iter().map(|place| place.site).collect();
-        let clusters: Vec<u32> = places.iter().map(|place| place.cluster).collect();
-        mpich_g2(&sites, &clusters, self.grid.root())
+        let nodes: Vec<u32> = (0..places.len() as u32).collect();
+        hierarchical(&nodes, self.grid.root(), |node| {
+            let place = places[node as usize];
+            [place.site, place.cluster]
+        })
     }
 
     fn model(&self, bytes: u64) -> TreeCostModel {

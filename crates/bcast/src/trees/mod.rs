@@ -5,5 +5,7 @@ mod shapes;
 mod tree;
 
 pub use mode::{MODES, Mode, UnknownMode};
-pub use shapes::{binomial, binomial_over, hierarchical, hierarchical_over, star, star_over};
 pub use tree::{Tree, TreeError};
+
+pub(crate) use mode::hierarchical_over;
+pub(crate) use shapes::{binomial, hierarchical, star};

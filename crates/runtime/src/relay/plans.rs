@@ -108,7 +108,7 @@ impl Plans {
 mod tests {
     use super::*;
     use gridspan_bcast::Tree;
-    use gridspan_bcast::{Draft, hierarchical};
+    use gridspan_bcast::{Draft, Mode};
     use std::time::Duration;
 
     fn layout() -> Layout {
@@ -159,7 +159,7 @@ mod tests {
         for edges in [&[(0, 1)][..], &[(0, 1), (0, 2), (2, 3)]] {
             assert!(plans.learn(&layout(), plan(1, edges), &[]).is_err());
         }
-        let tree: Tree = hierarchical(&layout(), NodeId(0));
+        let tree: Tree = Mode::Layout.tree(&layout(), NodeId(0));
         assert!(plans.learn(&layout(), BroadcastPlan::known_to_all(tree, 1), &[]).is_ok());
     }
 }

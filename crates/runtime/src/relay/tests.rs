@@ -5,7 +5,7 @@ use crate::frame::Frame;
 use crate::id::{ActorId, CollectionId, KindId};
 use crate::payload::Payload;
 use crate::wire::{Control, MulticastSegment, MulticastTarget};
-use gridspan_bcast::{Draft, DraftStripe, Sending, SubPlan, hierarchical};
+use gridspan_bcast::{Draft, DraftStripe, Mode, Sending, SubPlan};
 use std::time::Duration;
 
 const BYTES_MAX: u64 = 1 << 20;
@@ -14,7 +14,7 @@ const BYTES_MAX: u64 = 1 << 20;
 fn relays(sites: &[usize]) -> Vec<Relay> {
     let site = |(n, &nodes): (usize, &usize)| (format!("s{n}"), vec![2; nodes]);
     let layout = Arc::new(Layout::new(sites.iter().enumerate().map(site).collect()));
-    let tree = hierarchical(&layout, NodeId(0));
+    let tree = Mode::Layout.tree(&layout, NodeId(0));
     layout.nodes().map(|node| Relay::new(node, layout.clone(), &tree, BYTES_MAX)).collect()
 }
 

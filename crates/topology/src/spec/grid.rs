@@ -21,9 +21,8 @@ pub struct GridSpec {
     pub(super) speeds: Vec<Speed>,
     /// The link inside each site.
     pub(super) lans: Vec<Link>,
+    /// By the number that the layout gives them.
     pub(super) clusters: Vec<Cluster>,
-    /// The position in `clusters` of the cluster that each node is in.
-    pub(super) cluster_of: Vec<Option<u32>>,
     pub(super) ports: Vec<Option<u16>>,
     pub(super) gateways: Vec<Option<String>>,
     /// The link between two sites that have no other.
@@ -66,7 +65,8 @@ impl GridSpec {
     }
 
     /// A grid of the same shape as `layout`, with hosts named after their site (`delft1`,
-    /// `delft2`, …), [`Link::lan`] inside each site and [`Link::wan`] between any two.
+    /// `delft2`, …), [`Link::lan`] inside each site and [`Link::wan`] between any two, without
+    /// clusters.
     pub fn from_layout(layout: &Layout) -> Result<Self, SiteError> {
         let site_of = |site| {
             let name = layout.site_name(site);
@@ -100,12 +100,11 @@ impl GridSpec {
             }
         }
         Self {
-            layout,
+            layout: layout.with_clusters(&cluster_of),
             hosts,
             speeds,
             lans,
             clusters,
-            cluster_of,
             ports,
             gateways,
             wan: Link::wan(),
@@ -229,7 +228,7 @@ impl GridSpec {
 
     /// The cluster that a node is in: a number that is unique in the grid. Guests are in none.
     pub fn cluster_of(&self, node: NodeId) -> Option<u32> {
-        self.cluster_of.get(node.index()).copied().flatten()
+        self.layout.cluster_of(node)
     }
 
     /// The name of a cluster. Panics if the grid has no such cluster.

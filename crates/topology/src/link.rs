@@ -112,12 +112,6 @@ impl Link {
         }
         Ok(())
     }
-
-    /// How long `bytes` take from the first byte sent to the last byte received on an idle link
-    /// without jitter.
-    pub fn transfer_time(&self, bytes: u64) -> Duration {
-        self.latency.duration().saturating_add(self.bandwidth.time_for(bytes))
-    }
 }
 
 /// Why a link makes no sense. Nothing was changed; correct the number named.
@@ -187,16 +181,6 @@ mod tests {
         let refused = link.validate();
 
         assert_eq!(refused, Err(LinkError::Delay { delay: Duration::new(3600, 1) }));
-    }
-
-    #[test]
-    fn a_transfer_takes_the_latency_and_the_time_to_send() {
-        let link =
-            Link::new(Latency::from_millis(32), Bandwidth::from_bits_per_second(100_000_000));
-
-        // 1 MB at 100 Mbit/s is 80 ms.
-        assert_eq!(link.transfer_time(1_000_000), Duration::from_millis(112));
-        assert_eq!(Link::perfect().transfer_time(u64::MAX), Duration::ZERO);
     }
 
     #[test]

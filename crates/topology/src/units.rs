@@ -135,3 +135,20 @@ impl Bandwidth {
 fn at_least_one<'de, D: Deserializer<'de>>(deserializer: D) -> Result<u64, D::Error> {
     Ok(u64::deserialize(deserializer)?.max(1))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bytes_take_their_time_to_leave() {
+        // 1 MB at 100 Mbit/s.
+        let link = Bandwidth::from_bits_per_second(100_000_000);
+        assert_eq!(link.time_for(1_000_000), Duration::from_millis(80));
+        assert_eq!(
+            Bandwidth::from_bits_per_second(3).time_for(1),
+            Duration::from_nanos(2_666_666_667)
+        );
+        assert_eq!(Bandwidth::UNLIMITED.time_for(u64::MAX), Duration::ZERO);
+    }
+}

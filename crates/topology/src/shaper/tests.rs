@@ -238,7 +238,8 @@ proptest! {
         for (gap_ns, bytes) in packets {
             now += Duration::from_nanos(gap_ns);
             if let Fate::Deliver { at } = shaper.send(now, bytes) {
-                prop_assert!(at - now >= link.transfer_time(bytes));
+                let least = link.latency.duration() + link.bandwidth.time_for(bytes);
+                prop_assert!(at - now >= least);
                 prop_assert!(link.reorder || at >= last);
                 last = at;
             }

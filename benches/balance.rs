@@ -13,13 +13,13 @@ mod oracle;
 
 use figures::{Contender, Figures, Sample, Unit};
 use gridspan::balance::cutter::{Cutter, Graph};
-use gridspan::balance::study::{
-    ObjectGraph, by_hash, drifted_leanmd, geometric, grid_2d, grid_3d, leanmd, snapshot_of,
-    triangulation,
-};
 use gridspan::balance::{GridCut, Plan, Refine, Snapshot, Strategy};
 use gridspan::runtime::driver::embedded;
 use gridspan::topology::{Layout, PeId};
+use gridspan_studies::graphs::{
+    ObjectGraph, by_hash, drifted_leanmd, geometric, grid_2d, grid_3d, leanmd, snapshot_of,
+    triangulation,
+};
 use oracle::Oracle;
 use std::time::Duration;
 

@@ -10,11 +10,11 @@ mod figures;
 
 use figures::{Contender, Figures, Sample, Unit};
 use gridspan::bcast::gupta_vadhiyar::{CostUnit, GoodList, basic_sa, clustered_sa, driver_sa};
-use gridspan::bcast::study::{TeraGrid, grid_links, uniform_links};
 use gridspan::bcast::{
     LinkMatrix, PlannerConfig, SearchBudget, Serialisation, Sharing, TreeCostModel, anneal,
     exact_optimum_s, plan_broadcast, start_tree,
 };
+use gridspan_studies::broadcast::{TeraGrid, grid_links, uniform_links};
 use rustix::time::{ClockId, clock_gettime};
 use std::time::Duration;
 

@@ -11,11 +11,10 @@
 #[allow(dead_code, reason = "each bench uses a part")]
 #[path = "support/figures.rs"]
 mod figures;
-#[path = "support/log_chart.rs"]
-mod log_chart;
 
 use figures::Figures;
-use gridspan::balance::study::stealing::{LoadSpread, StealingExperiment, Tally};
+use gridspan_studies::charts::{Curve, Panel, Scale, picture};
+use gridspan_studies::stealing::{LoadSpread, StealingExperiment, Tally};
 use std::path::Path;
 use std::time::Duration;
 
@@ -117,12 +116,13 @@ fn flat(figures: &Figures) {
     println!("| --- {}| --- | --- |", "| --- ".repeat(FLAT.len()));
     let (mut random, mut transitive, mut half, mut time) = (vec![], vec![], vec![], 0.0_f64);
     for spread in LoadSpread::ALL {
-        let mut curves: Vec<log_chart::Curve<'_>> = FLAT.map(|name| (name, vec![])).to_vec();
+        let curve = |name: &str| Curve { name: name.to_owned(), points: vec![], is_bound: false };
+        let mut curves = FLAT.map(curve);
         for &nodes in &sizes {
             let experiment = StealingExperiment::new(nodes, spread);
             let means = FLAT.map(|policy| mean(&experiment, policy, seeds(figures)));
             for (curve, mean) in curves.iter_mut().zip(&means) {
-                curve.1.push((f64::from(nodes), mean.attempts));
+                curve.points.push((f64::from(nodes), mean.attempts));
             }
             let cells = means.map(|mean| {
                 let (attempts, messages) = (show(mean.attempts), show(mean.messages));
@@ -143,7 +143,7 @@ fn flat(figures: &Figures) {
                 at_most(ratio, SAME)
             );
         }
-        draw(spread, &curves);
+        draw(spread, curves.to_vec());
     }
     println!();
     println!("- attempts / random: {}", at_most(geometric_mean(&random), ATTEMPTS_OF_RANDOM));
@@ -154,9 +154,10 @@ fn flat(figures: &Figures) {
     println!("- makespan / best of others, worst: {}", at_most(time, SAME));
 }
 
-fn draw(spread: LoadSpread, curves: &[log_chart::Curve<'_>]) {
-    let title = format!("Steal attempts, load {}", spread.name());
-    let picture = log_chart::svg(&title, ("nodes", "attempts"), curves);
+fn draw(spread: LoadSpread, curves: Vec<Curve>) {
+    let title = format!("load {}", spread.name());
+    let panel = Panel { title, axes: ["nodes", "attempts"], curves };
+    let picture = picture("Steal attempts", Scale::Logarithmic, &[vec![panel]]);
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("target/stealing");
     let name = spread.name().replace(['/', '(', ')', ','], "-");
     let path = folder.join(format!("attempts-{}.svg", name.trim_matches('-')));

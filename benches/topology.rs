@@ -10,8 +10,8 @@
 mod figures;
 
 use figures::{Contender, Figures, Sample, Unit};
-use gridspan::topology::study::{Baseline, NetworkShape, Synthetic, adjusted_rand_index};
-use gridspan::topology::{Hierarchy, Inference, ProbeCount, RttMatrix, infer};
+use gridspan::topology::{Hierarchy, Inference, ProbeCount, RttMatrix, adjusted_rand_index, infer};
+use gridspan_studies::networks::{Baseline, NetworkShape, Synthetic};
 use std::time::{Duration, Instant};
 
 /// The goals for a full matrix: the closest groups, and the number of levels.

@@ -26,7 +26,11 @@ const MAY_DEPEND_ON: &[(&str, &[&str])] = &[
         "cli",
         &["topology", "balance", "bcast", "workflow", "runtime", "rpc", "rpc-net", "sim", "jobs"],
     ),
-    ("studies", &[]),
+    // The others may be those of experiments.
+    (
+        "studies",
+        &["topology", "balance", "bcast", "workflow", "runtime", "rpc", "rpc-net", "sim", "jobs"],
+    ),
 ];
 
 fn root() -> PathBuf {

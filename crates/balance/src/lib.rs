@@ -20,7 +20,6 @@
 //! - [`PlanReport`]: what a plan does, and why each actor moves.
 //! - [`to_vt`], [`from_vt`]: snapshots as files of DARMA/vt.
 //! - [`stealing`]: which node to steal tasks from.
-//! - [`study`]: what all of it is judged with.
 //!
 //! Everything here is pure: the same snapshot and seed give the same plan, so that a snapshot that
 //! was stored can be replayed without a runtime.
@@ -35,7 +34,6 @@ mod report;
 mod snapshot;
 pub mod stealing;
 mod strategies;
-pub mod study;
 
 pub use balancer::{BalanceReport, Balancer, Cause, Occasion, Window};
 pub use cost::figures::Figures;
@@ -65,5 +63,8 @@ pub use strategies::site_distance::border_hops;
 pub use strategies::strategy::Strategy;
 pub use strategies::vacate::Vacate;
 
+/// The fixtures name the crate as `gridspan-studies` does, which has them, too.
 #[cfg(test)]
-mod fixture;
+extern crate self as gridspan_balance;
+#[cfg(test)]
+pub mod fixtures;

@@ -270,7 +270,7 @@ impl Plan {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::fixture::{actor, snapshot};
+    use crate::fixtures::{actor, snapshot};
 
     fn step(n: u128, from: u32, to: u32) -> Move {
         Move { actor: actor(n), from: PeId(from), to: PeId(to) }

@@ -180,7 +180,7 @@ impl<'a> Explainer<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::fixture::snapshot;
+    use crate::fixtures::snapshot;
     use crate::plan::Move;
     use std::time::Duration;
 

@@ -19,7 +19,6 @@
 //! **To compare**
 //! - [`gupta_vadhiyar`]: paper 2's system as it is in the paper.
 //! - [`bound_s`], [`exact_optimum_s`]: what no broadcast, and what no tree, can beat.
-//! - [`study`]: networks, a simulation packet by packet, the paper's experiment.
 //!
 //! Everything here is a pure function of its arguments: every node computes the same, and time,
 //! dice and measurements come from the caller.
@@ -31,7 +30,6 @@ mod model;
 mod pipeline;
 mod search_budget;
 pub mod strategies;
-pub mod study;
 mod trees;
 
 pub use advisor::{
@@ -46,3 +44,9 @@ pub use model::{
 pub use pipeline::{PlannerConfig, plan_broadcast, plan_static};
 pub use search_budget::SearchBudget;
 pub use trees::{MODES, Mode, Tree, TreeError, UnknownMode};
+
+/// The fixtures name the crate as `gridspan-studies` does, which has them, too.
+#[cfg(test)]
+extern crate self as gridspan_bcast;
+#[cfg(test)]
+pub mod fixtures;

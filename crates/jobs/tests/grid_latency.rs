@@ -3,9 +3,6 @@
 #![allow(missing_docs)]
 
 #[allow(dead_code, reason = "the example uses the rest")]
-#[path = "../examples/grid_latency/chart.rs"]
-mod chart;
-#[allow(dead_code, reason = "the example uses the rest")]
 #[path = "../examples/grid_latency/metis.rs"]
 mod metis;
 #[allow(dead_code, reason = "the example uses the rest")]

@@ -53,7 +53,7 @@ fn random_jobs_keep_all_promises_under_random_faults() {
 
 #[test]
 fn every_planted_bug_is_listed_by_the_command() {
-    let help = include_str!("../examples/campaign.rs");
+    let help = include_str!("../../studies/examples/campaign.rs");
     for (name, planted) in Planted::NAMES {
         assert!(help.contains(&format!("`{name}`")), "the head of the example lacks {name}");
         assert_eq!(Planted::by_name(name), Some(planted));

@@ -89,9 +89,9 @@ fn shown(grid: &GridSpec, strategy: &str, root: u32) -> BTreeSet<(u32, u32)> {
 /// Up to four sites of up to six hosts, each in one of up to three clusters or in none, in any
 /// order.
 fn any_grid(dice: &mut Dice) -> GridSpec {
-    let sites = (0..1 + dice.below(4)).map(|site| {
-        let clusters = dice.below(4);
-        let hosts = (0..1 + dice.below(6)).map(|host| {
+    let sites = (0..1 + dice.below(4_u32)).map(|site| {
+        let clusters = dice.below(4_u32);
+        let hosts = (0..1 + dice.below(6_u32)).map(|host| {
             let cluster = dice.below(clusters + 1);
             let name = format!("s{site}h{host}");
             HostSpec { cluster: (cluster < clusters).then_some(cluster), ..HostSpec::new(name, 1) }

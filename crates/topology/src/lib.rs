@@ -11,9 +11,8 @@
 //!   [grid file](GridSpec::from_toml) or a [shorthand](GridSpec::from_emulate).
 //! - [`Hierarchy`]: the tree of groups that balancing, broadcasting, stealing and reductions
 //!   follow.
-//! - [`infer`]: finds it in an [`RttMatrix`] of measured round-trip times.
 //! - [`dice`]: the seeded random numbers of all crates.
-//! - [`study`]: what inference is judged with.
+//! - [`infer`]: finds it in an [`RttMatrix`] of measured round-trip times.
 //!
 //! Everything here is pure: no clock, no sockets, no threads.
 
@@ -31,7 +30,6 @@ mod rand_index;
 mod shaper;
 mod spec;
 mod speed;
-pub mod study;
 mod units;
 
 pub use fair_shares::{FairShares, joint_rate};
@@ -47,6 +45,7 @@ pub use monitor::{
     LinkChange, LinkEstimate, LinkMonitor, LinkSample, Pipes, Probe, ProbePlan, Uplink, WantedProbe,
 };
 pub use quantity::{ByteCount, Probability, QuantityError, parse_duration};
+pub use rand_index::adjusted_rand_index;
 pub use shaper::{DropReason, Fate, Shaper};
 pub use spec::{
     ClusterSpec, EmulateError, GridFileError, GridFileProblem, GridSpec, GridSpecError,
@@ -54,3 +53,9 @@ pub use spec::{
 };
 pub use speed::Speed;
 pub use units::{Bandwidth, Latency, Time};
+
+/// The fixtures name the crate as `gridspan-studies` does, which has them, too.
+#[cfg(test)]
+extern crate self as gridspan_topology;
+#[cfg(test)]
+pub mod fixtures;

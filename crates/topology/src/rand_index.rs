@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 /// Panics when the lengths differ.
 ///
 /// ```
-/// use gridspan_topology::study::adjusted_rand_index;
+/// use gridspan_topology::adjusted_rand_index;
 ///
 /// assert_eq!(adjusted_rand_index(&[0, 0, 1, 1], &[7, 7, 3, 3]), 1.0);
 /// assert!(adjusted_rand_index(&[0, 0, 1, 1], &[0, 1, 0, 1]) < 0.0);

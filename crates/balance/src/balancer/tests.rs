@@ -1,7 +1,7 @@
 //! Tests of the balancer.
 
 use super::*;
-use crate::fixture::{actor, snapshot};
+use crate::fixtures::{actor, snapshot};
 use crate::gate::Refusal;
 use crate::plan::Move;
 use crate::strategies::random::Random;

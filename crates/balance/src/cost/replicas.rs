@@ -76,8 +76,8 @@ pub fn predict_with(
 mod tests {
     use super::*;
     use crate::cost::Bound;
-    use crate::fixture::{actor, snapshot};
-    use crate::study::with_wide_area;
+    use crate::fixtures::with_wide_area;
+    use crate::fixtures::{actor, snapshot};
     use std::time::Duration;
 
     const EXACT: CostModel = CostModel { message_overhead: Duration::ZERO, border_wait: 0.0 };

@@ -1,9 +1,9 @@
 //! Tests of the cost model.
 
 use super::*;
-use crate::fixture::snapshot;
+use crate::fixtures::snapshot;
+use crate::fixtures::with_wide_area;
 use crate::snapshot::Edge;
-use crate::study::with_wide_area;
 use gridspan_topology::Bandwidth;
 
 const EXACT: CostModel = CostModel { message_overhead: Duration::ZERO, border_wait: 0.0 };

@@ -1,7 +1,7 @@
 //! Tests of the cutter as a whole.
 
 use super::*;
-use crate::study::{geometric, grid_2d, leanmd, triangulation};
+use crate::fixtures::{geometric, grid_2d, leanmd, triangulation};
 use proptest::prelude::*;
 
 /// Two clusters of 50 vertices in rings, held together by one light edge.

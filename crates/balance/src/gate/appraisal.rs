@@ -116,7 +116,7 @@ fn without_others(snapshot: &Snapshot) -> Snapshot {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::fixture::{actor, snapshot};
+    use crate::fixtures::{actor, snapshot};
     use crate::plan::Move;
     use std::time::Duration;
 

@@ -2,10 +2,10 @@
 
 use super::note::{Border, ClusterNumbers, Part, Targets};
 use super::*;
-use crate::fixture;
+use crate::fixtures;
+use crate::fixtures::{by_hash, drifted_leanmd, grid_2d, leanmd, snapshot_of, with_wide_area};
 use crate::plan::Plan;
 use crate::snapshot::{Edge, SiteLink, Snapshot};
-use crate::study::{by_hash, drifted_leanmd, grid_2d, leanmd, snapshot_of, with_wide_area};
 use crate::{CostModel, Figures, Prediction, Strategy, predict};
 use gridspan_topology::dice::Dice;
 use gridspan_topology::{Layout, PeId, SiteId};
@@ -92,9 +92,9 @@ fn immovable_actors_stay_and_hold_their_friends() {
 #[test]
 fn uneven_sites_get_what_they_can_do() {
     let layout = Layout::new(vec![("a".to_owned(), vec![2, 1]), ("b".to_owned(), vec![5])]);
-    let snapshot = fixture::uneven(layout);
+    let snapshot = fixtures::uneven(layout);
 
-    fixture::check_shares(&snapshot, &LeaderCut::new(1).plan(&snapshot));
+    fixtures::check_shares(&snapshot, &LeaderCut::new(1).plan(&snapshot));
 }
 
 /// Objects without pattern on three sites, that talk in one direction or both.

@@ -205,7 +205,7 @@ impl SpeedEstimate {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::fixture::actor;
+    use crate::fixtures::actor;
     use crate::snapshot::actor::HandlingTime;
     use gridspan_topology::dice::Dice;
 

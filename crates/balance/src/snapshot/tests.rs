@@ -1,7 +1,7 @@
 //! Tests of snapshots.
 
 use super::*;
-use crate::fixture::{actor, snapshot};
+use crate::fixtures::{actor, snapshot};
 
 #[test]
 fn a_measured_snapshot_is_valid() {

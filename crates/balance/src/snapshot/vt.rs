@@ -297,7 +297,7 @@ fn layout(files: &[VtFile]) -> Layout {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::fixture::snapshot;
+    use crate::fixtures::snapshot;
 
     #[test]
     fn a_snapshot_survives_the_way_through_vt() {

@@ -131,7 +131,7 @@ fn predicted(snapshot: &Snapshot, plan: &Plan, model: &CostModel) -> Option<Pred
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::study::{by_hash, grid_2d, leanmd, snapshot_of, with_wide_area};
+    use crate::fixtures::{by_hash, grid_2d, leanmd, snapshot_of, with_wide_area};
     use gridspan_topology::{Layout, PeId};
     use std::time::Duration;
 

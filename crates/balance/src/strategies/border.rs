@@ -83,7 +83,7 @@ fn spread(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::fixture::snapshot;
+    use crate::fixtures::snapshot;
     use crate::snapshot::Edge;
 
     #[test]

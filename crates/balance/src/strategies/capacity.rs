@@ -68,7 +68,7 @@ pub(crate) fn shares(pes: &[PeLoad], speeds: &[f64], total: f64) -> Vec<f64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::fixture::snapshot;
+    use crate::fixtures::snapshot;
     use std::time::Duration;
 
     #[test]

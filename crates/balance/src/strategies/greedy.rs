@@ -61,7 +61,7 @@ impl Strategy for Greedy {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::fixture::snapshot;
+    use crate::fixtures::snapshot;
 
     #[test]
     fn the_heaviest_go_where_they_are_done_soonest() {

@@ -299,7 +299,7 @@ fn start(graph: &Graph, ties: &[Tie], shares: &[f64]) -> Vec<u32> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::study::{by_hash, grid_2d, leanmd, snapshot_of};
+    use crate::fixtures::{by_hash, grid_2d, leanmd, snapshot_of};
     use gridspan_topology::Layout;
 
     fn two_sites(pes: u32) -> Layout {
@@ -386,8 +386,8 @@ mod tests {
     #[test]
     fn uneven_sites_get_what_they_can_do() {
         let layout = Layout::new(vec![("a".to_owned(), vec![3]), ("b".to_owned(), vec![5])]);
-        let snapshot = crate::fixture::uneven(layout);
+        let snapshot = crate::fixtures::uneven(layout);
 
-        crate::fixture::check_shares(&snapshot, &GridCut::new(1).plan(&snapshot));
+        crate::fixtures::check_shares(&snapshot, &GridCut::new(1).plan(&snapshot));
     }
 }

@@ -103,7 +103,7 @@ impl GroupTree {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::fixture::snapshot;
+    use crate::fixtures::snapshot;
 
     #[test]
     fn without_a_hierarchy_the_sites_are_the_groups() {

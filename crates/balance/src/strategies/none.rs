@@ -25,7 +25,7 @@ impl Strategy for NoMoves {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::fixture::snapshot;
+    use crate::fixtures::snapshot;
 
     #[test]
     fn nothing_moves_however_uneven_the_load() {

@@ -43,7 +43,7 @@ pub(crate) fn pe_lag(pes: &[PeLoad], loads: &[Duration]) -> Vec<f64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::fixture::snapshot;
+    use crate::fixtures::snapshot;
 
     #[test]
     fn who_is_slowed_has_a_lag_only_if_nobody_waits_for_it() {

@@ -37,7 +37,7 @@ impl Strategy for Random {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::fixture::snapshot;
+    use crate::fixtures::snapshot;
 
     #[test]
     fn the_same_seed_gives_the_same_plans() {

@@ -50,7 +50,7 @@ impl Strategy for Refine {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::fixture::snapshot;
+    use crate::fixtures::snapshot;
 
     #[test]
     fn what_is_even_stays() {

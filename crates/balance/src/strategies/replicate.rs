@@ -256,7 +256,7 @@ mod tests {
     use super::*;
     use crate::cost::CostModel;
     use crate::cost::replicas::predict_with;
-    use crate::study::{by_hash, leanmd, snapshot_of, with_wide_area};
+    use crate::fixtures::{by_hash, leanmd, snapshot_of, with_wide_area};
     use gridspan_topology::Layout;
     use std::time::Duration;
 

@@ -27,7 +27,7 @@ impl Strategy for Rotate {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::fixture::snapshot;
+    use crate::fixtures::snapshot;
     use crate::snapshot::PeLoad;
     use gridspan_topology::Layout;
 

@@ -49,7 +49,7 @@ pub(crate) fn hops_from(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::fixture::snapshot;
+    use crate::fixtures::snapshot;
 
     /// Actors 0 to 4 in a row.
     fn row(pes: [u32; 5]) -> Snapshot {

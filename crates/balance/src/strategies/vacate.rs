@@ -144,7 +144,7 @@ impl Vacate {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::fixture::snapshot;
+    use crate::fixtures::snapshot;
 
     /// As many actors of 10 ms each, on these PEs.
     fn even(pes: &[u32]) -> Snapshot {

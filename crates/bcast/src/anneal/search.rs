@@ -307,8 +307,8 @@ impl<'a> Senders<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::fixtures::{grid_links, uniform_links};
     use crate::model::{NONE, Serialisation, exact_optimum_s};
-    use crate::study::{grid_links, uniform_links};
 
     #[test]
     fn seven_nodes_come_within_a_percent_of_the_best_of_all_trees() {

@@ -192,8 +192,8 @@ fn join(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::fixtures::{grid_links, uniform_links};
     use crate::model::{LinkMatrix, Serialisation};
-    use crate::study::{grid_links, uniform_links};
 
     #[test]
     fn like_nodes_become_a_binomial_tree() {

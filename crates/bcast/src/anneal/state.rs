@@ -176,8 +176,8 @@ impl<'a> State<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::fixtures::{grid_links, uniform_links};
     use crate::model::Serialisation;
-    use crate::study::{grid_links, uniform_links};
     use proptest::prelude::*;
 
     proptest! {

@@ -135,7 +135,7 @@ fn regress(values: &[f64]) -> Option<f64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::study::grid_links;
+    use crate::fixtures::grid_links;
 
     #[test]
     fn sizes_and_gaps_on_a_line_are_predicted() {

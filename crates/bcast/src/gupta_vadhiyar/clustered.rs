@@ -161,7 +161,7 @@ impl Search<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::study::grid_links;
+    use crate::fixtures::grid_links;
 
     #[test]
     fn clusters_become_pools_with_one_edge_into_each() {

@@ -94,8 +94,8 @@ fn random_tree(count: usize, root: Option<u32>, dice: &mut Dice) -> Vec<u32> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::fixtures::uniform_links;
     use crate::model::{LinkMatrix, Serialisation, exact_optimum_s};
-    use crate::study::uniform_links;
 
     fn model(nodes: usize, seed: u64) -> TreeCostModel {
         TreeCostModel::new(&uniform_links(nodes, seed), 1_000_000, Serialisation::Transfer)

@@ -180,12 +180,7 @@ impl Graph {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::{NodeLink, Sharing};
-    use crate::search_budget::SearchBudget;
-    use crate::strategies::{NAMES, Request, by_name};
-    use crate::study::{TeraGrid, simulate_packets};
-    use gridspan_topology::dice::Dice;
-    use proptest::prelude::*;
+    use crate::model::NodeLink;
 
     #[test]
     fn a_relay_that_is_faster_than_the_direct_link_lowers_the_bound() {
@@ -211,56 +206,6 @@ mod tests {
         assert!((bound_s(&network, 0, 100) - 10.0).abs() < 1e-6);
     }
 
-    /// Up to five clusters of one to three nodes, with latencies that need not be shortest ways,
-    /// pipes of different widths, some of them shared by several pairs.
-    fn any_network(seed: u64) -> Network {
-        let mut dice = Dice::new(seed);
-        let clusters = 2 + dice.below(4);
-        let mut nodes = Vec::new();
-        for cluster in 0..clusters as u32 {
-            for _ in 0..=dice.below(3_u32) {
-                let (out, into) = (dice.between(1e6, 1e8), dice.between(1e6, 1e8));
-                nodes.push(NodeLink { cluster, out, into, initiation_s: dice.between(0.0, 1e-3) });
-            }
-        }
-        let mut network = Network::new(nodes);
-        let shared = network.share(dice.between(1e6, 1e8));
-        for (from, to) in (0..clusters).flat_map(|from| (0..clusters).map(move |to| (from, to))) {
-            let latency_s = 10.0_f64.powf(dice.between(-5.0, -0.5));
-            let route = match dice.below(3_u32) {
-                _ if from == to => Vec::new(),
-                0 => vec![shared],
-                1 => vec![network.share(dice.between(1e5, 1e8)), shared],
-                _ => vec![network.share(dice.between(1e5, 1e8))],
-            };
-            network.connect(from, to, latency_s, route);
-        }
-        network
-    }
-
-    proptest! {
-        #![proptest_config(ProptestConfig::with_cases(48))]
-
-        #[test]
-        fn no_strategy_beats_the_bound_on_any_network(
-            seed in any::<u64>(),
-            root in 0..100_u32,
-            bytes in prop_oneof![Just(1_u64), 1..100_000_u64, Just(2_000_000)],
-        ) {
-            let network = any_network(seed);
-            let root = root % network.len() as u32;
-            let bound_s = bound_s(&network, root, bytes);
-            for &name in NAMES {
-                let request = Request { network: &network, sites: &[], root, bytes, seed };
-                let draft = by_name(name).unwrap().draft(&request, &SearchBudget::evaluations(30));
-                let flows = draft.simulate(&network, bytes);
-                prop_assert!(flows.completion_s >= bound_s * (1.0 - 1e-9), "{name}: {flows:?}");
-                let packets = simulate_packets(&network, &draft.runs(bytes), draft.sending);
-                prop_assert!(packets.completion_s >= bound_s * (1.0 - 1e-9), "{name}: {packets:?}");
-            }
-        }
-    }
-
     #[test]
     fn flows_take_all_ways_there_are() {
         // Directly 1, by way of node 1 another 2, but the root sends no more than 2.5.
@@ -275,17 +220,5 @@ mod tests {
         assert!((rate - 2.5).abs() < 1e-6);
         assert_eq!(before, [0], "the root itself holds it back");
         assert!((bound_s(&network, 0, 10) - 4.5).abs() < 1e-6);
-    }
-
-    #[test]
-    fn in_the_hub_an_uplink_and_in_the_mesh_the_access_bounds() {
-        let rate = |sharing| {
-            let grid = TeraGrid::new(sharing, 1, 0.0);
-            greatest_flow(grid.unloaded(), grid.root(), 63).0 / 125_000.0
-        };
-
-        // PSC has one uplink of 30 Mbit/s in the hub, and three pipes of it behind an access of 60.
-        assert!((rate(Sharing::SiteUplinks) - 30.0).abs() < 1e-3);
-        assert!((rate(Sharing::SitePairs) - 60.0).abs() < 1e-3);
     }
 }

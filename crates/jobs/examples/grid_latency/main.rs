@@ -12,7 +12,6 @@
 //! there as long as they would compute, so that 4 PEs take no more than the 2 cores of a small
 //! machine; the rest of the runtime is the real thing.
 
-mod chart;
 mod metis;
 #[path = "../../../../benches/support/oracle.rs"]
 mod oracle;

@@ -1,7 +1,7 @@
 //! A figure: series over latencies for several numbers of PEs, their knees, and how far all is from
 //! the bound.
 
-use crate::chart::{Curve, Panel, draw};
+use gridspan_studies::charts::{Curve, Panel, Scale, picture};
 use std::collections::BTreeMap;
 use std::fmt::{self, Write};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -10,6 +10,9 @@ use std::time::Duration;
 
 /// By how much a step is longer at the knee than at the lowest latency, as in the balance report.
 const KNEE: f64 = 1.05;
+
+/// Panels of the picture side by side.
+const COLUMNS: usize = 2;
 
 /// What is to be shown.
 pub(crate) struct Outline<'a> {
@@ -182,12 +185,18 @@ impl<'a> Figure<'a> {
     pub(crate) fn picture(&self) -> String {
         let panel = |&pes: &u32| {
             let names = self.outline.series.iter().enumerate();
-            let curves = names.map(|(at, &name)| (name.to_owned(), self.curve(at, pes)));
-            let bound: Curve = ("lower bound".to_owned(), self.bound_curve(pes));
-            Panel { title: format!("{pes} PEs"), curves: curves.chain([bound]).collect() }
+            let curve =
+                |name: &str, points, is_bound| Curve { name: name.to_owned(), points, is_bound };
+            let curves = names.map(|(at, &name)| curve(name, self.curve(at, pes), false));
+            let bound = curve("lower bound", self.bound_curve(pes), true);
+            Panel {
+                title: format!("{pes} PEs"),
+                axes: ["latency between the sites, one way (ms)", "step (ms)"],
+                curves: curves.chain([bound]).collect(),
+            }
         };
-        let panels: Vec<Panel> = self.outline.pes.iter().map(panel).collect();
-        draw(&self.outline.title, ["latency between the sites, one way (ms)", "step (ms)"], &panels)
+        let rows = self.outline.pes.chunks(COLUMNS).map(|pes| pes.iter().map(panel).collect());
+        picture(&self.outline.title, Scale::Linear, &rows.collect::<Vec<_>>())
     }
 }
 

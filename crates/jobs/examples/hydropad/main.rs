@@ -19,12 +19,10 @@
 //! window, and of any later one. The size of a problem is that of particles, gas, potential and
 //! density together. The client has the start and sends it, unless `--made` has servers make it.
 
-#[path = "../grid_latency/chart.rs"]
-mod chart;
 mod run;
 
-use chart::{Curve, Panel};
 use clap::Parser;
+use gridspan_studies::charts::{Curve, Panel, Scale, picture};
 use run::{How, Measured, Setup, alone_s, measure, size_mb};
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -103,7 +101,7 @@ fn show(arguments: &Arguments) -> Result<(), String> {
     }
     match &arguments.out {
         None => Ok(()),
-        Some(path) => std::fs::write(path, picture(arguments, &rows))
+        Some(path) => std::fs::write(path, drawn(arguments, &rows))
             .map_err(|error| format!("cannot write {}: {error}", path.display())),
     }
 }
@@ -140,20 +138,28 @@ fn line(edge: u32, link: u32, plain: &Measured, group: &Measured) -> String {
     )
 }
 
-fn picture(arguments: &Arguments, rows: &[(u32, Row)]) -> String {
+fn drawn(arguments: &Arguments, rows: &[(u32, Row)]) -> String {
     let panel = |link: usize| {
-        let curve = |name: &str, time: &dyn Fn(&(u32, Row)) -> f64| -> Curve {
-            (name.to_owned(), rows.iter().map(|row| (size_mb(row.0), time(row))).collect())
+        let curve = |name: &str, time: &dyn Fn(&(u32, Row)) -> f64| Curve {
+            name: name.to_owned(),
+            points: rows.iter().map(|row| (size_mb(row.0), time(row))).collect(),
+            is_bound: false,
         };
+        let alone =
+            curve("the client alone, by formula", &|(edge, _)| alone_s(*edge, arguments.slower));
         let curves = vec![
             curve("plain GridRPC", &|(_, row)| row[link][0].step_s),
             curve("group", &|(_, row)| row[link][1].step_s),
             curve("group, settled", &|(_, row)| row[link][1].settled_s),
-            curve("the client alone, by formula", &|(edge, _)| alone_s(*edge, arguments.slower)),
+            Curve { is_bound: true, ..alone },
         ];
-        Panel { title: format!("a client with {} Mbit/s", LINKS[link]), curves }
+        Panel {
+            title: format!("a client with {} Mbit/s", LINKS[link]),
+            axes: ["size of the problem in MB", "a step in s"],
+            curves,
+        }
     };
     let how = if arguments.real { "in real time" } else { "in virtual time" };
     let title = format!("Hydropad on two servers with 1 Gbit/s between them, {how}");
-    chart::draw(&title, ["size of the problem in MB", "a step in s"], &[panel(0), panel(1)])
+    picture(&title, Scale::Linear, &[vec![panel(0), panel(1)]])
 }

@@ -1,7 +1,7 @@
 //! How the last of some policies compares with each of the others.
 
 use crate::experiment::Found;
-use gridspan_balance::study::stealing::LoadSpread;
+use gridspan_studies::stealing::LoadSpread;
 
 /// What each policy has come to with one load on so many nodes.
 pub(crate) struct Row {

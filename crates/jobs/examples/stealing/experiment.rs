@@ -1,10 +1,10 @@
 //! One experiment as a job in virtual time.
 
-use gridspan_balance::study::stealing::StealingExperiment;
 use gridspan_runtime::{
     Grid, GridError, Job, JobError, Merge, PeId, Search, SearchContext, SearchPool, StealStatistics,
 };
 use gridspan_sim::{SimOptions, Simulation};
+use gridspan_studies::stealing::StealingExperiment;
 use gridspan_topology::{GridSpec, Time};
 use serde::{Deserialize, Serialize};
 use std::future::{Future, poll_fn};

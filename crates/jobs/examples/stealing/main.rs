@@ -12,17 +12,15 @@
 //! row for each number of sites, and in it attempts, messages and makespans with one curve for each
 //! policy.
 
-#[path = "../../../../benches/support/log_chart.rs"]
-mod log_chart;
-
 mod compare;
 mod experiment;
 
 use clap::Parser;
 use compare::{Measure, Row, attempts, compare, messages, time};
 use experiment::run;
-use gridspan_balance::study::stealing::{LoadSpread, StealingExperiment};
 use gridspan_runtime::StealStatistics;
+use gridspan_studies::charts::{Curve, Panel, Scale, picture};
+use gridspan_studies::stealing::{LoadSpread, StealingExperiment};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
@@ -80,7 +78,7 @@ const MEASURES: [(&str, Measure); 3] =
 fn table(options: &Options) -> Result<(), String> {
     let spreads: Vec<LoadSpread> =
         options.loads.iter().map(|load| spread(load)).collect::<Result<_, _>>()?;
-    let mut sheets: Vec<Vec<Vec<String>>> = vec![Vec::new(); spreads.len()];
+    let mut sheets: Vec<Vec<Vec<Panel>>> = vec![Vec::new(); spreads.len()];
     for &sites in &options.sites {
         println!("{sites} sites: attempts / messages (between sites) / efficiency");
         let heads: String = options.policies.iter().map(|name| format!("{name:>36}")).collect();
@@ -129,33 +127,30 @@ fn ideal(experiment: &StealingExperiment) -> Duration {
 }
 
 /// One load on so many sites, by each measure.
-fn charts((sites, wan_ms): (u32, u64), rows: &[Row], policies: &[String]) -> Vec<String> {
+fn charts((sites, wan_ms): (u32, u64), rows: &[Row], policies: &[String]) -> Vec<Panel> {
     let place = match sites {
         1 => "one site".to_owned(),
         _ => format!("{sites} sites, {wan_ms} ms"),
     };
-    let chart = |&(label, measure): &(&str, Measure)| {
-        let curve = |(at, policy): (usize, &'_ String)| {
+    let chart = |&(label, measure): &(&'static str, Measure)| {
+        let curve = |(at, policy): (usize, &String)| {
             let points = rows.iter().map(|row| (f64::from(row.nodes), measure(&row.found[at])));
-            (policy.clone(), points.collect())
+            Curve { name: policy.clone(), points: points.collect(), is_bound: false }
         };
-        let curves: Vec<(String, Vec<(f64, f64)>)> =
-            policies.iter().enumerate().map(curve).collect();
-        let named = curves.iter().map(|(name, points)| (name.as_str(), points.clone()));
-        let curves: Vec<log_chart::Curve<'_>> = named.collect();
-        let spread = rows.first().map_or("", |row| row.spread.name());
-        log_chart::svg(&format!("{place}, load {spread}"), ("nodes", label), &curves)
+        let curves = policies.iter().enumerate().map(curve).collect();
+        Panel { title: place.clone(), axes: ["nodes", label], curves }
     };
     MEASURES.iter().map(chart).collect()
 }
 
 /// Writes a picture for each load, with a row for each number of sites.
-fn write(folder: &Path, spreads: &[LoadSpread], sheets: &[Vec<Vec<String>>]) -> Result<(), String> {
+fn write(folder: &Path, spreads: &[LoadSpread], sheets: &[Vec<Vec<Panel>>]) -> Result<(), String> {
     for (spread, sheet) in spreads.iter().zip(sheets) {
         let load = spread.name().replace(['/', '(', ')', ','], "-");
         let path = folder.join(format!("stealing-{}.svg", load.trim_matches('-')));
+        let drawn = picture(&format!("load {}", spread.name()), Scale::Logarithmic, sheet);
         std::fs::create_dir_all(folder)
-            .and_then(|()| std::fs::write(&path, log_chart::sheet(sheet)))
+            .and_then(|()| std::fs::write(&path, drawn))
             .map_err(|error| format!("cannot write {}: {error}", path.display()))?;
     }
     Ok(())

@@ -211,7 +211,7 @@ impl fmt::Display for CampaignFailure {
         writeln!(f, "seed {seed} FAILED: {what}")?;
         write!(
             f,
-            "  repeat it with: cargo run --release -p gridspan-sim --example campaign -- \
+            "  repeat it with: cargo run --release -p gridspan-studies --example campaign -- \
              --seeds {seed}..{} --seconds {virtual_seconds}",
             seed + 1
         )?;

@@ -2,8 +2,8 @@
 //! agree.
 
 use super::*;
+use crate::fixtures::grid_links;
 use crate::model::{NodeLink, Serialisation, TreeCostModel};
-use crate::study::grid_links;
 use proptest::prelude::*;
 
 /// Nodes of 1 MB/s each way in one cluster, with this initiation and latency.

@@ -22,7 +22,7 @@ pub struct ProbeCount {
 /// Inference in rounds: it says which pairs to probe, is told what was measured, and goes on.
 ///
 /// Up to [`Inference::MAX_FULL`] nodes there is one round of all pairs. Beyond, each node is an end
-/// of 25 to 80 probes in the mean on the networks of [`study`](crate::study); a node that was an
+/// of 25 to 80 probes in the mean on networks of known truth; a node that was an
 /// end of 300 is asked no more, so that none has many above that. This takes some dozens of rounds,
 /// whose probes are independent. A pair that is not answered is taken for lost and not asked again.
 /// Clusters with less than about three in a hundred of the nodes of their site may be missed.

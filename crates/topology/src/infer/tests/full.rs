@@ -1,10 +1,10 @@
 //! Inference from a full matrix against networks whose truth is known.
 
 use super::{SEEDS, agreement};
+use crate::fixtures::{NetworkShape, Noise, Synthetic};
 use crate::id::NodeId;
 use crate::infer::infer;
 use crate::matrix::RttMatrix;
-use crate::study::{NetworkShape, Noise, Synthetic};
 use std::time::Duration;
 
 /// The mean agreement of the closest groups, and whether each has the right number of levels.

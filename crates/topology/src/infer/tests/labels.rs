@@ -1,10 +1,10 @@
 //! The user's word on sites, merged with measurements.
 
 use super::{agreement, run};
+use crate::fixtures::{NetworkShape, Synthetic};
 use crate::id::NodeId;
 use crate::infer::{Contradiction, SiteNames, infer, infer_labelled};
 use crate::matrix::RttMatrix;
-use crate::study::{NetworkShape, Synthetic};
 use std::time::Duration;
 
 /// Names for the nodes that `said` picks, by their true site.

@@ -7,9 +7,10 @@ mod labels;
 mod sampled;
 mod upkeep;
 
+use crate::fixtures::Synthetic;
 use crate::hierarchy::Hierarchy;
 use crate::infer::Inference;
-use crate::study::{Synthetic, adjusted_rand_index};
+use crate::rand_index::adjusted_rand_index;
 
 const SEEDS: std::ops::RangeInclusive<u64> = 1..=5;
 

@@ -1,9 +1,9 @@
 //! Inference that asks for its measurements, against networks whose truth is known.
 
 use super::{SEEDS, agreement, run};
+use crate::fixtures::{NetworkShape, Noise, Synthetic};
 use crate::id::NodeId;
 use crate::infer::{Inference, infer};
-use crate::study::{NetworkShape, Noise, Synthetic};
 
 /// The mean agreement of the closest groups and of the sites, within the bounds on probes.
 fn over_seeds(shape: NetworkShape, nodes: u32, noise: Noise) -> [f64; 2] {

@@ -1,10 +1,10 @@
 //! Nodes that come to an inferred hierarchy and leave it.
 
 use super::{SEEDS, agreement};
+use crate::fixtures::{NetworkShape, Synthetic};
 use crate::id::NodeId;
 use crate::infer::{Upkeep, infer};
 use crate::matrix::RttMatrix;
-use crate::study::{NetworkShape, Synthetic};
 use std::time::Duration;
 
 /// Lets a node find its place; how many probes that took.

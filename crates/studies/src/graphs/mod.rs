@@ -1,0 +1,18 @@
+//! Object graphs that are cut and balanced, with fixed seeds. The constants of the methods were chosen
+//! on seeds from 1000; benches, studies and tests use others.
+//!
+//! - `object_graphs.rs`, `snapshots.rs`: those that the unit tests of `gridspan-balance` use as well,
+//!   and a graph as the snapshot of a job that runs somewhere.
+//! - `random_graphs.rs`: random, power-law and planted graphs, trees, circuits, weights.
+
+#[path = "../../../balance/src/fixtures/object_graphs.rs"]
+mod object_graphs;
+mod random_graphs;
+#[path = "../../../balance/src/fixtures/snapshots.rs"]
+mod snapshots;
+
+pub use object_graphs::{
+    ObjectGraph, drifted_leanmd, geometric, grid_2d, grid_3d, leanmd, triangulation,
+};
+pub use random_graphs::{circuit, path, planted, power_law, random, skewed, tree, weighted};
+pub use snapshots::{MESSAGE_BYTES, by_block, by_hash, snapshot_of, with_wide_area};

@@ -18,6 +18,27 @@ struct Use {
 /// The groups of files that import each other in a circle. Files are given as path without ending
 /// and code without comments and tests.
 pub(crate) fn circles(files: &[(String, String)]) -> Vec<Vec<String>> {
+    strong_components(&edges(files))
+}
+
+/// The imports, as `file imports file`, that do not lead down a crate whose folders and files stand
+/// in these layers, the lowest first. Fixtures of tests stand in none.
+pub(crate) fn upward(files: &[(String, String)], layers: &[&str]) -> Vec<String> {
+    let layer = |module: &Module| {
+        let top = module.first().map(String::as_str);
+        layers.iter().position(|layer| Some(*layer) == top)
+    };
+    let mut found = Vec::new();
+    for (module, targets) in edges(files).iter().filter(|(module, _)| layer(module).is_some()) {
+        let is_upward = |target: &&Module| layer(module) < layer(target) || layer(target).is_none();
+        let upward = targets.iter().filter(is_upward);
+        found.extend(upward.map(|to| format!("{} imports {}", module.join("/"), to.join("/"))));
+    }
+    found
+}
+
+/// Which files import which.
+fn edges(files: &[(String, String)]) -> BTreeMap<Module, BTreeSet<Module>> {
     let modules: BTreeMap<Module, Vec<Use>> =
         files.iter().map(|(name, code)| (module(name), uses(code))).collect();
     let mut edges: BTreeMap<Module, BTreeSet<Module>> = BTreeMap::new();
@@ -30,7 +51,7 @@ pub(crate) fn circles(files: &[(String, String)]) -> Vec<Vec<String>> {
             .filter(|target| target != module);
         edges.insert(module.clone(), targets.collect());
     }
-    strong_components(&edges)
+    edges
 }
 
 fn module(name: &str) -> Module {

@@ -33,6 +33,21 @@ const MAY_DEPEND_ON: &[(&str, &[&str])] = &[
     ),
 ];
 
+/// The layers of crates whose folders and files import downwards only, the lowest first.
+const LAYERS: &[(&str, &[&str])] = &[(
+    "bcast",
+    &[
+        "search_budget",
+        "trees",
+        "model",
+        "gupta_vadhiyar",
+        "anneal",
+        "pipeline",
+        "advisor",
+        "strategies",
+    ],
+)];
+
 fn root() -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR"))
 }
@@ -172,19 +187,29 @@ fn the_runtime_without_net_has_neither_tokio_nor_quinn() {
     }
 }
 
+/// The files of a crate that are no tests: their paths without ending, and their code.
+fn library(member: &str) -> Vec<(String, String)> {
+    let source = root().join("crates").join(member).join("src");
+    let files = rust_files(&source).into_iter().filter(|path| !is_test_file(path));
+    let named = files.map(|path| {
+        let name = path.strip_prefix(&source).unwrap().with_extension("");
+        (name.to_str().unwrap().to_owned(), code(&path))
+    });
+    named.collect()
+}
+
+#[test]
+fn files_import_only_from_layers_below_them() {
+    for (member, layers) in LAYERS {
+        let upward = imports::upward(&library(member), layers);
+        assert!(upward.is_empty(), "rule: imports of {member} lead downwards; {upward:#?}");
+    }
+}
+
 #[test]
 fn the_files_of_a_crate_import_each_other_in_no_circle() {
     for (member, _) in MAY_DEPEND_ON {
-        let source = root().join("crates").join(member).join("src");
-        let files: Vec<_> = rust_files(&source)
-            .into_iter()
-            .filter(|path| !is_test_file(path))
-            .map(|path| {
-                let name = path.strip_prefix(&source).unwrap().with_extension("");
-                (name.to_str().unwrap().to_owned(), code(&path))
-            })
-            .collect();
-        let circles = imports::circles(&files);
+        let circles = imports::circles(&library(member));
         assert!(circles.is_empty(), "rule: no import circles; in {member}: {circles:?}");
     }
 }

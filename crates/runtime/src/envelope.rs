@@ -26,13 +26,15 @@ pub(crate) trait AnyEnvelope: Send {
     fn header_mut(&mut self) -> &mut Header;
     /// Appends it, encoded.
     fn append(&self, bytes: &mut Vec<u8>);
+    /// Another one, with a copy of the message.
+    fn copy(&self) -> Box<dyn AnyEnvelope>;
     /// The [`Envelope`] itself, for whoever knows its type.
     fn into_any(self: Box<Self>) -> Box<dyn Any>;
     /// The same, to look at.
     fn as_any(&self) -> &dyn Any;
 }
 
-impl<M: Serialize + Send + 'static> AnyEnvelope for Envelope<M> {
+impl<M: Clone + Serialize + Send + 'static> AnyEnvelope for Envelope<M> {
     fn header(&self) -> &Header {
         &self.header
     }
@@ -44,6 +46,10 @@ impl<M: Serialize + Send + 'static> AnyEnvelope for Envelope<M> {
     fn append(&self, bytes: &mut Vec<u8>) {
         Route::begin().append(&self.header, bytes);
         codec::append(&self.message, bytes);
+    }
+
+    fn copy(&self) -> Box<dyn AnyEnvelope> {
+        Box::new(Self { header: self.header, message: self.message.clone() })
     }
 
     fn into_any(self: Box<Self>) -> Box<dyn Any> {

@@ -3,15 +3,14 @@
 use crate::Actor;
 use crate::codec::DecodeError;
 use crate::definition::Part;
-use crate::envelope::{AnyEnvelope, Batch, Envelope, EnvelopeBatch, Header, TOO_LONG};
-use crate::id::{ActorId, KindId};
+use crate::envelope::{AnyEnvelope, Envelope, Header, TOO_LONG};
+use crate::id::KindId;
 use crate::payload::Payload;
-use crate::pe::{Core, Kind, Queue, Store, TypedQueue, TypedStore, message_bytes};
+use crate::pe::{Kind, Outbox, Queue, Store, TypedQueue, TypedStore, message_bytes};
 use crate::reduce::Reduction;
 use crate::schema::Schema;
-use crate::wire::{EncodedBatch, Multicast, MulticastMember};
 use gridspan_topology::PeId;
-use std::any::{Any, TypeId, type_name};
+use std::any::{TypeId, type_name};
 use std::collections::BTreeSet;
 use std::marker::PhantomData;
 
@@ -55,17 +54,7 @@ impl Registry {
 }
 
 /// An actor type, as far as those need it who do not know it.
-struct Typed<A>(PhantomData<fn() -> A>);
-
-/// The envelope itself. Envelopes wait beside the number of their receiver's type, so that one of
-/// another type comes from a reference to a collection of another type.
-fn open<A: Actor>(core: &mut Core, envelope: Box<dyn AnyEnvelope>) -> Option<Envelope<A::Message>> {
-    let envelope = envelope.into_any().downcast();
-    if envelope.is_err() {
-        core.fail_type_mismatch(type_name::<A>());
-    }
-    Some(*envelope.ok()?)
-}
+pub(crate) struct Typed<A>(PhantomData<fn() -> A>);
 
 impl<A: Actor> Kind for Typed<A> {
     fn actor(&self) -> TypeId {
@@ -86,63 +75,11 @@ impl<A: Actor> Kind for Typed<A> {
     }
 
     fn new_queue(&self) -> Box<dyn Queue> {
-        Box::new(TypedQueue::<A>::default())
+        Box::new(TypedQueue::<A, _>::new(message_bytes::<A>))
     }
 
     fn new_store(&self, kind: KindId) -> Box<dyn Store> {
         Box::new(TypedStore::<A>::new(kind))
-    }
-
-    fn deliver(&self, core: &mut Core, batch: Box<dyn Batch>) {
-        let batch: Box<dyn Any> = batch;
-        let Ok(batch) = batch.downcast::<EnvelopeBatch<A::Message>>() else {
-            return core.fail_type_mismatch(type_name::<A>());
-        };
-        core.arrive_all::<A>(*batch);
-    }
-
-    fn deliver_encoded(&self, core: &mut Core, batch: &EncodedBatch) -> Result<(), DecodeError> {
-        // All are decoded before any is delivered: a malformed batch changes nothing.
-        core.arrive_all::<A>(EnvelopeBatch::decode(batch.kind, batch.messages, &batch.bytes)?);
-        Ok(())
-    }
-
-    fn multicast(
-        &self,
-        core: &mut Core,
-        multicast: Multicast,
-        members: &[MulticastMember],
-    ) -> Result<(), DecodeError> {
-        let Multicast { kind, collection, source, priority, after, origin, message, .. } =
-            multicast;
-        let message: A::Message = message.open()?;
-        for member in members {
-            let to = ActorId { collection, key: member.key };
-            let MulticastMember { sequence, epoch, .. } = *member;
-            let (hops, is_broadcast) = (0, false);
-            let header =
-                Header { to, source, sequence, priority, epoch, hops, is_broadcast, origin, after };
-            core.arrive::<A>(kind, Envelope { header, message: message.clone() });
-        }
-        Ok(())
-    }
-
-    fn broadcast(
-        &self,
-        core: &mut Core,
-        kind: KindId,
-        mut headers: Vec<Header>,
-        message: Payload,
-    ) -> Result<(), DecodeError> {
-        let message: A::Message = message.open()?;
-        let last = headers.pop();
-        for header in headers {
-            core.arrive::<A>(kind, Envelope { header, message: message.clone() });
-        }
-        if let Some(header) = last {
-            core.arrive::<A>(kind, Envelope { header, message });
-        }
-        Ok(())
     }
 
     fn envelope_bytes(&self, envelope: &dyn AnyEnvelope) -> usize {
@@ -159,22 +96,20 @@ impl<A: Actor> Kind for Typed<A> {
         }
     }
 
-    fn arrive(&self, core: &mut Core, kind: KindId, envelope: Box<dyn AnyEnvelope>) {
-        if let Some(envelope) = open::<A>(core, envelope) {
-            core.arrive::<A>(kind, envelope);
-        }
-    }
-
-    fn ready(&self, core: &mut Core, kind: KindId, slot: u32, envelope: Box<dyn AnyEnvelope>) {
-        if let Some(Envelope { header, message }) = open::<A>(core, envelope) {
-            core.push_ready::<A>(kind, slot, header.priority, message);
-        }
-    }
-
-    fn forward(&self, core: &mut Core, kind: KindId, to: PeId, envelope: Box<dyn AnyEnvelope>) {
-        if let Some(envelope) = open::<A>(core, envelope) {
-            core.put_out::<A>(to, kind, &envelope.header, envelope.message);
-        }
+    fn put_out(
+        &self,
+        outbox: &mut Outbox,
+        kind: KindId,
+        to: PeId,
+        envelope: Box<dyn AnyEnvelope>,
+    ) -> Result<(), &'static str> {
+        // Envelopes wait beside the number of their receiver's type, so that one of another type
+        // comes from a reference to a collection of another type.
+        let envelope = envelope.into_any().downcast::<Envelope<A::Message>>();
+        let Envelope { header, message } = *envelope.map_err(|_| type_name::<A>())?;
+        let heap_bytes = A::heap_bytes(&message);
+        outbox.message(to, kind, &header, message, heap_bytes);
+        Ok(())
     }
 
     fn envelope(

@@ -47,6 +47,13 @@ pub(crate) struct Header {
 }
 
 impl Header {
+    /// Of a message at priority zero that comes after nothing, before it is on its way.
+    #[inline(always)]
+    pub(crate) fn new(to: ActorId, source: ActorId, sequence: u64, origin: PeId) -> Self {
+        let (priority, epoch, hops, is_broadcast, after) = (0, 0, 0, false, 0);
+        Self { to, source, sequence, priority, epoch, hops, is_broadcast, origin, after }
+    }
+
     /// Whether it differs from another one in no more than the number.
     #[inline(always)]
     pub(crate) fn is_like(&self, other: &Self) -> bool {
@@ -70,17 +77,7 @@ impl Route {
     /// Before the first header of a batch.
     pub(crate) fn begin() -> Self {
         let nobody = ActorId { collection: CollectionId(0), key: Key(0) };
-        Self(Header {
-            to: nobody,
-            source: nobody,
-            sequence: 0,
-            priority: 0,
-            epoch: 0,
-            hops: 0,
-            is_broadcast: false,
-            origin: PeId(0),
-            after: 0,
-        })
+        Self(Header::new(nobody, nobody, 0, PeId(0)))
     }
 
     /// Appends the next header.

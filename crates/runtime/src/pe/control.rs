@@ -9,7 +9,7 @@ use crate::collection::PlanEntry;
 use crate::error::JobError;
 use crate::id::{ActorId, CollectionId, KindId, RebalanceId};
 use crate::payload::Payload;
-use crate::wire::{Control, Insertion, MemberRecord};
+use crate::wire::{BroadcastOrder, Control, Insertion, MemberRecord};
 use gridspan_balance::Cause;
 use gridspan_topology::PeId;
 use std::time::Duration;
@@ -27,8 +27,8 @@ impl Pe {
                 return self.core.blame(self.core.common.layout.node_of(from), reason);
             }
             let bytes = size_of::<Control>() + control.bytes();
-            let control = self.core.budget.keep(Box::new(control), bytes);
-            return self.core.keep_early(collection, Early::Control(from, control));
+            let control = self.core.delivery.budget().keep(Box::new(control), bytes);
+            return self.core.hold_early(collection, Early::Control(from, control));
         }
         if control.is_counted() {
             self.core.processed += 1;
@@ -64,7 +64,12 @@ impl Pe {
                 core.handle_broadcast_request((from, is_alone), collection, request);
             }
             Control::Broadcast { kind, collection, order, asked, message, priority } => {
-                core.handle_in_order((kind, collection), order, (asked, message, priority));
+                let (of, broadcast) = ((kind, collection), (asked, message, priority));
+                match order {
+                    BroadcastOrder::Total(number) => core.handle_broadcast(of, number, broadcast),
+                    BroadcastOrder::TotalApart => core.handle_direct(of, broadcast),
+                    BroadcastOrder::Fifo(number) => core.handle_unordered(of, number, broadcast),
+                }
             }
             Control::Sequencer { collection, news } => core.handle_sequencer(collection, news),
             Control::CastBegun(travel) => core.note_travel(travel),
@@ -187,7 +192,7 @@ impl Pe {
             self.create(kind, NewMembers::first(collection), inits);
         }
         self.core.post(Core::ROOT, Control::Created { collection });
-        for early in self.core.early.remove(&collection).unwrap_or_default() {
+        for early in self.core.delivery.take_early(collection) {
             match early {
                 Early::Message(kind, envelope) => {
                     self.core.arrive_any(kind, envelope.into_inner());

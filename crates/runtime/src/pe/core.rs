@@ -5,37 +5,37 @@
 
 use super::PlantedFault;
 use super::balancing::Balancing;
-use super::delivery::{Budget, Channels, Directory, Early, Held, Tombstones};
+use super::delivery::{Delivery, Lanes, Queue};
 use super::guest_event::OnGuests;
 use super::links::OnLinks;
 use super::outbox::Outbox;
 use super::replicas::Replicas;
 use super::state::{
-    Accumulator, Collections, Departing, GroupState, Guests, Incomplete, Lanes, LocalCollection,
-    Looks, Measures, Member, NewMembers, OwnPlans, Pieces, PlanningJob, Published, Queue, Request,
-    Rights, Root, Timers, Waits,
+    Accumulator, Collections, Departing, GroupState, Guests, Incomplete, LocalCollection, Looks,
+    Measures, Member, NewMembers, OwnPlans, Pieces, PlanningJob, Published, Request, Rights, Root,
+    Timers, Waits,
 };
 use super::statistics::Statistics;
+use super::steps::Steps;
 use super::watch::Watch;
 use crate::codec::DecodeError;
 use crate::collection::PlacementMap;
 use crate::definition::{Definition, Part};
 use crate::envelope::{AnyEnvelope, Batch, Header};
 use crate::error::JobError;
-use crate::id::{ActorId, CollectionId, KindId, RebalanceId, Slot};
+use crate::id::{ActorId, CollectionId, KindId, RebalanceId, Sender, Slot};
 use crate::index::Key;
 use crate::limits::Limits;
 use crate::node_local::NodeLocal;
 use crate::payload::Payload;
 use crate::probe::ProbeOrder;
-use crate::rank::{FAR, Rank};
+use crate::rank::Rank;
 use crate::reduce::{CustomOp, Reduction};
 use crate::wire::{EncodedBatch, Moves, Multicast, MulticastMember, ReductionGroup};
 use bytes::Bytes;
 use gridspan_bcast::Mode;
 use gridspan_bcast::Tree;
 use gridspan_topology::{Hierarchy, Layout, PeId, Speed, Time};
-use rustc_hash::FxHashMap;
 use std::any::{Any, TypeId};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -49,7 +49,7 @@ pub type Stopwatch = Box<dyn Fn() -> u64 + Send>;
 
 /// What a PE needs to do with actors whose type it does not know. `kind` is the number of that
 /// type.
-pub(crate) trait Kind: Send + Sync {
+pub(crate) trait Kind: Deliver + Send + Sync {
     /// The type.
     fn actor(&self) -> TypeId;
     /// Its name, for people.
@@ -60,6 +60,34 @@ pub(crate) trait Kind: Send + Sync {
     fn new_queue(&self) -> Box<dyn Queue>;
     /// A place for its actors.
     fn new_store(&self, kind: KindId) -> Box<dyn Store>;
+    /// What a message counts for in the memory budget.
+    fn envelope_bytes(&self, envelope: &dyn AnyEnvelope) -> usize;
+    /// The same for one that is not for one receiver.
+    fn payload_bytes(&self, message: &Payload) -> usize;
+    /// Puts a message into the outbox, or gives its name if it is not the type of the receivers.
+    fn put_out(
+        &self,
+        outbox: &mut Outbox,
+        kind: KindId,
+        to: PeId,
+        envelope: Box<dyn AnyEnvelope>,
+    ) -> Result<(), &'static str>;
+    /// One envelope for one receiver, from a payload.
+    fn envelope(
+        &self,
+        header: Header,
+        message: Payload,
+    ) -> Result<Box<dyn AnyEnvelope>, DecodeError>;
+    /// One envelope as it was encoded on its own.
+    fn decode_envelope(&self, bytes: &[u8]) -> Result<Box<dyn AnyEnvelope>, DecodeError>;
+    /// Another copy of a message.
+    fn copy(&self, message: &Payload) -> Payload;
+    /// Makes a message of a reduction's result.
+    fn reduced(&self, reduction: Reduction) -> Option<Payload>;
+}
+
+/// Messages for several actors of one type, which is not known here.
+pub(crate) trait Deliver {
     /// Hands each message of a batch to its receiver.
     fn deliver(&self, core: &mut Core, batch: Box<dyn Batch>);
     /// Hands each message of a batch from the network to its receiver.
@@ -79,28 +107,6 @@ pub(crate) trait Kind: Send + Sync {
         headers: Vec<Header>,
         message: Payload,
     ) -> Result<(), DecodeError>;
-    /// What a message counts for in the memory budget.
-    fn envelope_bytes(&self, envelope: &dyn AnyEnvelope) -> usize;
-    /// The same for one that is not for one receiver.
-    fn payload_bytes(&self, message: &Payload) -> usize;
-    /// Hands a message to its receiver, or sends it on.
-    fn arrive(&self, core: &mut Core, kind: KindId, envelope: Box<dyn AnyEnvelope>);
-    /// Puts a message into the mailbox of the member in `slot`; its turn has come.
-    fn ready(&self, core: &mut Core, kind: KindId, slot: u32, envelope: Box<dyn AnyEnvelope>);
-    /// Sends a message on.
-    fn forward(&self, core: &mut Core, kind: KindId, to: PeId, envelope: Box<dyn AnyEnvelope>);
-    /// One envelope for one receiver, from a payload.
-    fn envelope(
-        &self,
-        header: Header,
-        message: Payload,
-    ) -> Result<Box<dyn AnyEnvelope>, DecodeError>;
-    /// One envelope as it was encoded on its own.
-    fn decode_envelope(&self, bytes: &[u8]) -> Result<Box<dyn AnyEnvelope>, DecodeError>;
-    /// Another copy of a message.
-    fn copy(&self, message: &Payload) -> Payload;
-    /// Makes a message of a reduction's result.
-    fn reduced(&self, reduction: Reduction) -> Option<Payload>;
 }
 
 /// The actors of a type that is not known here.
@@ -180,20 +186,13 @@ pub struct Core {
     pub(super) ready_bytes: usize,
     /// Bytes that wait outside of the machine.
     pub(super) waiting_bytes: usize,
-    /// Counts what waits inside and is not ready.
-    pub(crate) budget: Budget,
     // Members and their places.
     pub(super) members: Vec<Vec<Option<Member>>>,
     pub(super) free: Vec<Vec<u32>>,
     pub(super) collections: Collections,
-    pub(super) directory: Directory,
-    /// Messages for actors that should arrive here.
-    pub(super) awaiting: BTreeMap<ActorId, Held>,
-    /// What came for collections that are not known here yet.
-    pub(super) early: BTreeMap<CollectionId, Vec<Early>>,
+    pub(crate) delivery: Delivery,
     /// Collections of which not all members have come.
     pub(super) parts: BTreeMap<CollectionId, Incomplete>,
-    pub(super) tombstones: Tombstones,
     pub(crate) guests: Guests<Self>,
     /// The places as measured, on the first PEs of nodes while tasks are shared.
     pub(crate) hierarchy: Option<Arc<Hierarchy>>,
@@ -209,8 +208,6 @@ pub struct Core {
     pub(super) deferred: Vec<(ActorId, PeId)>,
     /// Moves of plans that are over and were not reported yet.
     pub(super) moved: BTreeMap<RebalanceId, Moves>,
-    /// The counters of what the PE itself sends, for main and on behalf of actors.
-    pub(super) system: Channels,
     // Conversations.
     pub(super) waits: Waits<Core>,
     pub(super) timers: Timers<Core>,
@@ -250,34 +247,28 @@ pub struct Core {
     pub(crate) turn_is_over: bool,
     /// What else is measured, if anything is.
     pub(super) measures: Option<Box<Measures>>,
-    /// Whether messages of steps have come here.
-    pub(super) uses_steps: bool,
-    /// How near those are to another site who live here or are about to.
-    pub(super) border_hops: FxHashMap<ActorId, u8>,
+    pub(super) steps: Steps,
     pub(super) running: Option<KindId>,
     pub(super) looks: Looks,
     pub(super) statistics: Statistics,
 }
 
 impl Core {
-    pub(super) fn new(me: PeId, common: Common) -> Self {
-        let kinds = common.kinds.len();
+    /// Of a PE with these queues, one for each actor type.
+    pub(super) fn new(me: PeId, common: Common, queues: Vec<Box<dyn Queue>>) -> Self {
+        let kinds = queues.len();
         Self {
             me,
             now: Time::ZERO,
             lanes: Lanes::default(),
-            queues: common.kinds.iter().map(|kind| kind.new_queue()).collect(),
+            queues,
             ready_bytes: 0,
             waiting_bytes: 0,
-            budget: Budget::default(),
             members: (0..kinds).map(|_| Vec::new()).collect(),
             free: vec![Vec::new(); kinds],
             collections: Collections::default(),
-            directory: Directory::default(),
-            awaiting: BTreeMap::new(),
-            early: BTreeMap::new(),
+            delivery: Delivery::new(common.fault),
             parts: BTreeMap::new(),
-            tombstones: Tombstones::default(),
             guests: Guests::default(),
             hierarchy: None,
             replicas: Replicas::default(),
@@ -288,7 +279,6 @@ impl Core {
             rebalance: None,
             deferred: Vec::new(),
             moved: BTreeMap::new(),
-            system: Channels::default(),
             waits: Waits::default(),
             timers: Timers::default(),
             published: BTreeMap::new(),
@@ -317,8 +307,7 @@ impl Core {
             clock: None,
             turn_is_over: false,
             measures: common.balancing.is_active().then(Box::default),
-            uses_steps: false,
-            border_hops: FxHashMap::default(),
+            steps: Steps::default(),
             running: None,
             looks: Looks::default(),
             statistics: Statistics::default(),
@@ -342,6 +331,21 @@ impl Core {
         self.members.get_mut(kind.index())?.get_mut(slot as usize)?.as_mut()
     }
 
+    /// The same, to look at.
+    #[inline]
+    pub(super) fn member_in(&self, slot: Slot) -> Option<&Member> {
+        self.members.get(slot.kind.index())?.get(slot.index as usize)?.as_ref()
+    }
+
+    /// The actor that sends, if it is one.
+    #[inline]
+    pub(super) fn sending(&self, sender: Sender) -> Option<&Member> {
+        match sender {
+            Sender::Pe => None,
+            Sender::Actor(slot) => self.member_in(slot),
+        }
+    }
+
     /// The member with this identity, if it lives here. Always inlined: every send takes it, and a
     /// pair that is returned through memory costs as much as the rest.
     #[inline(always)]
@@ -353,7 +357,7 @@ impl Core {
     /// Enters a member into an empty slot.
     pub(super) fn add_member(&mut self, kind: KindId, mut member: Member) -> u32 {
         let id = member.id;
-        member.border_hops = self.border_hops.get(&id).copied().unwrap_or(FAR);
+        member.border_hops = self.steps.hops(id);
         let members = &mut self.members[kind.index()];
         let slot = match self.free[kind.index()].pop() {
             Some(slot) => {
@@ -368,7 +372,7 @@ impl Core {
         if let Some(local) = self.collections.get_mut(id.collection) {
             local.slots.insert(id.key, slot);
         }
-        self.directory.forget(id);
+        self.delivery.forget_place(id);
         slot
     }
 
@@ -385,9 +389,12 @@ impl Core {
     /// Whose slot it is.
     #[inline]
     pub(crate) fn id_in(&self, slot: Slot) -> ActorId {
-        let member =
-            self.members.get(slot.kind.index()).and_then(|all| all.get(slot.index as usize));
-        member.and_then(Option::as_ref).map_or(ActorId::system(self.me), |member| member.id)
+        self.member_in(slot).map_or(ActorId::system(self.me), |member| member.id)
+    }
+
+    /// The name under which the sender's messages are numbered.
+    pub(super) fn sender_id(&self, sender: Sender) -> ActorId {
+        self.sending(sender).map_or(ActorId::system(self.me), |member| member.id)
     }
 
     /// Nanoseconds of any origin.

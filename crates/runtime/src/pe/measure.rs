@@ -4,7 +4,7 @@
 //! virtual time they say themselves what they cost.
 
 use super::core::{Core, Stopwatch, Store};
-use super::queue::message_bytes;
+use super::delivery::message_bytes;
 use super::state::{EdgeCache, Measures, Member, Spent};
 use crate::Actor;
 use crate::id::{ActorId, CollectionId, KindId, Sender, Slot};

@@ -4,14 +4,14 @@
 //! finds in the [`Outbox`]. The machine itself reads no clock, opens no socket and awaits nothing,
 //! so that the same code runs under threads, over the network, and in virtual time.
 //!
-//! - `core` holds all that a PE keeps; parts of it stand in `state`.
-//! - `delivery`: the way of a message. `migrate`: the way of an actor. `post`: what PEs tell each other
-//!   beside messages.
+//! - `core` holds all that a PE keeps; parts of it stand in `state`. `store`: actors of one type,
+//!   which `core` knows as a `Kind`.
+//! - `delivery`: the way of a message. `migrate`: the way of an actor. `post`: what PEs tell each
+//!   other beside messages.
 //! - `replicas`: actors that live on two PEs. `steps`: the order of messages of steps.
 //! - `collective`: collections, broadcasts, reductions, quiescence, sync points.
-//! - `guests`: nodes that join while the job runs, and leave or are lost. `worker_message`: what workers
-//!   tell theirs.
-//! - `queue`, `store`: messages and actors of one type, which `core` knows as a `Kind`.
+//! - `guests`: nodes that join while the job runs, and leave or are lost. `worker_message`: what
+//!   workers tell theirs.
 
 mod advice;
 mod ask;
@@ -26,6 +26,7 @@ mod guests;
 mod lifecycle;
 mod links;
 mod measure;
+mod members;
 mod migrate;
 mod monitor;
 mod multicast;
@@ -34,7 +35,6 @@ mod own_plans;
 mod pending_work;
 mod post;
 mod published;
-mod queue;
 pub(crate) mod replicas;
 mod stall;
 mod state;
@@ -46,19 +46,18 @@ mod watch;
 mod worker_message;
 
 pub use self::core::{Action, Core, Stopwatch};
-pub(crate) use self::core::{Common, Kind, Store};
+pub(crate) use self::core::{Common, Deliver, Kind, Store};
 pub use crate::pending_work::PendingWork;
 pub(crate) use balancing::{Balancing, Source};
-pub(crate) use delivery::{Accounted, Budget};
+pub(crate) use delivery::{Accounted, Budget, Queue, TypedQueue, message_bytes};
 pub use fault::PlantedFault;
 pub use guest_event::GuestEvent;
 pub(crate) use guest_event::OnGuests;
 pub use links::Links;
 pub(crate) use links::{OnFailure, OnLinks};
 pub use outbox::Outbox;
-pub(crate) use queue::{TypedQueue, message_bytes};
 pub use state::{Locality, MainStatus, PlanningJob, Spent, TRIAL};
-pub(crate) use state::{Notice, Queue, Request, Visiting, Wish};
+pub(crate) use state::{Notice, Request, Visiting, Wish};
 pub use statistics::Statistics;
 pub(crate) use store::TypedStore;
 pub(crate) use watch::Watch;
@@ -100,7 +99,8 @@ impl HandlerView {
 impl Pe {
     pub(crate) fn new(me: PeId, common: Common) -> Self {
         let stores = common.kinds().map(|(id, kind)| kind.new_store(id)).collect();
-        Self { core: Core::new(me, common), stores, tentatives: Tentatives::new() }
+        let queues = common.kinds().map(|(_, kind)| kind.new_queue()).collect();
+        Self { core: Core::new(me, common, queues), stores, tentatives: Tentatives::new() }
     }
 
     /// Which PE this is.
@@ -197,7 +197,7 @@ impl Pe {
         }
         self.core.report_moved();
         self.core.expire_accumulators();
-        if !self.core.awaiting.is_empty() {
+        if self.core.delivery.is_awaiting() {
             self.core.expire_awaiting();
         }
         // Contributions that wait here lead to a message sooner or later, so the PE is not idle.
@@ -213,7 +213,7 @@ impl Pe {
 
     /// When [`finish_turn`](Self::finish_turn) has something to do even if nothing arrives.
     pub fn next_wakeup(&self) -> Option<Time> {
-        let held = self.core.awaiting.values().map(|held| held.deadline).min();
+        let held = self.core.delivery.next_deadline();
         [self.core.timers.next(), self.core.next_accumulator(), held].into_iter().flatten().min()
     }
 

@@ -41,8 +41,8 @@ impl Core {
         let mut remote: BTreeMap<PeId, Vec<MulticastMember>> = BTreeMap::new();
         for &key in section.members.iter() {
             let to = ActorId { collection, key };
-            let destinations = self.destinations(to);
-            if destinations.first == self.me && destinations.second.is_none() {
+            let route = self.route(to);
+            if route.pe == self.me && route.second.is_none() {
                 self.send::<A>(sender, to, priority, message.clone());
                 continue;
             }
@@ -51,22 +51,13 @@ impl Core {
                 continue;
             }
             self.note_edge::<A>(sender, to.apart(), &message);
-            let (epoch, origin, hops, is_broadcast) = (destinations.epoch, self.me, 0, false);
+            let epoch = route.epoch;
             let after = self.channels(sender).after(collection, priority);
-            for pe in destinations.all() {
+            for pe in route.all() {
                 self.created += 1;
                 if pe == self.me {
-                    let header = Header {
-                        to,
-                        source,
-                        sequence,
-                        priority,
-                        epoch,
-                        hops,
-                        is_broadcast,
-                        origin,
-                        after,
-                    };
+                    let header = Header::new(to, source, sequence, self.me);
+                    let header = Header { priority, epoch, after, ..header };
                     self.arrive::<A>(kind, Envelope { header, message: message.clone() });
                 } else {
                     remote.entry(pe).or_default().push(MulticastMember { key, sequence, epoch });

@@ -20,6 +20,7 @@ impl Core {
     pub(super) fn pending_work(&self) -> PendingWork {
         let core = self;
         let members = || core.members.iter().flatten().flatten();
+        let [buried, awaiting, early] = core.delivery.waiting();
         let held = |channels: &Channels| channels.held.len() as u64;
         PendingWork {
             members: members().filter(|member| !core.replicas.is_secondary(member.id)).count()
@@ -28,9 +29,9 @@ impl Core {
             processed: core.processed,
             busy: u64::from(!core.lanes.is_empty()),
             held: members().filter_map(|member| member.channels.as_deref()).map(held).sum::<u64>()
-                + core.tombstones.held(),
-            awaiting: core.awaiting.values().map(|held| held.envelopes.len() as u64).sum(),
-            early: core.early.values().map(|early| early.len() as u64).sum(),
+                + buried,
+            awaiting,
+            early,
             departing: core.departing.len() as u64,
             arriving: core.arriving.len() as u64,
             early_broadcasts: core.early_broadcasts(),

@@ -67,7 +67,7 @@ impl Core {
     /// Whether this PE only has upkeep to do, now and later, unless something comes.
     pub(super) fn has_only_upkeep(&self) -> bool {
         let is_idle = self.lanes.is_empty() && self.requests.is_empty() && self.own_controls == 0;
-        is_idle && !self.awaits_event() && self.awaiting.is_empty()
+        is_idle && !self.awaits_event() && !self.delivery.is_awaiting()
     }
 
     /// Whether something will happen here although nothing comes, or may: links are watched as long
@@ -132,7 +132,8 @@ impl Core {
     /// Answers the root. `is_quiet`: whether all that this node had sent before the last answer has
     /// arrived, and nothing waits to be taken.
     pub fn looked(&mut self, round: u64, is_quiet: bool, main: MainStatus) {
-        let is_timed = self.awaits_event() || !self.awaiting.keys().all(|&id| self.is_stranded(id));
+        let is_timed =
+            self.awaits_event() || !self.delivery.awaited().all(|id| self.is_stranded(id));
         let (activity, pending) = (self.activity(), self.pending_work());
         let is_quiet = is_quiet && !is_timed && self.lanes.is_empty() && self.requests.is_empty();
         if let Some(root) = &mut self.root {

@@ -1,7 +1,7 @@
 //! Where the actors of one type live on a PE.
 
 use super::core::{Core, Store};
-use super::queue::message_bytes;
+use super::delivery::message_bytes;
 use super::state::NewMembers;
 use crate::codec::{self, DecodeError};
 use crate::error::JobError;

@@ -41,17 +41,7 @@ impl Core {
         let id = ActorId { collection, key: Ix1(self.me.0 as i32).key() };
         let Some((number, _)) = self.resident(id) else { return };
         let Some(kind) = self.kind(number) else { return };
-        let header = Header {
-            to: id,
-            source: ActorId::system(self.me),
-            sequence: 0,
-            priority: 0,
-            epoch: 0,
-            hops: 0,
-            is_broadcast: false,
-            origin: self.me,
-            after: 0,
-        };
+        let header = Header::new(id, ActorId::system(self.me), 0, self.me);
         let hooks = self.guests.pools.get(&collection);
         if is_foreign && hooks.is_none() {
             return self
@@ -67,7 +57,7 @@ impl Core {
         // Numbered only now: behind a number that never comes, others would wait forever.
         envelope.header_mut().sequence = self.channels(Sender::Pe).take_next(id, 0);
         self.created += 1;
-        kind.arrive(self, number, envelope);
+        self.arrive_any(number, envelope);
     }
 
     /// Whether this is a worker message of a guest. None waits for a collection that is not known here:

@@ -58,6 +58,25 @@ pub(crate) enum WorkerMessage {
     Close,
 }
 
+impl WorkerMessage {
+    /// What it owns on the heap.
+    pub(super) fn heap_bytes(&self) -> usize {
+        match self {
+            Self::Begin { item: bytes, .. }
+            | Self::Feed { items: bytes, .. }
+            | Self::Called { output: Some(bytes), .. }
+            | Self::Done { output: bytes, .. } => bytes.len(),
+            Self::Return { loan, .. } => loan.bytes(),
+            Self::Run | Self::Wake | Self::Give { .. } | Self::Notice(_) => 0,
+            Self::Collect { .. }
+            | Self::Bound { .. }
+            | Self::EndStream { .. }
+            | Self::Called { output: None, .. } => 0,
+            Self::DropOrphans | Self::Leave | Self::Empty { .. } | Self::Report | Self::Close => 0,
+        }
+    }
+}
+
 /// A message of one agent to that of another node.
 #[derive(Clone, Serialize, Deserialize)]
 pub(super) enum AgentMessage {

@@ -135,26 +135,7 @@ impl<W: Work> Actor for Worker<W> {
     }
 
     fn heap_bytes(message: &WorkerMessage) -> usize {
-        match message {
-            WorkerMessage::Begin { item: bytes, .. }
-            | WorkerMessage::Feed { items: bytes, .. }
-            | WorkerMessage::Called { output: Some(bytes), .. }
-            | WorkerMessage::Done { output: bytes, .. } => bytes.len(),
-            WorkerMessage::Return { loan, .. } => loan.bytes(),
-            WorkerMessage::Run
-            | WorkerMessage::Wake
-            | WorkerMessage::Give { .. }
-            | WorkerMessage::Notice(_) => 0,
-            WorkerMessage::Collect { .. }
-            | WorkerMessage::Bound { .. }
-            | WorkerMessage::EndStream { .. }
-            | WorkerMessage::Called { output: None, .. } => 0,
-            WorkerMessage::DropOrphans
-            | WorkerMessage::Leave
-            | WorkerMessage::Empty { .. }
-            | WorkerMessage::Report
-            | WorkerMessage::Close => 0,
-        }
+        message.heap_bytes()
     }
 }
 

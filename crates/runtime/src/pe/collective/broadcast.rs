@@ -54,7 +54,7 @@ impl Core {
     ) {
         let Some(kind) = self.kind_in::<A>(collection) else { return };
         let source = self.sender_id(sender);
-        let has_moved = self.epoch_of(sender) > 0;
+        let has_moved = self.sending(sender).is_some_and(|member| member.epoch > 0);
         let channels = self.channels(sender);
         let count = channels.take_next(broadcasts_of(collection), 0) + 1;
         let earlier = channels.begin_cast(collection, priority, count);
@@ -132,7 +132,7 @@ impl Core {
         &mut self,
         name: (CollectionId, ActorId),
     ) -> Option<&mut RequestOrder> {
-        let budget = self.budget.clone();
+        let budget = self.delivery.budget().clone();
         let requests = &mut self.root.as_mut()?.requests;
         Some(requests.entry(name).or_insert_with(|| {
             budget.keep_forever(REQUESTS_BYTES);
@@ -197,22 +197,8 @@ impl Core {
         self.post(control.0, control.1);
     }
 
-    /// A broadcast has come.
-    pub(in crate::pe) fn handle_in_order(
-        &mut self,
-        of: (KindId, CollectionId),
-        order: BroadcastOrder,
-        broadcast: (Asked, Payload, i32),
-    ) {
-        match order {
-            BroadcastOrder::Total(number) => self.handle_broadcast(of, number, broadcast),
-            BroadcastOrder::TotalApart => self.handle_direct(of, broadcast),
-            BroadcastOrder::Fifo(number) => self.handle_unordered(of, number, broadcast),
-        }
-    }
-
     /// Takes a broadcast, or keeps it until its turn.
-    pub(super) fn handle_broadcast(
+    pub(in crate::pe) fn handle_broadcast(
         &mut self,
         (kind_id, collection): (KindId, CollectionId),
         number: u64,
@@ -258,7 +244,7 @@ impl Core {
         if asked.count > 0 {
             let seen = Seen { count: asked.count, number };
             if local.broadcasts.seen.insert(asked.source, seen).is_none() {
-                self.budget.keep_forever(SEEN_BYTES);
+                self.delivery.budget().keep_forever(SEEN_BYTES);
             }
         }
         let origin = self.me;
@@ -299,9 +285,9 @@ impl Core {
             let to = header.to;
             match kind.envelope(header, kind.copy(&message)) {
                 Ok(envelope) if self.arriving.contains(&to) => {
-                    self.hold_boxed(to, kind_id, envelope);
+                    self.hold_for_arrival(kind_id, envelope);
                 }
-                Ok(envelope) => kind.arrive(self, kind_id, envelope),
+                Ok(envelope) => self.arrive_any(kind_id, envelope),
                 Err(error) => return self.fail(JobError::Protocol(error.to_string())),
             }
         }
@@ -312,7 +298,7 @@ impl Core {
 
     /// The epoch of what this PE knows of a member's place.
     pub(super) fn believed_epoch(&self, id: ActorId) -> u32 {
-        self.directory.place(id).map_or(0, |place| place.epoch)
+        self.delivery.place(id).map_or(0, |place| place.epoch)
     }
 
     /// Members that are arriving or leaving.

@@ -111,7 +111,7 @@ impl Core {
     }
 
     /// The message of a direct broadcast has come.
-    pub(super) fn handle_direct(
+    pub(in crate::pe) fn handle_direct(
         &mut self,
         (kind_id, collection): (KindId, CollectionId),
         broadcast: (Asked, Payload, i32),

@@ -74,7 +74,7 @@ impl Core {
         let layout = &self.common.layout;
         let here = layout.site_of(self.me);
         let site = |(at, edge): (usize, &Edge)| {
-            let site = layout.site_of(self.believed(edge.to).0);
+            let site = layout.site_of(self.route(edge.to).pe);
             (site != here).then_some((at as u32, site))
         };
         edges.iter().enumerate().filter_map(site).collect()

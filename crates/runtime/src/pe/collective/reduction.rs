@@ -8,7 +8,6 @@
 //! its way.
 
 use super::broadcast::nobody;
-use crate::envelope::Header;
 use crate::error::{GridError, JobError};
 use crate::id::{ActorId, CollectionId, SectionId, Sender, Slot};
 use crate::pe::core::Core;
@@ -288,30 +287,7 @@ impl Core {
                 let request = BroadcastRequest { kind, asked, wanted, priority };
                 self.accept_broadcast(receivers, request);
             }
-            Some(to) => {
-                let (source, priority) = (ActorId::system(self.me), 0);
-                let sequence = self.system.take_next(to, priority);
-                let after = self.system.after(to.collection, priority);
-                let (_, epoch) = self.believed(to);
-                let origin = self.me;
-                self.created += 1;
-                let (hops, is_broadcast) = (0, false);
-                let header = Header {
-                    to,
-                    source,
-                    sequence,
-                    priority,
-                    epoch,
-                    hops,
-                    is_broadcast,
-                    origin,
-                    after,
-                };
-                match known.envelope(header, message) {
-                    Ok(envelope) => self.dispatch_envelope(kind, envelope),
-                    Err(error) => self.fail(JobError::Protocol(error.to_string())),
-                }
-            }
+            Some(to) => self.send_any(kind, to, message),
         }
     }
 

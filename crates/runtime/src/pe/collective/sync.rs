@@ -234,20 +234,6 @@ impl Core {
         mine
     }
 
-    /// A move of a plan is over: the actor lives here now, or could not leave. What a PE has seen
-    /// of this is reported once a turn.
-    pub(in crate::pe) fn note_moved(&mut self, plan: Option<RebalanceId>, has_arrived: bool) {
-        let Some(plan) = plan else { return };
-        let Moves { arrived, stayed } = self.moved.entry(plan).or_default();
-        *(if has_arrived { arrived } else { stayed }) += 1;
-    }
-
-    pub(in crate::pe) fn report_moved(&mut self) {
-        while let Some((rebalance, moves)) = self.moved.pop_first() {
-            self.post(Self::ROOT, Control::PlanDone { rebalance, moves });
-        }
-    }
-
     pub(in crate::pe) fn handle_plan_done(&mut self, rebalance: RebalanceId, moves: Moves) {
         let Some(root) = &mut self.root else { return };
         let balances = &mut root.balances;

@@ -1,9 +1,18 @@
 //! What waits inside of a PE for something before it, and counts in the memory budget for as long
 //! as it does.
 
+use crate::envelope::AnyEnvelope;
+use crate::payload::Payload;
+use crate::wire::Asked;
 use std::ops::Deref;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+
+/// A message that waits.
+pub(crate) type AccountedEnvelope = Accounted<Box<dyn AnyEnvelope>>;
+
+/// A broadcast that waits: who asked, message, and priority.
+pub(crate) type AccountedBroadcast = Accounted<(Asked, Payload, i32)>;
 
 /// How many bytes a PE keeps that are in no mailbox.
 #[derive(Clone, Default)]

@@ -18,13 +18,12 @@
 //!
 //! **Migration.** Both counters and the held messages move with the actor.
 
+use super::budget::AccountedEnvelope;
 use super::counters::{Counters, Way};
-use super::hold::AccountedEnvelope;
 use super::sent_broadcasts::SentBroadcasts;
 use crate::envelope::Header;
 use crate::id::{ActorId, CollectionId, SectionId};
 use crate::index::Key;
-use crate::pe::PlantedFault;
 use crate::rank::is_step;
 use crate::wire::Earlier;
 use std::collections::{BTreeMap, BTreeSet};
@@ -48,18 +47,6 @@ const STEPS: i32 = CHANNELS;
 #[inline]
 pub(crate) fn channel(priority: i32) -> i32 {
     if is_step(priority) { STEPS } else { priority.rem_euclid(CHANNELS) }
-}
-
-/// Whether a message's turn has come.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Turn {
-    Now,
-    /// An earlier one is still on its way.
-    Later,
-    /// None is, but a broadcast that it comes after, or, as a broadcast, a message.
-    Blocked,
-    /// It was here before.
-    Repeated,
 }
 
 /// The counters of one actor, or of a PE's own sends.
@@ -161,17 +148,9 @@ impl Channels {
         *blocked = next.map(|&(source, channel, _)| (source, channel)).collect();
     }
 
-    /// Judges a message from `source`, and counts it if its turn is now.
-    pub(crate) fn judge(
-        &mut self,
-        source: ActorId,
-        priority: i32,
-        sequence: u64,
-        waits: bool,
-        fault: PlantedFault,
-    ) -> Turn {
-        let expected = self.expected.entry((source, channel(priority)));
-        judge(expected, sequence, waits, fault)
+    /// The number of the next message from the sender of this one in its channel, to count on.
+    pub(super) fn expected_from(&mut self, header: &Header) -> &mut u64 {
+        self.expected.entry((header.source, channel(header.priority)))
     }
 
     /// Lets consecutive messages from one sender pass if it is the turn of the first, and counts
@@ -179,8 +158,8 @@ impl Channels {
     /// nothing waits.
     #[inline(always)]
     pub(crate) fn pass(&mut self, first: &Header, messages: u32) -> bool {
-        let Header { source, priority, sequence, .. } = *first;
-        let expected = self.expected.entry((source, channel(priority)));
+        let sequence = first.sequence;
+        let expected = self.expected.entry((first.source, channel(first.priority)));
         let is_next = *expected == sequence;
         if is_next {
             *expected += u64::from(messages);
@@ -201,23 +180,6 @@ impl Channels {
     }
 }
 
-/// Compares a number with the one expected, and counts on if they agree, unless it `waits` for
-/// something else.
-pub(crate) fn judge(expected: &mut u64, sequence: u64, waits: bool, fault: PlantedFault) -> Turn {
-    if fault == PlantedFault::HoldSkipped {
-        return Turn::Now;
-    }
-    match sequence.cmp(expected) {
-        std::cmp::Ordering::Equal if waits => Turn::Blocked,
-        std::cmp::Ordering::Equal => {
-            *expected += 1;
-            Turn::Now
-        }
-        std::cmp::Ordering::Greater => Turn::Later,
-        std::cmp::Ordering::Less => Turn::Repeated,
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -229,9 +191,7 @@ mod tests {
     const SENDER: ActorId = ActorId { collection: CollectionId(8), key: Key(1) };
 
     fn header(sequence: u64, after: u64, is_broadcast: bool) -> Header {
-        let (to, source, origin) = (member(1), SENDER, PeId(0));
-        let (priority, epoch, hops) = (0, 0, 0);
-        Header { to, source, sequence, priority, epoch, hops, is_broadcast, origin, after }
+        Header { after, is_broadcast, ..Header::new(member(1), SENDER, sequence, PeId(0)) }
     }
 
     fn hold(channels: &mut Channels, header: Header) {

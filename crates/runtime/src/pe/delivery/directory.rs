@@ -27,10 +27,36 @@ impl Place {
         Self { pe, epoch, gone: false, replica: None }
     }
 
-    /// What to write on a message that goes there and nowhere else: who knows of two replicas and
+    /// Where to send a message to an actor there.
+    pub(super) fn route(self) -> Route {
+        Route { pe: self.pe, second: self.replica, epoch: self.epoch }
+    }
+}
+
+/// Where to send a message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Route {
+    pub(crate) pe: PeId,
+    /// Another PE that gets it too: the receiver is replicated.
+    pub(crate) second: Option<PeId>,
+    /// The epoch of this knowledge.
+    pub(crate) epoch: u32,
+}
+
+impl Route {
+    pub(super) fn to(pe: PeId, epoch: u32) -> Self {
+        Self { pe, second: None, epoch }
+    }
+
+    /// What to write on a message that goes to the first PE only: who knows of two replicas and
     /// sends to one of them does not say so, and the replica passes it on to the other.
-    pub(crate) fn epoch_for_one(&self) -> u32 {
-        self.epoch - u32::from(self.replica.is_some() && self.epoch > 0)
+    pub(super) fn epoch_for_one(self) -> u32 {
+        self.epoch - u32::from(self.second.is_some() && self.epoch > 0)
+    }
+
+    /// All PEs that get the message.
+    pub(crate) fn all(self) -> impl Iterator<Item = PeId> {
+        std::iter::once(self.pe).chain(self.second)
     }
 }
 

@@ -1,9 +1,7 @@
-//! What is left of members that are no more: their conversations.
+//! Members that end, and those that take their place.
 //!
-//! Another member may be inserted under the same index, while messages are on their way to the one
-//! that was destroyed. Both ends number their messages, so the numbers have to go on.
-//!
-//! **Start.** The PE on which a member ends sends its counters to its home: they are its tombstone.
+//! **Start.** The PE on which a member ends sends the counters of its conversations to its home:
+//! they are its tombstone (`tombstones`).
 //!
 //! **Steady state.** Whoever knows that the member is gone passes messages for it to its home,
 //! which counts them in their order and drops them. So are messages for a member that never was,
@@ -13,8 +11,9 @@
 //! message. Every message is dropped or handled, once, and the order remains. An insertion that
 //! comes before news of the end waits for it.
 
-use super::{BROADCAST, Channels, Place, Turn, UNKNOWN_MEMBER_HOLD, channel};
-use crate::envelope::{AnyEnvelope, Header};
+use super::channels::{BROADCAST, Channels};
+use super::directory::Place;
+use super::state::UNKNOWN_MEMBER_HOLD;
 use crate::error::JobError;
 use crate::id::{ActorId, KindId};
 use crate::pe::collective::is_stream;
@@ -24,8 +23,16 @@ use crate::pe::state::Member;
 use crate::wire::{Control, Insertion, Tombstone};
 
 impl Core {
+    /// Forgets a member that was destroyed, and the messages in its mailbox.
+    pub(crate) fn remove_member(&mut self, id: ActorId, kind: KindId, slot: u32) {
+        let Some((member, mailbox)) = self.take_out(kind, slot) else { return };
+        self.free[kind.index()].push(slot);
+        self.note_dropped(id, mailbox.len() as u64, "it was destroyed");
+        self.announce_death(kind, member);
+    }
+
     /// Sends what is left of a member to its home, and word of its end to the root.
-    pub(in crate::pe) fn announce_death(&mut self, kind: KindId, mut member: Member) {
+    fn announce_death(&mut self, kind: KindId, mut member: Member) {
         let Member { id, reductions, syncs, .. } = member;
         // A plan that was made while it lived may say that it has moved once more.
         let epoch = member.epoch + 2;
@@ -34,18 +41,14 @@ impl Core {
             let is_for_all = |source: ActorId| source.collection == BROADCAST || is_stream(source);
             channels.held.retain(|(source, _, _), _| !is_for_all(*source));
             let lost = before - channels.held.len();
-            (0..lost).for_each(|_| self.dead_letter(id, "it was destroyed"));
+            self.note_dropped(id, lost as u64, "it was destroyed");
         }
         let Some(home) = self.home(id) else { return };
         if home == self.me {
             // At once: the next message may come before any packet to itself.
             self.set_tombstone(id, epoch, member.channels);
         } else {
-            self.directory.learn(
-                id,
-                Place { gone: true, ..Place::at(home, epoch) },
-                self.common.fault,
-            );
+            self.delivery.learn(id, Place { gone: true, ..Place::at(home, epoch) });
             let (record, held) = (migrate::record(&member), migrate::held(&member));
             let tombstone = Tombstone { id, kind, epoch, record, held };
             self.post(home, Control::Tombstone(Box::new(tombstone)));
@@ -54,7 +57,7 @@ impl Core {
     }
 
     /// Takes the tombstone of a member whose home this is.
-    pub(in crate::pe) fn handle_tombstone(&mut self, tombstone: &Tombstone) {
+    pub(crate) fn handle_tombstone(&mut self, tombstone: &Tombstone) {
         let Tombstone { id, kind, epoch, ref record, ref held } = *tombstone;
         match migrate::channels(self, kind, record, held) {
             Ok(channels) => self.set_tombstone(id, epoch, channels),
@@ -64,50 +67,23 @@ impl Core {
 
     /// From here on messages for a member are dropped, until another takes its place.
     fn set_tombstone(&mut self, id: ActorId, epoch: u32, channels: Option<Box<Channels>>) {
-        if let Some(mut channels) = channels {
-            channels.find_blocked();
-            let blocked = std::mem::take(&mut channels.blocked);
-            let dropped: u64 = blocked.into_iter().map(|way| channels.drop_next(way)).sum();
-            (0..dropped).for_each(|_| self.dead_letter(id, "it was destroyed"));
-            self.tombstones.tombstones.insert(id, channels);
+        if let Some(channels) = channels {
+            let dropped = self.delivery.tombstones.set(id, channels);
+            self.note_dropped(id, dropped, "it was destroyed");
         }
         let here = Place { gone: true, ..Place::at(self.me, epoch) };
-        self.directory.learn(id, here, self.common.fault);
+        self.delivery.learn(id, here);
         self.release_awaiting(id);
-        if let Some((timer, insertion)) = self.tombstones.insertions.remove(&id) {
+        if let Some((timer, insertion)) = self.delivery.tombstones.insertions.remove(&id) {
             self.timers.cancel(timer);
             self.processed += 1;
             self.post(self.me, Control::Insert(insertion));
         }
     }
 
-    /// Drops a message for a member that is gone, when its turn has come. Runs on its home.
-    pub(in crate::pe) fn drop_dead_letter(&mut self, envelope: Box<dyn AnyEnvelope>) {
-        let Header { to, source, priority, sequence, is_broadcast, .. } = *envelope.header();
-        if is_broadcast || is_stream(source) {
-            return self.dead_letter(to, "it was destroyed");
-        }
-        let fault = self.common.fault;
-        let envelope = self.keep_known(envelope);
-        let tombstone = self.tombstones.tombstones.entry(to).or_default();
-        let mut dropped = 0;
-        match tombstone.judge(source, priority, sequence, false, fault) {
-            Turn::Now => dropped = 1 + tombstone.drop_next((source, channel(priority))),
-            Turn::Later | Turn::Blocked => {
-                let key = Channels::held_key(envelope.header());
-                if tombstone.held.insert(key, envelope).is_none() {
-                    return;
-                }
-                self.note_repeated();
-            }
-            Turn::Repeated => self.note_repeated(),
-        }
-        (0..dropped).for_each(|_| self.dead_letter(to, "there is no such member"));
-    }
-
     /// Makes an insertion ready, on the home of the new member. `None` if it goes elsewhere, waits,
     /// or cannot be.
-    pub(in crate::pe) fn prepare_insertion(
+    pub(crate) fn prepare_insertion(
         &mut self,
         mut insertion: Box<Insertion>,
     ) -> Option<Box<Insertion>> {
@@ -121,8 +97,8 @@ impl Core {
         let here = self.resident(id).is_some()
             || self.departing.contains_key(&id)
             || self.arriving.contains(&id);
-        let place = self.directory.place(id);
-        if here || self.tombstones.insertions.contains_key(&id) {
+        let place = self.delivery.place(id);
+        if here || self.delivery.tombstones.insertions.contains_key(&id) {
             self.fail_occupied(id);
             return None;
         }
@@ -131,7 +107,7 @@ impl Core {
             return None;
         }
         insertion.epoch = place.map_or(0, |place| place.epoch + 1).max(u32::from(at != self.me));
-        if let Some(tombstone) = self.tombstones.tombstones.remove(&id) {
+        if let Some(tombstone) = self.delivery.tombstones.take(id) {
             insertion.held = migrate::held_in(&tombstone);
             migrate::write_counters(&tombstone, &mut insertion.record);
         }
@@ -151,7 +127,7 @@ impl Core {
         let id = insertion.id;
         let too_late = Box::new(move |core: &mut Self| core.fail_occupied(id));
         let timer = self.timers.set(self.now + UNKNOWN_MEMBER_HOLD, too_late);
-        self.tombstones.insertions.insert(id, (timer, insertion));
+        self.delivery.tombstones.insertions.insert(id, (timer, insertion));
     }
 
     fn fail_occupied(&mut self, id: ActorId) {

@@ -28,9 +28,10 @@
 //! A member that was inserted takes no broadcast that is older than it. What was sent to it before
 //! such a one is in no order with later ones.
 
-use super::{Channels, Turn, broadcasts_of, channel, judge};
+use super::channels::{Channels, broadcasts_of, channel};
+use super::verdict::{Receiver, Until, Verdict, verdict};
 use crate::envelope::{AnyEnvelope, Header};
-use crate::id::{ActorId, KindId};
+use crate::id::{ActorId, KindId, Slot};
 use crate::pe::collective::is_stream;
 use crate::pe::core::Core;
 use crate::pe::fault::PlantedFault;
@@ -45,63 +46,69 @@ enum Next {
 }
 
 impl Core {
-    /// Judges whether the turn of a message, or of a broadcast, has come at the member in `slot`;
-    /// counts it if so.
-    pub(in crate::pe) fn judge(&mut self, kind: KindId, slot: u32, header: &Header) -> Turn {
-        let fault = self.common.fault;
-        let waits = header.after > 0
-            && fault != PlantedFault::BroadcastsApart
-            && self.waits(kind, slot, header);
-        let Some(member) = self.member(kind, slot) else { return Turn::Repeated };
-        let turn = if header.is_broadcast {
-            judge(&mut member.broadcasts, header.sequence, waits, fault)
-        } else {
-            let Header { source, priority, sequence, .. } = *header;
-            let channels = member.channels.get_or_insert_default();
-            match fault == PlantedFault::StreamsUncounted && is_stream(source) {
-                true => Turn::Now,
-                false => channels.judge(source, priority, sequence, waits, fault),
-            }
-        };
-        if turn == Turn::Now && !self.replicas.is_empty() && self.replicas.is_secondary(header.to) {
-            self.replicas.doubled += 1;
-        }
-        turn
-    }
-
     /// Whether the turn of a message to the member in `slot`, and of `messages` in all with
     /// consecutive numbers, has come; counts them if so. Finds out only where that takes a look;
-    /// otherwise the answer is no, and [`judge`](Self::judge) knows. Nothing waits for these:
-    /// nothing is held.
+    /// otherwise the answer is no, and [`verdict`] knows. Nothing waits for these: nothing is held.
     #[inline(always)]
-    pub(in crate::pe) fn pass_at_once(
+    pub(super) fn pass_at_once(
         &mut self,
         kind: KindId,
         slot: u32,
         first: &Header,
         messages: u32,
     ) -> bool {
-        let is_simple = !first.is_broadcast
-            && self.replicas.is_empty()
+        let is_simple = self.replicas.is_empty()
             && self.common.fault == PlantedFault::None
             && (first.after == 0 || !self.waits(kind, slot, first));
         if !is_simple {
             return false;
         }
-        let channels = self.member(kind, slot).and_then(|member| member.channels.as_deref_mut());
-        let Some(channels) = channels.filter(|channels| channels.held.is_empty()) else {
-            return false;
+        let Some(member) = self.member(kind, slot) else { return false };
+        if first.is_broadcast {
+            return member.pass_broadcasts(first.sequence, messages);
+        }
+        let channels = member.channels.get_or_insert_default();
+        channels.held.is_empty() && channels.pass(first, messages)
+    }
+
+    /// What the member in `slot` expects, as far as this message, or broadcast, is concerned.
+    pub(super) fn here(&mut self, (kind, slot): (KindId, u32), header: &Header) -> Receiver {
+        let fault = self.common.fault;
+        let waits = header.after > 0
+            && fault != PlantedFault::BroadcastsApart
+            && self.waits(kind, slot, header);
+        let is_skipped = fault == PlantedFault::HoldSkipped
+            || fault == PlantedFault::StreamsUncounted && is_stream(header.source);
+        let Some(member) = self.member(kind, slot).filter(|_| !is_skipped) else {
+            return Receiver::Here { expected: header.sequence, waits: false };
         };
-        channels.pass(first, messages)
+        let expected = match header.is_broadcast {
+            true => member.broadcasts,
+            false => *member.channels.get_or_insert_default().expected_from(header),
+        };
+        Receiver::Here { expected, waits }
+    }
+
+    /// Counts what is delivered to the member in `slot`.
+    pub(super) fn count(&mut self, (kind, slot): (KindId, u32), header: &Header) {
+        if self.common.fault == PlantedFault::StreamsUncounted && is_stream(header.source) {
+            return;
+        }
+        if let Some(member) = self.member(kind, slot) {
+            *match header.is_broadcast {
+                true => &mut member.broadcasts,
+                false => member.channels.get_or_insert_default().expected_from(header),
+            } += 1;
+        }
+        if !self.replicas.is_empty() {
+            self.note_handled_twice(header.to);
+        }
     }
 
     /// Whether something that this comes after has not passed yet.
     #[cold]
     fn waits(&self, kind: KindId, slot: u32, header: &Header) -> bool {
-        let members = self.members.get(kind.index());
-        let Some(Some(member)) = members.and_then(|members| members.get(slot as usize)) else {
-            return false;
-        };
+        let Some(member) = self.member_in(Slot { kind, index: slot }) else { return false };
         let Header { source, after, .. } = *header;
         let channels = member.channels.as_deref();
         if header.is_broadcast {
@@ -113,41 +120,29 @@ impl Core {
     }
 
     /// Whether a member here has taken so many broadcasts of a sender.
-    pub(in crate::pe) fn has_taken(&self, member: &Member, source: ActorId, count: u64) -> bool {
+    pub(super) fn has_taken(&self, member: &Member, source: ActorId, count: u64) -> bool {
         let local = self.collections.get(member.id.collection);
         let seen = local.and_then(|local| local.broadcasts.seen.get(&source));
         count == 0
             || seen.is_some_and(|seen| seen.count >= count && seen.number < member.broadcasts)
     }
 
-    /// Keeps what may not pass now.
-    pub(in crate::pe) fn not_now(
+    /// Keeps what may not pass now at the member in `slot`. Returns whether it was there already.
+    pub(super) fn hold_at_member(
         &mut self,
-        kind: KindId,
-        slot: u32,
-        turn: Turn,
+        (kind, slot): (KindId, u32),
+        until: Until,
         envelope: Box<dyn AnyEnvelope>,
-    ) {
+    ) -> bool {
         let header = *envelope.header();
         let envelope = self.keep(kind, envelope);
-        if turn != Turn::Repeated
-            && let Some(member) = self.member(kind, slot)
-        {
-            let held = &mut member.channels.get_or_insert_default().held;
-            if held.insert(Channels::held_key(&header), envelope).is_none() {
-                if turn == Turn::Blocked {
-                    self.kept_blocked(kind, slot, &header);
-                }
-                return;
-            }
+        let Some(member) = self.member(kind, slot) else { return true };
+        let held = &mut member.channels.get_or_insert_default().held;
+        let is_repeated = held.insert(Channels::held_key(&header), envelope).is_some();
+        if !is_repeated && until == Until::OtherKind {
+            self.kept_blocked(kind, slot, &header);
         }
-        self.note_repeated();
-    }
-
-    /// A message came again and was dropped.
-    pub(in crate::pe) fn note_repeated(&mut self) {
-        self.processed += 1;
-        self.statistics.repeated += 1;
+        is_repeated
     }
 
     /// The next in its order has come and waits for the other kind.
@@ -173,7 +168,7 @@ impl Core {
 
     /// Lets pass what waited for what has just passed.
     #[inline]
-    pub(in crate::pe) fn release_held(&mut self, kind: KindId, slot: u32, passed: &Header) {
+    pub(super) fn release_held(&mut self, kind: KindId, slot: u32, passed: &Header) {
         let channels = self.member(kind, slot).and_then(|member| member.channels.as_deref());
         if channels.is_some_and(|channels| !channels.held.is_empty()) {
             self.release_after(kind, slot, passed);
@@ -192,7 +187,7 @@ impl Core {
     }
 
     /// Lets pass what can, after news that concern all that waits at a member.
-    pub(in crate::pe) fn release_blocked(&mut self, kind: KindId, slot: u32) {
+    pub(crate) fn release_blocked(&mut self, kind: KindId, slot: u32) {
         let mut next = vec![Next::Broadcast];
         next.extend(self.take_blocked(kind, slot));
         self.let_pass(kind, slot, next);
@@ -220,8 +215,10 @@ impl Core {
             let Some(header) = channels.held.get(&key).map(|envelope| *envelope.header()) else {
                 continue;
             };
-            match self.judge(kind, slot, &header) {
-                Turn::Now => {
+            let receiver = self.here((kind, slot), &header);
+            match verdict(self.me, &header, receiver) {
+                Verdict::Deliver => {
+                    self.count((kind, slot), &header);
                     self.make_ready(kind, slot, key);
                     next.push(Next::Broadcast);
                     match step {
@@ -229,11 +226,11 @@ impl Core {
                         message => next.push(message),
                     }
                 }
-                Turn::Blocked if header.is_broadcast => {
+                Verdict::Hold(Until::OtherKind) if header.is_broadcast => {
                     next.push(Next::Message(header.source, channel(header.priority)));
                 }
-                Turn::Blocked => self.note_blocked(kind, slot, &header),
-                Turn::Later | Turn::Repeated => {}
+                Verdict::Hold(Until::OtherKind) => self.note_blocked(kind, slot, &header),
+                _ => {}
             }
         }
     }
@@ -242,8 +239,8 @@ impl Core {
     fn make_ready(&mut self, kind: KindId, slot: u32, key: (ActorId, i32, u64)) {
         let channels = self.member(kind, slot).and_then(|member| member.channels.as_deref_mut());
         let envelope = channels.and_then(|channels| channels.held.remove(&key));
-        if let Some((envelope, known)) = envelope.zip(self.kind(kind)) {
-            known.ready(self, kind, slot, envelope.into_inner());
+        if let Some(envelope) = envelope {
+            self.push_any(kind, slot, envelope.into_inner());
         }
     }
 }

@@ -3,6 +3,7 @@
 mod plans;
 mod protocol;
 mod state;
+mod traffic;
 mod wire;
 
 pub(super) use plans::{ReplicaOrders, note_replicas};

@@ -4,7 +4,7 @@
 //! A plan first moves actors and ends replicas, and begins others when all that is over, at the
 //! PEs where the actors are by then. What becomes of each is reported as the end of a move is.
 
-use super::{ReplicaOrder, ReplicaState, Then};
+use super::{ReplicaOrder, ReplicaState};
 use crate::id::{ActorId, CollectionId, RebalanceId};
 use crate::pe::core::Core;
 use crate::pe::measure::{id_of, key_of};
@@ -22,7 +22,7 @@ pub(crate) struct ReplicaOrders {
 
 impl ReplicaOrders {
     /// The orders that carry out a plan, which fits the snapshot.
-    pub(in crate::pe) fn of(snapshot: &Snapshot, plan: &Plan) -> Self {
+    pub(crate) fn of(snapshot: &Snapshot, plan: &Plan) -> Self {
         let mut orders = Self::default();
         if plan.begin.is_empty() && plan.end.is_empty() {
             return orders;
@@ -51,11 +51,7 @@ impl ReplicaOrders {
 }
 
 /// Adds to a snapshot who may have a replica, and who has.
-pub(in crate::pe) fn note_replicas(
-    core: &Core,
-    snapshot: &mut Snapshot,
-    replicas: Vec<ReplicaOrder>,
-) {
+pub(crate) fn note_replicas(core: &Core, snapshot: &mut Snapshot, replicas: Vec<ReplicaOrder>) {
     if core.common.deterministic.is_empty() {
         return;
     }
@@ -78,7 +74,7 @@ pub(in crate::pe) fn note_replicas(
 
 impl Core {
     /// Who lives here and has a replica elsewhere.
-    pub(in crate::pe) fn replicas_here(&self) -> Vec<ReplicaOrder> {
+    pub(crate) fn replicas_here(&self) -> Vec<ReplicaOrder> {
         let first = self
             .replicas
             .iter()
@@ -91,17 +87,8 @@ impl Core {
         first.map(order).collect()
     }
 
-    /// How many messages actors have handled here that are not handled at another replica as well.
-    pub(in crate::pe) fn handled_once(&self) -> u64 {
-        self.statistics.handled.saturating_sub(self.replicas.doubled)
-    }
-
     /// Has those of a plan's replicas ended that are to end. Runs on the root.
-    pub(in crate::pe) fn post_ends(
-        &mut self,
-        rebalance: RebalanceId,
-        end: BTreeMap<PeId, Vec<ActorId>>,
-    ) {
+    pub(crate) fn post_ends(&mut self, rebalance: RebalanceId, end: BTreeMap<PeId, Vec<ActorId>>) {
         for (pe, end) in end {
             self.post_large(pe, Control::Replicas { rebalance, begin: Vec::new(), end });
         }
@@ -109,7 +96,7 @@ impl Core {
 
     /// Has those begun that are to begin, when all else is over. Runs on the root. Whether there
     /// are any.
-    pub(in crate::pe) fn post_begins(&mut self, rebalance: RebalanceId) -> bool {
+    pub(crate) fn post_begins(&mut self, rebalance: RebalanceId) -> bool {
         let Some(root) = &mut self.root else { return false };
         let begin = std::mem::take(&mut root.balances.begins);
         if begin.is_empty() {
@@ -121,15 +108,5 @@ impl Core {
             self.post_large(pe, Control::Replicas { rebalance, begin, end: Vec::new() });
         }
         true
-    }
-
-    /// Ends replicas on behalf of a plan.
-    pub(in crate::pe) fn end_replicas(&mut self, plan: RebalanceId, ended: &[ActorId]) {
-        for &id in ended {
-            match self.replicas.get(id).is_some_and(|replica| !replica.is_secondary()) {
-                true => self.end_replica(id, Then::Report(plan)),
-                false => self.note_moved(Some(plan), false),
-            }
-        }
     }
 }

@@ -1,12 +1,13 @@
-//! Replicas: a deterministic actor that lives on two PEs at once, so that those who talk with it at two sites
-//! wait for one crossing and not for two.
+//! Replicas: a deterministic actor that lives on two PEs at once, so that those who talk with it at
+//! two sites wait for one crossing and not for two.
 //!
-//! A deterministic actor is a determinate node in the sense of G. Kahn, "The semantics of a simple language
-//! for parallel programming" (1974): what it sends to somebody is a growing function of what it got
-//! from each sender, however the messages of different senders interleave. So two replicas that get
-//! the same messages send the same ones, with the same numbers, and the receiver drops by its
-//! number what comes twice. Neither order nor exactly-once depend on who believes what; the rest of
-//! the protocol only sees to it that both replicas get everything and that one of them sends.
+//! A deterministic actor is a determinate node in the sense of G. Kahn, "The semantics of a simple
+//! language for parallel programming" (1974): what it sends to somebody is a growing function of
+//! what it got from each sender, however the messages of different senders interleave. So two
+//! replicas that get the same messages send the same ones, with the same numbers, and the receiver
+//! drops by its number what comes twice. Neither order nor exactly-once depend on who believes
+//! what; the rest of the protocol only sees to it that both replicas get everything and that one of
+//! them sends.
 //!
 //! **Start.** The primary sends a copy of the actor to the PE of the second: state, mailbox and
 //! counters, as for a migration; the actor goes on meanwhile, and passes on what comes for it. When
@@ -14,9 +15,9 @@
 //! the receivers. That part was settled with the offer and does not change, so that a receiver that
 //! moves meanwhile is served, if not from its own site.
 //!
-//! **Steady state.** Who knows of both replicas sends to both, with the actor's epoch. A replica that
-//! gets a message with another epoch passes it on to the other replica, and tells whoever sent it.
-//! Contributions, broadcasts and answers, which have no receiver that could tell them apart by
+//! **Steady state.** Who knows of both replicas sends to both, with the actor's epoch. A replica
+//! that gets a message with another epoch passes it on to the other replica, and tells whoever sent
+//! it. Contributions, broadcasts and answers, which have no receiver that could tell them apart by
 //! numbers, leave from the primary.
 //!
 //! **End.** Before the actor moves, or when a plan says so, the primary sends to all again and
@@ -30,7 +31,7 @@
 use super::{PrimaryStage, ReplicaControl, ReplicaOrder, ReplicaState, Role, Then, Until};
 use crate::codec;
 use crate::error::JobError;
-use crate::id::{ActorId, KindId, RebalanceId};
+use crate::id::{ActorId, KindId, RebalanceId, Slot};
 use crate::limits::PIECE_BYTES_MAX;
 use crate::pe::core::{Core, Store};
 use crate::pe::delivery::{Place, Way};
@@ -41,7 +42,7 @@ use gridspan_topology::PeId;
 use std::collections::BTreeMap;
 
 /// Offers a PE the replica of an actor that lives here.
-pub(in crate::pe) fn begin(
+pub(crate) fn begin(
     core: &mut Core,
     stores: &[Box<dyn Store>],
     ReplicaOrder { id, at, serves }: ReplicaOrder,
@@ -79,7 +80,7 @@ fn copies<T, U>(mailbox: &[T], held: &[U]) -> u64 {
 }
 
 /// Deals with what the PE of the other replica says.
-pub(in crate::pe) fn handle(
+pub(crate) fn handle(
     core: &mut Core,
     stores: &mut [Box<dyn Store>],
     from: PeId,
@@ -156,13 +157,13 @@ fn take(
 }
 
 /// Lets replicas vanish that have sent what they had to.
-pub(in crate::pe) fn settle(core: &mut Core, stores: &mut [Box<dyn Store>]) {
+pub(crate) fn settle(core: &mut Core, stores: &mut [Box<dyn Store>]) {
     for id in core.finished_replicas() {
         let Some((kind, slot)) = core.resident(id) else { continue };
         let Some(ReplicaState { other, epoch, .. }) = core.replicas.remove(id) else { continue };
         stores[kind.index()].remove(slot);
         let sent = core.vacate_second((kind, slot));
-        core.directory.learn(id, Place::at(other, epoch + 1), core.common.fault);
+        core.delivery.learn(id, Place::at(other, epoch + 1));
         core.converse(other, ReplicaControl::Ended { id, epoch, sent });
     }
 }
@@ -246,9 +247,19 @@ impl Core {
         }
     }
 
+    /// Ends replicas on behalf of a plan.
+    pub(crate) fn end_replicas(&mut self, plan: RebalanceId, ended: &[ActorId]) {
+        for &id in ended {
+            match self.replicas.get(id).is_some_and(|replica| !replica.is_secondary()) {
+                true => self.end_replica(id, Then::Report(plan)),
+                false => self.note_moved(Some(plan), false),
+            }
+        }
+    }
+
     /// Has an actor give up its replica, and then something else happen. Runs at the first
     /// replica.
-    pub(in crate::pe) fn end_replica(&mut self, id: ActorId, next: Then) {
+    pub(crate) fn end_replica(&mut self, id: ActorId, next: Then) {
         let Some(replica) = self.replicas.get_mut(id) else { return };
         let Role::Primary(stage) = &mut replica.role else { return };
         let broadcasts = match stage {
@@ -278,9 +289,7 @@ impl Core {
             let Some((until, (kind, slot))) = replica.until().zip(self.resident(id)) else {
                 continue;
             };
-            let Some(Some(member)) = self.members[kind.index()].get(slot as usize) else {
-                continue;
-            };
+            let Some(member) = self.member_in(Slot { kind, index: slot }) else { continue };
             let channels = member.channels.as_deref();
             let next = |to, channel| channels.and_then(|known| known.next.get((to, channel)));
             let heard = |from, channel| channels.and_then(|it| it.expected.get((from, channel)));

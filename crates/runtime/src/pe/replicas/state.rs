@@ -3,6 +3,7 @@
 
 use crate::envelope::Header;
 use crate::id::{ActorId, RebalanceId};
+use crate::pe::delivery::Route;
 use gridspan_topology::PeId;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
@@ -15,7 +16,8 @@ pub(crate) type Counters = Vec<(ActorId, i32, u64)>;
 pub(crate) struct Until {
     /// The next messages to those that the second serves. It vanishes once it has sent as much.
     pub(crate) sent: Counters,
-    /// The next messages to the actor. Who has handled as much has sent as much, or is not deterministic.
+    /// The next messages to the actor. Who has handled as much has sent as much, or is not
+    /// deterministic.
     pub(crate) heard: Counters,
     /// The number of the next broadcast to it.
     pub(crate) broadcasts: u64,
@@ -89,6 +91,12 @@ impl Replicas {
         self.by_actor.get_mut(&id)
     }
 
+    /// Where messages to an actor go that lives on the PE `me` and another one.
+    pub(crate) fn route(&self, id: ActorId, me: PeId) -> Option<Route> {
+        let replica = self.get(id).filter(|replica| replica.is_known())?;
+        Some(Route { pe: me, second: Some(replica.other), epoch: replica.epoch })
+    }
+
     pub(crate) fn insert(&mut self, id: ActorId, replica: ReplicaState) {
         self.by_actor.insert(id, replica);
     }
@@ -134,8 +142,8 @@ impl ReplicaState {
         !matches!(self.role, Role::Primary(PrimaryStage::Offered { .. }))
     }
 
-    /// Whether messages to `receiver` leave from this replica. As long as one of the two may not send
-    /// yet, or no more, the other does; what both send is dropped by its number.
+    /// Whether messages to `receiver` leave from this replica. As long as one of the two may not
+    /// send yet, or no more, the other does; what both send is dropped by its number.
     pub(crate) fn sends_to(&self, receiver: ActorId) -> bool {
         match self.role {
             Role::Primary(PrimaryStage::Both { .. }) => !self.serves.contains(&receiver),
@@ -152,8 +160,8 @@ impl ReplicaState {
                 Role::Primary(
                     PrimaryStage::Both { broadcasts } | PrimaryStage::Ending { broadcasts, .. },
                 ) => header.sequence < broadcasts,
-                // What this PE gives to all its members has no epoch, what the primary has
-                // passed on has the replicas'. Anything else is owed to the actor by a PE that it has
+                // What this PE gives to all its members has no epoch, what the primary has passed
+                // on has the replicas'. Anything else is owed to the actor by a PE that it has
                 // left.
                 Role::Secondary { .. } => {
                     let is_given_here = header.epoch == 0 && header.hops == 0;

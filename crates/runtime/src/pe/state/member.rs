@@ -32,6 +32,19 @@ pub(crate) struct Member {
     pub(crate) is_replicated: bool,
 }
 
+impl Member {
+    /// Lets broadcasts with consecutive numbers pass if it is the turn of the first, and nothing
+    /// waits for it. Returns whether they passed.
+    pub(crate) fn pass_broadcasts(&mut self, first: u64, count: u32) -> bool {
+        let holds = self.channels.as_ref().is_some_and(|channels| !channels.held.is_empty());
+        let is_next = self.broadcasts == first && !holds;
+        if is_next {
+            self.broadcasts += u64::from(count);
+        }
+        is_next
+    }
+}
+
 /// What a member takes for a message.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Paced {

@@ -1,7 +1,6 @@
 //! What a PE keeps, part by part. Nothing in here knows the PE: what has to call it back is generic
 //! over it.
 //!
-//! - Messages that are ready: `lanes`.
 //! - Members: `member`, their `collections`.
 //! - What takes time: `timers`, questions in `waits`, contributions in `reductions`.
 //! - For balancing: who talks to whom, in `edges`, and where time goes, in `timesheet`; `measures`
@@ -19,7 +18,6 @@ mod clusters;
 mod collections;
 mod edges;
 mod guests;
-mod lanes;
 mod leading;
 mod measures;
 mod member;
@@ -44,7 +42,6 @@ pub(crate) use clusters::Clusters;
 pub(crate) use collections::{Broadcasts, Collections, Incomplete, LocalCollection, Seen};
 pub(crate) use edges::EdgeCache;
 pub(crate) use guests::{Entry, Guests, IsAllowed, Notice, PoolHooks, Stage, Tell, Visiting};
-pub(crate) use lanes::{Lanes, Queue};
 pub(crate) use leading::{Leading, Session};
 pub(crate) use measures::Measures;
 pub(crate) use member::{Departing, Member, NewMembers, Paced, Request, Wish};

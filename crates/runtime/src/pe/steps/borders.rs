@@ -15,22 +15,32 @@
 use crate::id::{ActorId, KindId};
 use crate::pe::core::Core;
 use crate::pe::measure::id_of;
-use crate::rank::FAR;
+use crate::rank::{FAR, Rank, is_step};
 use crate::wire::Control;
 use gridspan_balance::{Plan, Snapshot, border_hops, with_replicas};
 use gridspan_topology::PeId;
 use std::collections::BTreeMap;
 
 impl Core {
-    /// A message of a step is here.
-    #[cold]
-    pub(in crate::pe) fn note_step(&mut self) {
-        self.uses_steps = true;
-        self.post(Self::ROOT, Control::UsesSteps);
+    /// The place of a message for the member in `slot` in the order of what is ready.
+    #[inline]
+    pub(crate) fn rank(&mut self, kind: KindId, slot: u32, priority: i32) -> Rank {
+        match is_step(priority) {
+            false => Rank::new(priority, 0),
+            true => self.rank_in_step(kind, slot, priority),
+        }
+    }
+
+    #[inline(never)]
+    fn rank_in_step(&mut self, kind: KindId, slot: u32, priority: i32) -> Rank {
+        if self.steps.begin() {
+            self.post(Self::ROOT, Control::UsesSteps);
+        }
+        Rank::new(priority, self.member(kind, slot).map_or(FAR, |member| member.border_hops))
     }
 
     /// Some PE handles messages of steps.
-    pub(in crate::pe) fn handle_uses_steps(&mut self) {
+    pub(crate) fn handle_uses_steps(&mut self) {
         if let Some(root) = &mut self.root {
             root.uses_steps = true;
         }
@@ -38,7 +48,7 @@ impl Core {
 
     /// Tells each PE how near the actors are to another site that live there after the plan. Runs
     /// on the root.
-    pub(in crate::pe) fn tell_borders(&mut self, snapshot: &Snapshot, plan: &Plan) {
+    pub(crate) fn tell_borders(&mut self, snapshot: &Snapshot, plan: &Plan) {
         let is_used = self.root.as_ref().is_some_and(|root| root.uses_steps);
         if !is_used || snapshot.layout.site_count() < 2 {
             return;
@@ -58,11 +68,11 @@ impl Core {
     }
 
     /// Learns how near its members are to another site, and orders what waits for them by it.
-    pub(in crate::pe) fn handle_borders(&mut self, hops: Vec<(ActorId, u8)>) {
-        self.border_hops = hops.into_iter().collect();
+    pub(crate) fn handle_borders(&mut self, hops: Vec<(ActorId, u8)>) {
+        self.steps.learn(hops);
         for members in &mut self.members {
             for member in members.iter_mut().flatten() {
-                member.border_hops = self.border_hops.get(&member.id).copied().unwrap_or(FAR);
+                member.border_hops = self.steps.hops(member.id);
             }
         }
         let kinds = self.queues.iter_mut().zip(&self.members).enumerate();

@@ -61,7 +61,7 @@ fn a_guests_message_for_a_collection_that_nobody_knows_loses_the_guest_and_waits
         let mut pe = program.pe(founder);
         pe.handle(guest, worker_message(1000));
 
-        assert_eq!(pe.core.budget.bytes(), 0);
+        assert_eq!(pe.core.delivery.budget().bytes(), 0);
         assert!(!pe.has_failed());
         let told = controls(&mut pe);
         let [Control::Visit(Visit::Lost { guest: lost, .. })] = &told[..] else {
@@ -105,7 +105,7 @@ fn a_worker_message_that_waits_for_its_collection_counts_with_its_bytes() {
     let (program, _) = program();
     let mut pe = program.pe(PeId(1));
     pe.handle(PeId(0), worker_message(1000));
-    assert!(pe.core.budget.bytes() > 1000, "{}", pe.core.budget.bytes());
+    assert!(pe.core.delivery.budget().bytes() > 1000, "{}", pe.core.delivery.budget().bytes());
 }
 
 #[test]

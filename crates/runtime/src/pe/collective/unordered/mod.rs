@@ -48,7 +48,7 @@ impl Core {
         if self.is_secondary(sender) {
             return;
         }
-        let number = self.system.take_next(streams_to(collection), priority);
+        let number = self.delivery.system().take_next(streams_to(collection), priority);
         let asked = Asked { source: stream_of(self.me), count: 0, earlier: Earlier::default() };
         self.send_to_all(kind, Payload::new(message), |message| {
             let (order, asked) = (BroadcastOrder::Fifo(number), asked.clone());
@@ -71,7 +71,7 @@ impl Core {
         let (source, priority) = (broadcast.0.source, broadcast.2);
         let way = (source, channel(priority));
         if !local.streams.contains(way) {
-            self.budget.keep_forever(Streams::STREAM_BYTES);
+            self.delivery.budget().keep_forever(Streams::STREAM_BYTES);
         }
         if local.streams.next(way) != number {
             let broadcast = self.keep_broadcast(kind_id, broadcast);
@@ -102,15 +102,9 @@ impl Core {
         let (number, debts) = local.streams.pass((source, channel(priority)));
         let origin = self.me;
         let header = |to: ActorId, epoch| Header {
-            to,
-            source,
-            sequence: number,
             priority,
             epoch,
-            hops: 0,
-            is_broadcast: false,
-            origin,
-            after: 0,
+            ..Header::new(to, source, number, origin)
         };
         let members = self.members[kind_id.index()].iter().flatten();
         let expects = |member: &Member| {

@@ -3,12 +3,16 @@
 //! Messages stay in queues of their own type, so that a send on the same PE moves the value once
 //! and allocates nothing. [`Lanes`] remembers from which queue the next messages come, as runs.
 
-use crate::codec::DecodeError;
+use crate::codec::{self, DecodeError};
+use crate::envelope::{AnyEnvelope, Envelope};
 use crate::id::KindId;
-use crate::rank::Rank;
+use crate::rank::{FIRST_STEP, Rank};
 use bytes::Bytes;
-use std::any::Any;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use std::any::{Any, type_name};
 use std::collections::{BTreeMap, VecDeque};
+use std::marker::PhantomData;
 
 /// The order in which messages of all types became ready.
 #[derive(Default)]
@@ -177,11 +181,147 @@ pub(crate) trait Queue: Any + Send {
     /// Puts an encoded message in. Returns how many bytes of the memory budget it holds.
     fn push_encoded(&mut self, slot: u32, rank: Rank, message: &[u8])
     -> Result<usize, DecodeError>;
+    /// Puts a message in. Returns how many bytes of the memory budget it holds; nothing if it is for
+    /// actors of another type.
+    fn push_envelope(
+        &mut self,
+        slot: u32,
+        rank: Rank,
+        envelope: Box<dyn AnyEnvelope>,
+    ) -> Option<usize>;
     /// Ranks messages of steps anew, by the hops of the members in each slot, and has `lanes`
     /// follow.
     fn rank_anew(&mut self, kind: KindId, hops: &dyn Fn(u32) -> u8, lanes: &mut Lanes);
     /// How many messages wait for each member: slot and count.
     fn waiting(&self) -> BTreeMap<u32, u64>;
+}
+
+/// A ready message and the member it is for.
+pub(crate) struct Ready<M> {
+    pub(crate) slot: u32,
+    pub(crate) message: M,
+}
+
+/// Ready messages of type `M` to actors of type `A`.
+pub(crate) struct TypedQueue<A, M> {
+    pub(super) normal: VecDeque<Ready<M>>,
+    others: BTreeMap<Rank, VecDeque<Ready<M>>>,
+    /// What a message counts for in the memory budget.
+    bytes: fn(&M) -> usize,
+    /// Tells queues apart whose actors take messages of one type.
+    actor: PhantomData<fn() -> A>,
+}
+
+impl<A, M> TypedQueue<A, M> {
+    pub(crate) fn new(bytes: fn(&M) -> usize) -> Self {
+        Self { normal: VecDeque::new(), others: BTreeMap::new(), bytes, actor: PhantomData }
+    }
+
+    #[inline]
+    pub(crate) fn push(&mut self, slot: u32, rank: Rank, message: M) {
+        match rank {
+            Rank::NORMAL => &mut self.normal,
+            _ => self.others.entry(rank).or_default(),
+        }
+        .push_back(Ready { slot, message });
+    }
+
+    #[inline]
+    pub(crate) fn pop(&mut self, rank: Rank) -> Option<Ready<M>> {
+        if rank == Rank::NORMAL {
+            return self.normal.pop_front();
+        }
+        self.pop_other(rank)
+    }
+
+    #[cold]
+    fn pop_other(&mut self, rank: Rank) -> Option<Ready<M>> {
+        let lane = self.others.get_mut(&rank)?;
+        let ready = lane.pop_front();
+        if lane.is_empty() {
+            self.others.remove(&rank);
+        }
+        ready
+    }
+
+    fn lanes(&self) -> impl Iterator<Item = &VecDeque<Ready<M>>> {
+        std::iter::once(&self.normal).chain(self.others.values())
+    }
+}
+
+impl<A: 'static, M: Serialize + DeserializeOwned + Send + 'static> Queue for TypedQueue<A, M> {
+    fn extract(
+        &mut self,
+        kind: KindId,
+        slot: u32,
+        lanes: &mut Lanes,
+    ) -> (Vec<(i32, Bytes)>, usize) {
+        let mut extracted = Vec::new();
+        let mut bytes = 0;
+        let all = std::iter::once((Rank::NORMAL, &mut self.normal))
+            .chain(self.others.iter_mut().map(|(&rank, lane)| (rank, lane)));
+        for (rank, lane) in all {
+            let taken: Vec<bool> = lane.iter().map(|ready| ready.slot == slot).collect();
+            if !taken.contains(&true) {
+                continue;
+            }
+            lane.retain(|ready| {
+                let stays = ready.slot != slot;
+                if !stays {
+                    bytes += (self.bytes)(&ready.message);
+                    extracted.push((rank.priority, codec::encode(&ready.message).into()));
+                }
+                stays
+            });
+            lanes.remove(kind, rank, &taken);
+        }
+        self.others.retain(|_, lane| !lane.is_empty());
+        (extracted, bytes)
+    }
+
+    fn push_encoded(
+        &mut self,
+        slot: u32,
+        rank: Rank,
+        message: &[u8],
+    ) -> Result<usize, DecodeError> {
+        let message = codec::decode(type_name::<M>(), message)?;
+        let bytes = (self.bytes)(&message);
+        self.push(slot, rank, message);
+        Ok(bytes)
+    }
+
+    fn push_envelope(
+        &mut self,
+        slot: u32,
+        rank: Rank,
+        envelope: Box<dyn AnyEnvelope>,
+    ) -> Option<usize> {
+        let Envelope { message, .. } = *envelope.into_any().downcast::<Envelope<M>>().ok()?;
+        let bytes = (self.bytes)(&message);
+        self.push(slot, rank, message);
+        Some(bytes)
+    }
+
+    fn rank_anew(&mut self, kind: KindId, hops: &dyn Fn(u32) -> u8, lanes: &mut Lanes) {
+        let first = Rank { priority: FIRST_STEP, hops: 0 };
+        for (rank, lane) in self.others.split_off(&first) {
+            lanes.remove(kind, rank, &vec![true; lane.len()]);
+            for Ready { slot, message } in lane {
+                let rank = Rank::new(rank.priority, hops(slot));
+                self.push(slot, rank, message);
+                lanes.push(kind, rank);
+            }
+        }
+    }
+
+    fn waiting(&self) -> BTreeMap<u32, u64> {
+        let mut waiting = BTreeMap::new();
+        for ready in self.lanes().flatten() {
+            *waiting.entry(ready.slot).or_default() += 1;
+        }
+        waiting
+    }
 }
 
 #[cfg(test)]

@@ -11,33 +11,33 @@
 //! higher epoch, so that whoever already believed in the move learns better. A connection that is
 //! lost in between delays the step at hand and nothing else.
 
-use super::core::{Core, Store};
-use super::delivery::{Accounted, Channels, Counters, Place, SentBroadcasts};
-use super::state::{Departing, EdgeCache, Member, Paced};
+use super::record::{channels, held, member, record};
 use crate::codec;
-use crate::envelope::AnyEnvelope;
+use crate::collection::PlanEntry;
 use crate::error::JobError;
 use crate::id::{ActorId, KindId, RebalanceId};
 use crate::limits::PIECE_BYTES_MAX;
-use crate::rank::FAR;
-use crate::wire::{Control, MemberRecord, Migrant};
-use bytes::Bytes;
+use crate::pe::core::{Core, Store};
+use crate::pe::delivery::{Accounted, Place};
+use crate::pe::replicas::{ReplicaState, Then};
+use crate::pe::state::Departing;
+use crate::wire::{Control, Migrant};
 use gridspan_topology::PeId;
 use std::any::Any;
 use std::collections::BTreeMap;
 
 /// An actor that was accepted and not yet committed.
-pub(super) struct Tentative {
+pub(crate) struct Tentative {
     /// Counts in the memory budget like what is in mailboxes.
     migrant: Accounted<Migrant>,
     state: Box<dyn Any + Send>,
 }
 
 /// The actors in transit towards a PE.
-pub(super) type Tentatives = BTreeMap<ActorId, Tentative>;
+pub(crate) type Tentatives = BTreeMap<ActorId, Tentative>;
 
 /// Offers the actor in `slot` to another PE.
-pub(super) fn depart(
+pub(crate) fn depart(
     core: &mut Core,
     stores: &mut [Box<dyn Store>],
     (kind, slot): (KindId, u32),
@@ -78,110 +78,8 @@ fn too_large(bytes: usize) -> String {
     format!("{bytes} bytes are more than the limit of {PIECE_BYTES_MAX}; make the actor smaller")
 }
 
-/// The part of a member's bookkeeping that moves, in a fixed order.
-pub(super) fn record(member: &Member) -> MemberRecord {
-    let mut record = MemberRecord {
-        broadcasts: member.broadcasts,
-        reductions: member.reductions,
-        syncs: member.syncs,
-        synced: member.synced,
-        load_ns: member.load_ns,
-        pace: member.paced.last,
-        ..MemberRecord::default()
-    };
-    if let Some(channels) = &member.channels {
-        write_counters(channels, &mut record);
-    }
-    record
-}
-
-/// Writes the counters of conversations into a record.
-pub(super) fn write_counters(channels: &Channels, record: &mut MemberRecord) {
-    let counters = |counters: &Counters| {
-        let mut list: Vec<_> =
-            counters.iter().map(|((id, channel), next)| (id, channel, next)).collect();
-        list.sort_unstable();
-        list
-    };
-    record.expected = counters(&channels.expected);
-    record.next = counters(&channels.next);
-    record.sent_broadcasts = channels.sent_broadcasts.records();
-    record.section_reductions =
-        channels.section_reductions.iter().map(|(&section, &next)| (section, next)).collect();
-}
-
-/// The messages that wait for an earlier one, encoded.
-pub(super) fn held(member: &Member) -> Vec<Bytes> {
-    member.channels.as_deref().map_or_else(Vec::new, held_in)
-}
-
-pub(super) fn held_in(channels: &Channels) -> Vec<Bytes> {
-    let encoded = |envelope: &dyn AnyEnvelope| {
-        let mut bytes = Vec::new();
-        envelope.append(&mut bytes);
-        bytes.into()
-    };
-    channels.held.values().map(|envelope| encoded(&***envelope)).collect()
-}
-
-/// The actor's conversations, as they arrive.
-pub(super) fn channels(
-    core: &Core,
-    kind: KindId,
-    record: &MemberRecord,
-    held: &[Bytes],
-) -> Result<Option<Box<Channels>>, codec::DecodeError> {
-    let MemberRecord { expected, next, sent_broadcasts, section_reductions, .. } = record;
-    if expected.len() + next.len() + section_reductions.len() + held.len() == 0 {
-        return Ok(None);
-    }
-    let counters = |list: &[(ActorId, i32, u64)]| {
-        list.iter().map(|&(id, channel, next)| ((id, channel), next)).collect()
-    };
-    let mut channels = Channels {
-        expected: counters(expected),
-        next: counters(next),
-        section_reductions: section_reductions.iter().copied().collect(),
-        sent_broadcasts: SentBroadcasts::from_records(sent_broadcasts),
-        ..Channels::default()
-    };
-    if let Some(known) = core.kind(kind) {
-        for bytes in held {
-            let envelope = core.keep(kind, known.decode_envelope(bytes)?);
-            channels.held.insert(Channels::held_key(envelope.header()), envelope);
-        }
-    }
-    channels.find_blocked();
-    Ok(Some(Box::new(channels)))
-}
-
-/// A member as it arrives with its record.
-pub(super) fn member(
-    id: ActorId,
-    epoch: u32,
-    record: &MemberRecord,
-    channels: Option<Box<Channels>>,
-    state_bytes: u64,
-) -> Member {
-    Member {
-        id,
-        epoch,
-        broadcasts: record.broadcasts,
-        reductions: record.reductions,
-        syncs: record.syncs,
-        synced: record.synced,
-        load_ns: record.load_ns,
-        paced: Paced { handled: 0, carried_ns: record.load_ns, last: record.pace },
-        state_bytes: Some(state_bytes),
-        channels,
-        ring: EdgeCache::default(),
-        border_hops: FAR,
-        is_replicated: false,
-    }
-}
-
 /// Takes an offered actor aside, or refuses it.
-pub(super) fn handle_offer(
+pub(crate) fn handle_offer(
     core: &mut Core,
     stores: &[Box<dyn Store>],
     tentatives: &mut Tentatives,
@@ -201,7 +99,7 @@ pub(super) fn handle_offer(
             let local = core.collections.get(id.collection);
             let (broadcasts, streams) = local
                 .map_or((0, Vec::new()), |local| (local.broadcasts.next, local.streams.numbers()));
-            let migrant = core.budget.keep(migrant, size);
+            let migrant = core.delivery.budget().keep(migrant, size);
             tentatives.insert(id, Tentative { migrant, state });
             core.arriving.insert(id);
             core.post(from, Control::MigrateAccept { id, epoch, broadcasts, streams });
@@ -214,7 +112,7 @@ pub(super) fn handle_offer(
 }
 
 /// Gives up the original of an actor that was accepted elsewhere.
-pub(super) fn handle_accept(
+pub(crate) fn handle_accept(
     core: &mut Core,
     stores: &mut [Box<dyn Store>],
     (id, epoch): (ActorId, u32),
@@ -228,7 +126,7 @@ pub(super) fn handle_accept(
     stores[kind.index()].remove(slot);
     core.free[kind.index()].push(slot);
     core.statistics.migrations += 1;
-    core.directory.learn(id, Place::at(to, epoch), core.common.fault);
+    core.delivery.learn(id, Place::at(to, epoch));
     // Broadcasts that passed there before the actor came and have not come here yet.
     let passed_here = core.collections.get(id.collection).map_or(0, |local| local.broadcasts.next);
     if broadcasts > passed_here {
@@ -251,7 +149,7 @@ pub(super) fn handle_accept(
 }
 
 /// Lets an actor that was refused elsewhere go on here.
-pub(super) fn handle_refuse(
+pub(crate) fn handle_refuse(
     core: &mut Core,
     stores: &mut [Box<dyn Store>],
     id: ActorId,
@@ -266,7 +164,7 @@ pub(super) fn handle_refuse(
     if let Some(local) = core.collections.get_mut(id.collection) {
         local.slots.insert(id.key, slot);
     }
-    core.directory.forget(id);
+    core.delivery.forget_place(id);
     if let Some(home) = core.home(id)
         && home != core.me
     {
@@ -283,7 +181,7 @@ pub(super) fn handle_refuse(
 }
 
 /// Brings an accepted actor to life.
-pub(super) fn handle_commit(
+pub(crate) fn handle_commit(
     core: &mut Core,
     stores: &mut [Box<dyn Store>],
     tentatives: &mut Tentatives,
@@ -322,30 +220,54 @@ fn resume_if_settled(core: &mut Core, stores: &mut [Box<dyn Store>], slot: (Kind
 }
 
 impl Core {
-    pub(super) fn refill(&mut self, kind: KindId, slot: u32, mailbox: &[(i32, Bytes)]) {
-        for (priority, message) in mailbox {
-            let rank = self.rank(kind, slot, *priority);
-            let (queue, _) = self.split_queue(kind);
-            match queue.push_encoded(slot, rank, message) {
-                Ok(bytes) => {
-                    self.ready_bytes += bytes;
-                    self.lanes.push(kind, rank);
-                }
-                Err(error) => return self.fail(JobError::Protocol(error.to_string())),
+    /// Whether the actor may move to `to` now. During a rebalance, it will be moved afterwards.
+    pub(crate) fn may_leave(&mut self, (kind, slot): (KindId, u32), to: PeId) -> bool {
+        let Some(id) = self.member(kind, slot).map(|member| member.id) else { return false };
+        let migratable =
+            self.collections.get(id.collection).is_some_and(|local| local.info.migratable());
+        if !migratable || !self.common.layout.contains(to) {
+            self.fail(JobError::Failed(format!(
+                "member {:?} of collection {} cannot move to {to}: {}",
+                id.key,
+                id.collection.0,
+                if migratable {
+                    "there is no such PE"
+                } else {
+                    "members of groups stay where they are"
+                },
+            )));
+            return false;
+        }
+        if self.rebalance.is_some() {
+            self.deferred.push((id, to));
+            return false;
+        }
+        match self.replicas.get(id).map(ReplicaState::is_secondary) {
+            None => true,
+            // The primary has the same wish.
+            Some(true) => false,
+            Some(false) => {
+                self.end_replica(id, Then::Wish(to));
+                false
             }
         }
     }
 
-    /// Sends a message on its way from here.
-    pub(super) fn dispatch_envelope(&mut self, kind: KindId, envelope: Box<dyn AnyEnvelope>) {
-        let epoch = envelope.header().epoch;
-        match self.directory.place(envelope.header().to) {
-            Some(place) if !place.gone && place.pe != self.me && place.epoch >= epoch => {
-                let mut envelope = envelope;
-                envelope.header_mut().epoch = place.epoch_for_one();
-                self.forward(kind, place.pe, envelope);
-            }
-            _ => self.arrive_any(kind, envelope),
+    /// Migrations that were asked for during a rebalance, once it is over.
+    pub(crate) fn take_deferred(&mut self) -> Vec<(ActorId, PeId)> {
+        match self.rebalance {
+            None => std::mem::take(&mut self.deferred),
+            Some(_) => Vec::new(),
+        }
+    }
+
+    /// A plan moves an actor that ended before: the PE where others believe it now learns better,
+    /// unless it is the home, which waits for the tombstone.
+    pub(crate) fn correct_plan(&mut self, entry: &PlanEntry) {
+        if let Some(place) = self.delivery.place(entry.id)
+            && self.home(entry.id) != Some(entry.to)
+        {
+            self.tell_place(entry.to, entry.id, place);
         }
     }
 }

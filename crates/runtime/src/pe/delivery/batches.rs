@@ -1,0 +1,64 @@
+//! Messages for several actors of one type: each goes to its receiver.
+
+use crate::Actor;
+use crate::codec::DecodeError;
+use crate::envelope::{Batch, Envelope, EnvelopeBatch, Header};
+use crate::id::{ActorId, KindId};
+use crate::payload::Payload;
+use crate::pe::{Core, Deliver};
+use crate::registry::Typed;
+use crate::wire::{EncodedBatch, Multicast, MulticastMember};
+use std::any::{Any, type_name};
+
+impl<A: Actor> Deliver for Typed<A> {
+    fn deliver(&self, core: &mut Core, batch: Box<dyn Batch>) {
+        let batch: Box<dyn Any> = batch;
+        let Ok(batch) = batch.downcast::<EnvelopeBatch<A::Message>>() else {
+            return core.fail_type_mismatch(type_name::<A>());
+        };
+        core.arrive_all::<A>(*batch);
+    }
+
+    fn deliver_encoded(&self, core: &mut Core, batch: &EncodedBatch) -> Result<(), DecodeError> {
+        // All are decoded before any is delivered: a malformed batch changes nothing.
+        core.arrive_all::<A>(EnvelopeBatch::decode(batch.kind, batch.messages, &batch.bytes)?);
+        Ok(())
+    }
+
+    fn multicast(
+        &self,
+        core: &mut Core,
+        multicast: Multicast,
+        members: &[MulticastMember],
+    ) -> Result<(), DecodeError> {
+        let Multicast { kind, collection, source, priority, after, origin, message, .. } =
+            multicast;
+        let message: A::Message = message.open()?;
+        for member in members {
+            let to = ActorId { collection, key: member.key };
+            let MulticastMember { sequence, epoch, .. } = *member;
+            let header =
+                Header { priority, epoch, after, ..Header::new(to, source, sequence, origin) };
+            core.arrive::<A>(kind, Envelope { header, message: message.clone() });
+        }
+        Ok(())
+    }
+
+    fn broadcast(
+        &self,
+        core: &mut Core,
+        kind: KindId,
+        mut headers: Vec<Header>,
+        message: Payload,
+    ) -> Result<(), DecodeError> {
+        let message: A::Message = message.open()?;
+        let last = headers.pop();
+        for header in headers {
+            core.arrive::<A>(kind, Envelope { header, message: message.clone() });
+        }
+        if let Some(header) = last {
+            core.arrive::<A>(kind, Envelope { header, message });
+        }
+        Ok(())
+    }
+}

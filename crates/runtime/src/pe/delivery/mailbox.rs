@@ -1,0 +1,131 @@
+//! Into the mailbox: messages whose turn has come, by priority.
+
+use super::queue::{Ready, TypedQueue};
+use crate::Actor;
+use crate::envelope::AnyEnvelope;
+use crate::error::JobError;
+use crate::id::KindId;
+use crate::pe::core::Core;
+use crate::rank::Rank;
+use bytes::Bytes;
+use std::any::{Any, type_name};
+
+/// What a message counts for in the memory budget.
+#[inline]
+pub(crate) fn message_bytes<A: Actor>(message: &A::Message) -> usize {
+    size_of::<A::Message>() + A::heap_bytes(message)
+}
+
+impl Core {
+    #[inline]
+    pub(crate) fn queue<A: Actor>(
+        &mut self,
+        kind: KindId,
+    ) -> Option<&mut TypedQueue<A, A::Message>> {
+        let queue: &mut dyn Any = &mut **self.queues.get_mut(kind.index())?;
+        queue.downcast_mut()
+    }
+
+    /// Puts a message into a mailbox. What nearly all messages take is kept short.
+    #[inline]
+    pub(super) fn push_ready<A: Actor>(
+        &mut self,
+        kind: KindId,
+        slot: u32,
+        priority: i32,
+        message: A::Message,
+    ) {
+        if priority != Rank::NORMAL.priority {
+            return self.push_ranked::<A>(kind, slot, priority, message);
+        }
+        if self.ready_bytes > self.common.limits.hard_bytes {
+            // The job ends; a handler that goes on sending must not take more.
+            return self.check_budget();
+        }
+        let bytes = message_bytes::<A>(&message);
+        match self.queue::<A>(kind) {
+            Some(queue) => queue.normal.push_back(Ready { slot, message }),
+            None => return self.fail_type_mismatch(type_name::<A>()),
+        }
+        self.ready_bytes += bytes;
+        self.lanes.push_normal(kind, 1);
+    }
+
+    /// Puts messages into a mailbox, in order.
+    pub(super) fn push_all_ready<A: Actor>(
+        &mut self,
+        kind: KindId,
+        slot: u32,
+        priority: i32,
+        mut messages: impl ExactSizeIterator<Item = A::Message>,
+    ) {
+        if messages.len() == 1
+            && let Some(message) = messages.next()
+        {
+            return self.push_ready::<A>(kind, slot, priority, message);
+        }
+        if priority != Rank::NORMAL.priority {
+            return messages
+                .for_each(|message| self.push_ranked::<A>(kind, slot, priority, message));
+        }
+        let mut bytes = 0;
+        let ready = messages.map(|message| {
+            bytes += message_bytes::<A>(&message);
+            Ready { slot, message }
+        });
+        let Some(queue) = self.queue::<A>(kind) else {
+            return self.fail_type_mismatch(type_name::<A>());
+        };
+        let before = queue.normal.len();
+        queue.normal.extend(ready);
+        let added = queue.normal.len() - before;
+        self.ready_bytes += bytes;
+        if added > 0 {
+            self.lanes.push_normal(kind, added as u32);
+        }
+    }
+
+    #[inline(never)]
+    fn push_ranked<A: Actor>(
+        &mut self,
+        kind: KindId,
+        slot: u32,
+        priority: i32,
+        message: A::Message,
+    ) {
+        let bytes = message_bytes::<A>(&message);
+        let rank = self.rank(kind, slot, priority);
+        match self.queue::<A>(kind) {
+            Some(queue) => queue.push(slot, rank, message),
+            None => return self.fail_type_mismatch(type_name::<A>()),
+        }
+        self.ready_bytes += bytes;
+        self.lanes.push(kind, rank);
+    }
+
+    /// Puts a message into a mailbox whose type is not known here.
+    pub(super) fn push_any(&mut self, kind: KindId, slot: u32, envelope: Box<dyn AnyEnvelope>) {
+        let rank = self.rank(kind, slot, envelope.header().priority);
+        match self.queues[kind.index()].push_envelope(slot, rank, envelope) {
+            Some(bytes) => {
+                self.ready_bytes += bytes;
+                self.lanes.push(kind, rank);
+            }
+            None => self.fail_type_mismatch(self.kind(kind).map_or("member", |kind| kind.name())),
+        }
+    }
+
+    /// Puts the messages of a member that has come into its mailbox.
+    pub(crate) fn refill(&mut self, kind: KindId, slot: u32, mailbox: &[(i32, Bytes)]) {
+        for (priority, message) in mailbox {
+            let rank = self.rank(kind, slot, *priority);
+            match self.queues[kind.index()].push_encoded(slot, rank, message) {
+                Ok(bytes) => {
+                    self.ready_bytes += bytes;
+                    self.lanes.push(kind, rank);
+                }
+                Err(error) => return self.fail(JobError::Protocol(error.to_string())),
+            }
+        }
+    }
+}

@@ -1,0 +1,142 @@
+//! How many bytes wait on a PE, and the end of the job when they are too many.
+//!
+//! Messages wait for earlier ones and for broadcasts, broadcasts for messages and for earlier ones,
+//! both for receivers and collections that are not known here yet. None of it is ready, and nothing
+//! can be done to shorten the wait but to take what comes. So it counts towards the hard limit, at
+//! which the job ends with an error, and not towards the soft one: a PE over that takes no more
+//! from its inbox and holds senders back, and would never see what the rest waits for.
+
+use super::budget::{Accounted, AccountedBroadcast, AccountedEnvelope};
+use crate::envelope::AnyEnvelope;
+use crate::error::JobError;
+use crate::id::{ActorId, KindId};
+use crate::payload::Payload;
+use crate::pe::core::Core;
+use crate::pe::state::BroadcastRequest;
+use crate::pending_work::counted;
+use crate::wire::{Asked, Wanted};
+use gridspan_topology::PeId;
+
+impl Core {
+    /// Counts a message for as long as it waits.
+    pub(crate) fn keep(&self, kind: KindId, envelope: Box<dyn AnyEnvelope>) -> AccountedEnvelope {
+        let bytes = self.kind(kind).map_or(0, |kind| kind.envelope_bytes(&*envelope));
+        self.delivery.budget.keep(envelope, bytes)
+    }
+
+    /// Counts a broadcast that has no number yet.
+    pub(crate) fn keep_request(&self, request: BroadcastRequest) -> Accounted<BroadcastRequest> {
+        let message = match &request.wanted {
+            Wanted::Message(message) => self.payload_bytes(request.kind, message),
+            Wanted::Number(_) => 0,
+        };
+        let bytes = message + request.asked.earlier.bytes();
+        self.delivery.budget.keep(request, size_of::<BroadcastRequest>() + bytes)
+    }
+
+    /// Counts a broadcast whose turn has not come.
+    pub(crate) fn keep_broadcast(
+        &self,
+        kind: KindId,
+        broadcast: (Asked, Payload, i32),
+    ) -> AccountedBroadcast {
+        let bytes = self.payload_bytes(kind, &broadcast.1) + broadcast.0.earlier.bytes();
+        let bytes = size_of_val(&broadcast) + bytes;
+        self.delivery.budget.keep(broadcast, bytes)
+    }
+
+    /// What a message counts for that is not for one receiver.
+    fn payload_bytes(&self, kind: KindId, message: &Payload) -> usize {
+        self.kind(kind).map_or(0, |kind| kind.payload_bytes(message))
+    }
+
+    /// The bytes that this PE has waiting: what is ready, what waits for something before it, what
+    /// waits outside, and what handlers have sent in this turn.
+    #[inline]
+    fn queued_bytes(&self) -> usize {
+        self.ready_bytes + self.delivery.budget.bytes() + self.waiting_bytes + self.outbox.bytes()
+    }
+
+    /// Whether what waits has outgrown the budget.
+    #[inline]
+    pub(super) fn is_over_budget(&self) -> bool {
+        self.queued_bytes() > self.common.limits.hard_bytes
+    }
+
+    /// Whether so much more fits the budget.
+    pub(crate) fn has_room(&self, bytes: usize) -> bool {
+        self.queued_bytes().saturating_add(bytes) <= self.common.limits.hard_bytes
+    }
+
+    /// Ends the job when what waits outgrows its budget. Out of line: senders ask first whether it
+    /// does.
+    #[cold]
+    pub(crate) fn check_budget(&mut self) {
+        let limit = self.common.limits.hard_bytes;
+        let (held, queued) = (self.delivery.budget.bytes(), self.queued_bytes());
+        if queued <= limit || self.failure.is_some() {
+            return;
+        }
+        let error = JobError::OverBudget {
+            pe: self.me,
+            place: self.place_name(),
+            queued_bytes: queued as u64,
+            held_bytes: held as u64,
+            limit_bytes: limit as u64,
+            fullest: self.fullest_mailboxes(),
+        };
+        self.fail(error);
+    }
+
+    /// The members with most messages waiting, for people.
+    fn fullest_mailboxes(&mut self) -> String {
+        const SHOWN: usize = 3;
+        let mut all = Vec::new();
+        for (kind, known) in self.common.clone().kinds() {
+            let ready = self.split_queue(kind).0.waiting();
+            for (slot, member) in (0u32..).zip(&self.members[kind.index()]) {
+                let Some(member) = member else { continue };
+                let held = member.channels.as_ref().map_or(0, |known| known.held.len() as u64);
+                let messages = ready.get(&slot).copied().unwrap_or(0) + held;
+                if messages > 0 {
+                    all.push((messages, held, known.name(), member.id));
+                }
+            }
+        }
+        all.sort_by_key(|&(messages, _, _, id)| (std::cmp::Reverse(messages), id));
+        let line = |&(messages, held, name, id): &(u64, u64, &str, ActorId)| {
+            let early =
+                if held > 0 { format!(", {held} of them too early") } else { String::new() };
+            let messages = counted(messages, "message", "messages");
+            format!("{name} {:?} with {messages}{early}", id.key)
+        };
+        let mut lines: Vec<String> = all.iter().take(SHOWN).map(line).collect();
+        for (kind, pe, bytes) in self.outbox.fullest(SHOWN - lines.len()) {
+            lines.push(format!("{bytes} bytes just sent to {} on {pe}", self.kind_name(kind)));
+        }
+        lines.join(", ")
+    }
+
+    fn kind_name(&self, kind: KindId) -> &'static str {
+        self.kind(kind).map_or("actors of an unknown type", |kind| kind.name())
+    }
+
+    /// Ends the job since another PE of this node does not take what waits for it. It may be inside
+    /// of a handler, and cannot see that itself.
+    pub(crate) fn fail_full(&mut self, pe: PeId, bytes: usize, fullest: &[(KindId, usize)]) {
+        let layout = &self.common.layout;
+        let (node, site) = (layout.node_of(pe), layout.site_name(layout.site_of(pe)));
+        let line = |&(kind, bytes): &(KindId, usize)| {
+            format!("{} on {pe} with {bytes} bytes", self.kind_name(kind))
+        };
+        let error = JobError::OverBudget {
+            pe,
+            place: format!("{node} at site {site}"),
+            queued_bytes: bytes as u64,
+            held_bytes: 0,
+            limit_bytes: self.common.limits.hard_bytes as u64,
+            fullest: fullest.iter().map(line).collect::<Vec<_>>().join(", "),
+        };
+        self.fail(error);
+    }
+}

@@ -1,0 +1,253 @@
+//! The receiver's side: what comes to a PE is delivered, held, dropped or forwarded.
+
+use super::Place;
+use super::state::{DETOUR_HOLD, Early, UNKNOWN_MEMBER_HOLD};
+use super::verdict::{Reason, Receiver, Until, Verdict, verdict};
+use crate::Actor;
+use crate::envelope::{AnyEnvelope, Envelope, EnvelopeBatch, Series};
+use crate::error::JobError;
+use crate::id::{ActorId, CollectionId, KindId};
+use crate::pe::collective::is_stream;
+use crate::pe::core::Core;
+use std::collections::BTreeSet;
+
+impl Core {
+    /// Takes a message that came to this PE.
+    pub(crate) fn arrive<A: Actor>(&mut self, kind: KindId, envelope: Envelope<A::Message>) {
+        let Envelope { header, .. } = &envelope;
+        if let Some((kind, slot)) = self.resident(header.to)
+            && self.pass_at_once(kind, slot, header, 1)
+        {
+            return self.push_ready::<A>(kind, slot, header.priority, envelope.message);
+        }
+        self.arrive_any(kind, Box::new(envelope));
+    }
+
+    /// Takes all messages of a batch that came to this PE.
+    pub(crate) fn arrive_all<A: Actor>(&mut self, batch: EnvelopeBatch<A::Message>) {
+        let kind = batch.kind;
+        let (all, mut messages) = batch.into_series();
+        for series in &all {
+            let Series { first, messages: count } = series;
+            let of_series = messages.by_ref().take(*count as usize);
+            if let Some((kind, slot)) = self.resident(first.to)
+                && self.pass_at_once(kind, slot, first, *count)
+            {
+                self.push_all_ready::<A>(kind, slot, first.priority, of_series);
+                continue;
+            }
+            for (header, message) in series.headers().zip(of_series) {
+                self.arrive::<A>(kind, Envelope { header, message });
+            }
+        }
+    }
+
+    /// Takes a message that came to this PE, or waited here, and does not pass at a glance.
+    pub(crate) fn arrive_any(&mut self, kind: KindId, mut envelope: Box<dyn AnyEnvelope>) {
+        let header = *envelope.header();
+        let resident = self.resident(header.to);
+        if resident.is_some() && !self.replicas.is_empty() {
+            self.pass_on(kind, &*envelope);
+        }
+        let receiver = match resident {
+            Some(slot) => self.here(slot, &header),
+            None => self.absent(header.to),
+        };
+        match (verdict(self.me, &header, receiver), resident) {
+            (Verdict::Deliver, Some((kind, slot))) => {
+                self.count((kind, slot), &header);
+                self.push_any(kind, slot, envelope);
+                self.release_held(kind, slot, &header);
+            }
+            (Verdict::Hold(until), Some(resident)) => {
+                if self.hold_at_member(resident, until, envelope) {
+                    self.note_repeated();
+                }
+            }
+            (Verdict::Hold(until), None) => self.hold(kind, until, envelope),
+            (Verdict::Drop(Reason::Destroyed), _) => self.drop_dead_letter(kind, envelope),
+            (Verdict::Drop(Reason::Repeated) | Verdict::Deliver, _) => self.note_repeated(),
+            (Verdict::Forward { to, epoch, news }, _) => {
+                if let Some(place) = news {
+                    self.tell_place(header.origin, header.to, place);
+                }
+                let header = envelope.header_mut();
+                (header.hops, header.epoch) = (header.hops.saturating_add(1), epoch);
+                self.statistics.forwarded += 1;
+                match to == self.me {
+                    // The news of its arrival has come before itself.
+                    true => self.hold(kind, Until::Arrived, envelope),
+                    false => self.forward(kind, to, envelope),
+                }
+            }
+        }
+    }
+
+    /// What this PE knows of a receiver that does not live here.
+    fn absent(&self, id: ActorId) -> Receiver {
+        match self.departing.contains_key(&id) {
+            true => Receiver::Departing,
+            false => Receiver::Elsewhere {
+                home: self.home(id),
+                place: self.delivery.directory.place(id),
+            },
+        }
+    }
+
+    /// Keeps a message whose receiver does not live here.
+    fn hold(&mut self, kind: KindId, until: Until, envelope: Box<dyn AnyEnvelope>) {
+        let id = envelope.header().to;
+        let envelope = self.keep(kind, envelope);
+        match until {
+            Until::Settled => {
+                if let Some(departing) = self.departing.get_mut(&id) {
+                    departing.arrivals.push(envelope);
+                }
+            }
+            Until::Described => self.hold_early(id.collection, Early::Message(kind, envelope)),
+            _ => {
+                let is_home = self.home(id) == Some(self.me);
+                let time = if is_home { UNKNOWN_MEMBER_HOLD } else { DETOUR_HOLD };
+                self.delivery.hold(id, kind, self.now + time, envelope);
+            }
+        }
+    }
+
+    /// Keeps a message for an actor that was accepted here and has not come yet.
+    pub(crate) fn hold_for_arrival(&mut self, kind: KindId, envelope: Box<dyn AnyEnvelope>) {
+        self.hold(kind, Until::Arrived, envelope);
+    }
+
+    /// Keeps what came before the description of its collection. The root knows all collections.
+    pub(crate) fn hold_early(&mut self, collection: CollectionId, early: Early) {
+        match &self.root {
+            Some(root) if !root.collections.contains_key(&collection) => {
+                self.fail_no_collection(collection);
+            }
+            _ => self.delivery.hold_early(collection, early),
+        }
+    }
+
+    pub(crate) fn fail_no_collection(&mut self, collection: CollectionId) {
+        self.fail(JobError::Protocol(format!(
+            "something was sent to collection {}, which does not exist",
+            collection.0
+        )));
+    }
+
+    /// A message came again and was dropped.
+    fn note_repeated(&mut self) {
+        self.processed += 1;
+        self.statistics.repeated += 1;
+    }
+
+    /// Drops a message for a member that is gone, when its turn has come. Runs on its home.
+    fn drop_dead_letter(&mut self, kind: KindId, envelope: Box<dyn AnyEnvelope>) {
+        let header = *envelope.header();
+        if header.is_broadcast || is_stream(header.source) {
+            return self.note_dropped(header.to, 1, "it was destroyed");
+        }
+        let envelope = self.keep(kind, envelope);
+        match self.delivery.tombstones.handle(self.me, envelope) {
+            Some(dropped) => self.note_dropped(header.to, dropped, "there is no such member"),
+            None => self.note_repeated(),
+        }
+    }
+
+    /// So many messages were dropped that nobody will ever handle.
+    pub(super) fn note_dropped(&mut self, to: ActorId, messages: u64, reason: &str) {
+        self.processed += messages;
+        self.statistics.dead_letters += messages;
+        for _ in 0..messages {
+            self.looks.note_nobody(to);
+            tracing::warn!(collection = to.collection.0, index = ?to.key, reason, "message dropped");
+        }
+    }
+
+    /// Learns where an actor lives, and sends on what waited for it.
+    pub(crate) fn learn(&mut self, id: ActorId, place: Place) {
+        if self.resident(id).is_some() || self.departing.contains_key(&id) {
+            return;
+        }
+        if self.delivery.learn(id, place) {
+            self.release_awaiting(id);
+        }
+    }
+
+    /// Takes the messages again that have waited for an actor.
+    pub(crate) fn release_awaiting(&mut self, id: ActorId) {
+        if let Some(held) = self.delivery.take(id) {
+            for envelope in held.envelopes {
+                self.arrive_any(held.kind, envelope.into_inner());
+            }
+        }
+    }
+
+    /// Whether messages for this member wait here, at home, for an insertion that nobody may ever
+    /// ask for.
+    pub(crate) fn is_stranded(&self, id: ActorId) -> bool {
+        self.home(id) == Some(self.me) && self.delivery.directory.place(id).is_none()
+    }
+
+    /// For whom messages are stranded here.
+    fn stranded(&self) -> BTreeSet<ActorId> {
+        self.delivery.awaited().filter(|&id| self.is_stranded(id)).collect()
+    }
+
+    /// Counts the stranded messages, and remembers which they are for
+    /// [`drop_stranded`](Self::drop_stranded).
+    pub(crate) fn report_stranded(&mut self) -> u64 {
+        if !self.delivery.is_awaiting() {
+            return 0;
+        }
+        let stranded = self.stranded();
+        self.delivery.report(&stranded)
+    }
+
+    /// Drops the stranded messages that were reported last: the root knows that no insertion was on
+    /// its way by then.
+    pub(crate) fn drop_stranded(&mut self) {
+        let stranded = self.stranded();
+        for (kind, envelope) in self.delivery.take_reported(&stranded) {
+            self.drop_dead_letter(kind, envelope.into_inner());
+        }
+    }
+
+    /// Deals with messages whose receiver has not turned up for long: home gives up on members that
+    /// it does not know, other PEs leave the messages to home.
+    pub(crate) fn expire_awaiting(&mut self) {
+        for id in self.delivery.expired(self.now) {
+            let Some(held) = self.delivery.take(id) else { continue };
+            match self.home(id) {
+                Some(home) if home != self.me => {
+                    for envelope in held.envelopes {
+                        let mut envelope = envelope.into_inner();
+                        envelope.header_mut().epoch = 0;
+                        self.forward(held.kind, home, envelope);
+                    }
+                }
+                _ if self.delivery.directory.place(id).is_some() => {
+                    let deadline = self.now + UNKNOWN_MEMBER_HOLD;
+                    self.delivery.put_back(id, deadline, held);
+                }
+                _ => {
+                    for envelope in held.envelopes {
+                        self.drop_dead_letter(held.kind, envelope.into_inner());
+                    }
+                }
+            }
+        }
+    }
+
+    /// Sends a message on its way from here.
+    pub(crate) fn dispatch_envelope(&mut self, kind: KindId, mut envelope: Box<dyn AnyEnvelope>) {
+        let header = envelope.header_mut();
+        match self.delivery.directory.place(header.to) {
+            Some(place) if !place.gone && place.pe != self.me && place.epoch >= header.epoch => {
+                header.epoch = place.route().epoch_for_one();
+                self.forward(kind, place.pe, envelope);
+            }
+            _ => self.arrive_any(kind, envelope),
+        }
+    }
+}

@@ -1,0 +1,84 @@
+//! Members that live here: how they leave their slots, and when they leave their sync points; and
+//! what has become of those that a plan moves.
+
+use super::core::Core;
+use super::state::Member;
+use crate::id::{ActorId, CollectionId, KindId, RebalanceId};
+use crate::wire::{Control, Moves};
+use bytes::Bytes;
+
+impl Core {
+    /// Whether a member that never moves has ended here: its collection is known, and it is not
+    /// there.
+    pub(crate) fn is_closed(&self, id: ActorId) -> bool {
+        self.collections.get(id.collection).is_some() && self.resident(id).is_none()
+    }
+
+    /// Takes a member from its slot, which is not free yet, and its messages from the queue: rank
+    /// and encoded message.
+    pub(super) fn take_out(
+        &mut self,
+        kind: KindId,
+        slot: u32,
+    ) -> Option<(Member, Vec<(i32, Bytes)>)> {
+        let mut member = self.members[kind.index()][slot as usize].take()?;
+        self.keep_edges(&mut member);
+        if let Some(local) = self.collections.get_mut(member.id.collection) {
+            local.slots.remove(member.id.key);
+        }
+        let (queue, lanes) = self.split_queue(kind);
+        let (mailbox, bytes) = queue.extract(kind, slot, lanes);
+        self.ready_bytes -= bytes;
+        Some((member, mailbox))
+    }
+
+    /// Whether a member may leave the `syncs`-th sync point that it has reached. Where nothing is
+    /// ever balanced, nobody waits.
+    pub(super) fn may_leave_sync(&self, collection: CollectionId, syncs: u64) -> bool {
+        !self.common.balancing.is_active()
+            || self.collections.get(collection).is_some_and(|local| local.may_leave_sync(syncs))
+    }
+
+    /// Whether the member waits at its sync point and may leave it, which it does then.
+    pub(super) fn leave_sync(&mut self, kind: KindId, slot: u32) -> bool {
+        let Some(member) = self.member(kind, slot) else { return false };
+        let (collection, syncs, synced) = (member.id.collection, member.syncs, member.synced);
+        let leaves = synced && self.may_leave_sync(collection, syncs);
+        if leaves && let Some(member) = self.member(kind, slot) {
+            member.synced = false;
+        }
+        leaves
+    }
+
+    /// The root has settled that many sync points of the collection. Returns the members that may
+    /// leave theirs for it.
+    pub(super) fn take_settled(
+        &mut self,
+        collection: CollectionId,
+        syncs: u64,
+    ) -> Option<(KindId, Vec<u32>)> {
+        let local = self.collections.get_mut(collection)?;
+        local.settled_syncs = local.settled_syncs.max(syncs);
+        let kind = local.info.kind;
+        let waits = |(slot, member): (u32, &Option<Member>)| {
+            let member = member.as_ref().filter(|member| member.synced)?;
+            (member.id.collection == collection).then_some(slot)
+        };
+        let slots = (0..).zip(&self.members[kind.index()]).filter_map(waits).collect();
+        Some((kind, slots))
+    }
+
+    /// A move of a plan is over: the actor lives here now, or could not leave. What a PE has seen
+    /// of this is reported once a turn.
+    pub(crate) fn note_moved(&mut self, plan: Option<RebalanceId>, has_arrived: bool) {
+        let Some(plan) = plan else { return };
+        let Moves { arrived, stayed } = self.moved.entry(plan).or_default();
+        *(if has_arrived { arrived } else { stayed }) += 1;
+    }
+
+    pub(crate) fn report_moved(&mut self) {
+        while let Some((rebalance, moves)) = self.moved.pop_first() {
+            self.post(Self::ROOT, Control::PlanDone { rebalance, moves });
+        }
+    }
+}

@@ -1,0 +1,73 @@
+//! Messages to and from replicas: to both, from one of them.
+
+use super::state::ReplicaState;
+use crate::envelope::{AnyEnvelope, Header};
+use crate::id::{ActorId, KindId, Sender, Slot};
+use crate::pe::core::Core;
+use crate::pe::delivery::Place;
+
+impl Core {
+    /// Whether neither the sender nor a receiver here live on another PE too; otherwise messages
+    /// between them are numbered wherever they are.
+    #[cold]
+    pub(crate) fn is_single(&self, sender: Sender, (kind, slot): (KindId, u32)) -> bool {
+        let receiver = Sender::Actor(Slot { kind, index: slot });
+        !self.is_replicated(receiver) && !self.is_replicated(sender)
+    }
+
+    fn is_replicated(&self, sender: Sender) -> bool {
+        self.sending(sender).is_some_and(|member| member.is_replicated)
+    }
+
+    /// The sender's replica here, if it lives on another PE too.
+    #[inline]
+    fn replica_state(&self, sender: Sender) -> Option<&ReplicaState> {
+        match !self.replicas.is_empty() && self.is_replicated(sender) {
+            true => self.replicas.get(self.sender_id(sender)),
+            false => None,
+        }
+    }
+
+    /// Whether the other replica of the sender sends this message, if it has one.
+    #[cold]
+    pub(crate) fn is_sent_elsewhere(&self, sender: Sender, to: ActorId) -> bool {
+        self.replica_state(sender).is_some_and(|replica| !replica.sends_to(to))
+    }
+
+    /// Whether this is the secondary replica of the sender: what nobody can tell apart by numbers
+    /// leaves from the primary.
+    #[inline]
+    pub(crate) fn is_secondary(&self, sender: Sender) -> bool {
+        self.replica_state(sender).is_some_and(ReplicaState::is_secondary)
+    }
+
+    /// A message is here for an actor that may live elsewhere too: passes it on if it may not be
+    /// there.
+    #[cold]
+    pub(crate) fn pass_on(&mut self, kind: KindId, envelope: &dyn AnyEnvelope) {
+        let header @ Header { to, origin, .. } = *envelope.header();
+        let Some(replica) = self.replicas.get(to).filter(|replica| replica.owes(&header)) else {
+            return;
+        };
+        let &ReplicaState { other, epoch, .. } = replica;
+        let (is_known, is_secondary) = (replica.is_known(), replica.is_secondary());
+        let mut copy = envelope.copy();
+        copy.header_mut().epoch = epoch;
+        self.created += 1;
+        self.forward(kind, other, copy);
+        if is_known && origin != self.me {
+            let (pe, replica) = if is_secondary { (other, self.me) } else { (self.me, other) };
+            self.tell_place(origin, to, Place { replica: Some(replica), ..Place::at(pe, epoch) });
+        }
+    }
+
+    /// A message is delivered here; the other replica handles it, too, and it counts there.
+    pub(crate) fn note_handled_twice(&mut self, to: ActorId) {
+        self.replicas.doubled += u64::from(self.replicas.is_secondary(to));
+    }
+
+    /// How many messages actors have handled here that are not handled at another replica as well.
+    pub(crate) fn handled_once(&self) -> u64 {
+        self.statistics.handled.saturating_sub(self.replicas.doubled)
+    }
+}

@@ -362,3 +362,24 @@ fn a_graceful_end_is_told_to_the_others() {
     let reason = LossReason::Closed("the job is done".to_owned());
     assert!(world.events.contains(&(NodeId(1), TransportEvent::Lost { node: NodeId(0), reason })));
 }
+
+#[test]
+fn a_first_small_frame_behind_bulk_that_fills_the_window_waits_and_breaks_nothing() {
+    let mut world = World::new(2, 5);
+    world.limits.receive_window = 1 << 20;
+    let (a, b) = (NodeId(0), NodeId(1));
+    for node in [a, b] {
+        world.start(node, 1);
+    }
+    for number in 0..100 {
+        world.send(a, b, FrameClass::Bulk, frame(BULK, number, 100_000));
+    }
+    // The window is full by then, and no small frame has opened a stream.
+    let has_begun = |world: &mut World| world.transport(a).stats(b).bytes_sent > 1 << 20;
+    assert!(world.run_until(Duration::from_secs(5), has_begun));
+    world.send(a, b, FrameClass::Small, frame(SMALL, 0, 10));
+
+    world.run_for(Duration::from_secs(10));
+
+    check(&world, &Sent::from([((a, b), [1, 100])])).unwrap();
+}

@@ -24,7 +24,9 @@ const PRIORITY_SMALL: i32 = 1;
 #[derive(Debug, Default)]
 pub(super) struct Outgoing {
     small: Option<StreamId>,
-    /// What is left of the chunk being written.
+    /// What is left of the first byte of that stream, which says what it is, and of the chunk being
+    /// written. Bulk may have filled the window when the stream is opened.
+    kind: Bytes,
     chunk: Bytes,
     /// Memory for the next chunks.
     buffer: BytesMut,
@@ -88,19 +90,14 @@ impl Outgoing {
                     };
                     let mut opened = connection.send_stream(stream);
                     opened.set_priority(PRIORITY_SMALL).map_err(|_| Stopped)?;
-                    // The kind goes ahead of the chunk that was made already.
-                    let mut kind = [Bytes::from_static(&[STREAM_SMALL])];
-                    match opened.write_chunks(&mut kind) {
-                        Ok(_) => {}
-                        Err(_) => return Err(Stopped),
-                    }
+                    self.kind = Bytes::from_static(&[STREAM_SMALL]);
                     *self.small.insert(stream)
                 }
             };
-            let mut chunks = [std::mem::take(&mut self.chunk)];
-            let written = connection.send_stream(stream).write_chunks(&mut chunks);
-            let [rest] = chunks;
-            self.chunk = rest;
+            let mut rest = [std::mem::take(&mut self.kind), std::mem::take(&mut self.chunk)];
+            let done = usize::from(rest[0].is_empty());
+            let written = connection.send_stream(stream).write_chunks(&mut rest[done..]);
+            [self.kind, self.chunk] = rest;
             match written {
                 Ok(_) => {}
                 Err(WriteError::Blocked) => self.small_blocked = true,

@@ -77,7 +77,7 @@ pub enum JobError {
         site: String,
         /// Its host.
         host: String,
-        /// What differs: here on the root, there on that node.
+        /// What differs: here on the coordinator's node, there on that node.
         difference: String,
     },
     /// A peer sent something that does not decode; the programs of the nodes differ.

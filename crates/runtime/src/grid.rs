@@ -9,12 +9,13 @@ use crate::error::{AskError, GridError};
 use crate::id::{CollectionId, KindId, Sender};
 use crate::index::{ActorIndex, IndexSet, Ix1, Key, Shape};
 use crate::limits::PIECE_BYTES_MAX;
-use crate::pe::{Action, Core, Links, Locality};
+use crate::links::{Links, Locality};
+use crate::pe::{Action, Core};
 use crate::promise::{Awaited, Promise, Resolve, promise};
-use crate::reduce::{Op, Reducible};
+use crate::reduce::{Op, Reducible, Value};
 use crate::reference::{ActorRef, CollectionRef, Reply, SectionRef};
 use crate::registry::Registry;
-use crate::wire::ReductionGroup;
+use crate::wire::{MainRequest, ReductionGroup};
 use crate::{Published, codec};
 use bytes::Bytes;
 use gridspan_topology::LinkChange;
@@ -73,6 +74,17 @@ impl Grid {
             core.main_goes_on();
             action(core);
         }));
+    }
+
+    async fn ask_coordinator<T: DeserializeOwned + Send + 'static>(
+        &self,
+        request: MainRequest,
+    ) -> Result<T, GridError> {
+        let (resolve, answer) = self.promise();
+        self.run(move |core| {
+            core.ask_coordinator(request, move |_, found| resolve.with(Ok(found)))
+        });
+        wait(answer).await
     }
 
     /// The sites, nodes and PEs of the job.
@@ -149,9 +161,8 @@ impl Grid {
         }
         let (resolve, created) = self.promise();
         self.run(move |core| {
-            let done = move |_: &mut Core, id| resolve.with(Ok(id));
-            // Only the root can refuse, and main talks to the root.
-            let _ = core.create_collection::<A>(kind, map, shape, inits, done);
+            let done = move |id| resolve.with(Ok(id));
+            core.create_collection::<A>(kind, (map, shape), inits, done);
         });
         let id: CollectionId = wait(created).await?;
         Ok(Collection { grid: self.clone(), reference: CollectionRef::new(id) })
@@ -164,24 +175,18 @@ impl Grid {
         if bytes.len() > PIECE_BYTES_MAX {
             return Err(GridError::TooLarge { bytes: bytes.len(), limit: PIECE_BYTES_MAX });
         }
-        let (resolve, published) = self.promise();
-        self.run(move |core| core.publish(&bytes, move |_, id| resolve.with(Ok(id))));
-        Ok(Published::new(wait(published).await?))
+        Ok(Published::new(self.ask_coordinator(MainRequest::Publish { value: bytes }).await?))
     }
 
     /// Has the job's strategy decide anew who lives where, while everybody goes on. Resolves to the
     /// number of actors that have moved, once they have.
     pub async fn rebalance(&self) -> Result<usize, GridError> {
-        let (resolve, moved) = self.promise();
-        self.run(move |core| core.rebalance(move |_, moved| resolve.with(Ok(moved))));
-        wait(moved).await
+        self.ask_coordinator(MainRequest::Rebalance).await
     }
 
     /// Resolves once no message is on its way, waits, or is being handled anywhere.
     pub async fn quiescence(&self) -> Result<(), GridError> {
-        let (resolve, quiescent) = self.promise();
-        self.run(move |core| core.await_quiescence(move |_| resolve.with(Ok(()))));
-        wait(quiescent).await
+        self.ask_coordinator(MainRequest::Quiescence).await
     }
 
     /// Resolves after `duration`, in the time of the driver: virtual in the simulator.
@@ -194,25 +199,20 @@ impl Grid {
     /// Which nodes are near each other. Drivers over a network measure it when the job begins; in
     /// the simulator asking begins it.
     pub async fn places(&self) -> Result<Arc<Locality>, GridError> {
-        let (resolve, known) = self.promise();
-        self.run(move |core| core.await_places(move |_, known| resolve.with(Ok(known))));
-        wait(known).await
+        self.ask_coordinator(MainRequest::Places).await
     }
 
     /// What is known of the links between groups of nodes. The first call also has nodes send
     /// trains of packets to find out who shares a way out of its group; later calls know.
     pub async fn links(&self) -> Result<Links, GridError> {
-        let (resolve, links) = self.promise();
-        self.run(move |core| core.await_links(move |_, links| resolve.with(Ok(links))));
-        wait(links).await
+        self.ask_coordinator(MainRequest::Links).await
     }
 
     /// The next link whose latency or bandwidth has changed by more than a fifth, or whose losses
     /// have. Groups are numbered as in the hierarchy of the [`places`](Self::places).
     pub async fn link_change(&self) -> Result<LinkChange, GridError> {
-        let (resolve, change) = self.promise();
-        self.run(move |core| core.await_link_change(move |_, change| resolve.with(change)));
-        wait(change).await
+        let change: Option<LinkChange> = self.ask_coordinator(MainRequest::LinkChange).await?;
+        change.ok_or(GridError::NoLinks)
     }
 
     /// The time since the job began, in the time of the driver.
@@ -312,10 +312,10 @@ impl<A: Actor> Collection<A> {
     }
 
     async fn reduced<T: Reducible>(&self, group: ReductionGroup, op: Op) -> Result<T, GridError> {
-        let (resolve, reduced) = self.grid.promise();
         let collection = self.reference.id;
-        self.grid.run(move |core| core.await_reduction(group, move |_, value| resolve.with(value)));
-        let (found_op, value) = wait(reduced).await?;
+        let reduced: Option<(Op, Value)> =
+            self.grid.ask_coordinator(MainRequest::Reduction { group }).await?;
+        let (found_op, value) = reduced.ok_or(GridError::Ending)?;
         let found = format!("{found_op:?} of {value}");
         if found_op == op
             && let Some(value) = T::from_value(value)

@@ -4,6 +4,12 @@ use crate::index::Key;
 use gridspan_topology::{PeId, Time};
 use serde::{Deserialize, Serialize};
 
+/// The PE beside which main runs, and which asks in its name.
+pub const MAIN_PE: PeId = PeId(0);
+
+/// The address of the coordinator, on whichever node it runs. No PE has this number.
+pub const COORDINATOR: PeId = PeId(u32::MAX);
+
 /// A collection, unique within the job.
 #[derive(
     Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,

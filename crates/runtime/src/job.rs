@@ -6,11 +6,11 @@ use crate::definition::{Definition, Origin};
 use crate::error::JobError;
 use crate::grid::Grid;
 use crate::limits::Limits;
-use crate::pe::{
-    Balancing, Common, GuestEvent, Links, OnFailure, OnGuests, OnLinks, PlantedFault, Source, Watch,
-};
+use crate::links::{Links, OnFailure, OnLinks};
+use crate::pe::{Balancing, Common, GuestEvent, OnGuests, PlantedFault, Source};
 use crate::reduce::{Custom, CustomOp, Op};
 use crate::registry::Registry;
+use crate::watch::Watch;
 use gridspan_balance::{BalanceReport, Plan, Snapshot, Strategy};
 use gridspan_bcast::Mode;
 use gridspan_topology::{Layout, LinkChange, NodeId};
@@ -44,6 +44,8 @@ pub struct Job {
     balancing: Balancing,
     stealing: String,
     broadcasts: Mode,
+    /// The node that the coordinator runs on.
+    coordinator: NodeId,
     seed: u64,
     fault: PlantedFault,
     on_links: Vec<OnLinks>,
@@ -67,6 +69,7 @@ impl Job {
             balancing: Balancing::default(),
             stealing: DEFAULT_VICTIM.to_owned(),
             broadcasts: Mode::Planned,
+            coordinator: NodeId(0),
             seed: 0,
             fault: PlantedFault::None,
             on_links: vec![],
@@ -187,6 +190,14 @@ impl Job {
         self
     }
 
+    /// Has the coordinator run on this node, counted from 0. Default 0, beside main. Listeners such
+    /// as [`on_links`](Self::on_links) are called in the process of that node. A node that does not
+    /// exist fails the job at its start.
+    pub fn coordinator_on(mut self, node: u32) -> Self {
+        self.coordinator = NodeId(node);
+        self
+    }
+
     /// Sets the seed of everything that is random by intent. Default 0.
     pub fn seed(mut self, seed: u64) -> Self {
         self.seed = seed;
@@ -194,7 +205,7 @@ impl Job {
     }
 
     /// Has `tell` told, too, what is known of the links: when some have changed, which it is told
-    /// too, and every two seconds. Runs on PE 0 of a job of several nodes, between messages; it
+    /// too, and every two seconds. Runs in the coordinator of a job of several nodes; it
     /// must not wait.
     pub fn on_links(
         mut self,
@@ -212,7 +223,7 @@ impl Job {
         self
     }
 
-    /// Has `tell` told, too, what becomes of guests. Runs on PE 0, between messages; it must not
+    /// Has `tell` told, too, what becomes of guests. Runs in the coordinator; it must not
     /// wait.
     pub fn on_guests(mut self, tell: impl Fn(&GuestEvent) + Send + Sync + 'static) -> Self {
         self.on_guests.push(Arc::new(tell));
@@ -254,14 +265,14 @@ impl Job {
     }
 
     /// Has `tell` told, too, for every rebalance what was measured, and the plan that is carried
-    /// out. Runs on PE 0, between messages; it must not wait long.
+    /// out. Runs in the coordinator; it must not wait long.
     pub fn on_snapshot(mut self, tell: impl Fn(&Snapshot, &Plan) + Send + Sync + 'static) -> Self {
         self.balancing.on_snapshot.push(Arc::new(tell));
         self
     }
 
     /// Has `tell` told, too, what became of every rebalance: once nothing is moved, or it is known
-    /// what moving has brought, or the job ends. Runs on PE 0, between messages; it must not wait.
+    /// what moving has brought, or the job ends. Runs in the coordinator; it must not wait.
     pub fn on_balance(mut self, tell: impl Fn(&BalanceReport) + Send + Sync + 'static) -> Self {
         self.balancing.on_balance.push(Arc::new(tell));
         self
@@ -311,7 +322,14 @@ impl Job {
     }
 
     /// Checks what can be wrong with a definition.
-    pub(crate) fn check(&self) -> Result<(), JobError> {
+    pub(crate) fn check(&self, layout: &Layout) -> Result<(), JobError> {
+        if self.coordinator.0 >= layout.node_count() {
+            return Err(JobError::Failed(format!(
+                "there is no {} for the coordinator; the job has {} nodes, counted from 0",
+                self.coordinator,
+                layout.node_count()
+            )));
+        }
         let maps = self.maps.iter().map(|(name, _)| ("placement map", name));
         let reducers = self.reducers.iter().map(|(name, _)| ("reducer", name));
         let mut names = BTreeSet::new();
@@ -329,7 +347,8 @@ impl Job {
     pub(crate) fn common(&self, layout: &Arc<Layout>) -> Common {
         Common {
             layout: layout.clone(),
-            tree: Arc::new(self.broadcasts.tree(layout, NodeId(0))),
+            coordinator: self.coordinator,
+            tree: Arc::new(self.broadcasts.tree(layout, self.coordinator)),
             kinds: self.registry.kinds().collect(),
             deterministic: Arc::new(self.registry.deterministic().clone()),
             maps: self.maps.iter().map(|(_, map)| *map).collect(),

@@ -2,8 +2,9 @@
 //!
 //! - Written by users: [`Actor`], [`Context`], [`Job`]; used in `main`: [`Grid`], [`Collection`].
 //! - [`pe`]: the machine that runs actors. It does no I/O.
+//! - [`coordinator`]: what a job needs exactly one of, beside the PEs of a node. It does no I/O.
 //! - [`relay`]: brings what is for many nodes from node to node, without waiting for PEs.
-//! - [`driver`]: the loops around both, in real time.
+//! - [`driver`]: the loops around all three, in real time.
 //! - [`wire`]: what travels between PEs.
 //! - [`schema`]: what values look like there, for programs that compare it before they exchange
 //!   any.
@@ -13,6 +14,7 @@ mod actor;
 mod codec;
 mod collection;
 mod context;
+pub mod coordinator;
 mod definition;
 pub mod driver;
 mod envelope;
@@ -25,6 +27,8 @@ mod id;
 mod index;
 mod job;
 mod limits;
+mod links;
+mod load_keys;
 #[cfg(feature = "net")]
 pub mod net;
 mod node_local;
@@ -46,6 +50,7 @@ pub mod schema;
 pub mod session;
 mod steal_agent;
 mod tasks;
+mod watch;
 pub mod wire;
 
 pub use abilities::To;
@@ -57,12 +62,13 @@ pub use error::{AskError, GridError, JobError};
 pub use frame::Frame;
 pub use grid::{Collection, Grid, MainPort, Member, Per};
 pub use gridspan_topology::{Layout, NodeId, PeId, SiteId, Time};
-pub use id::{ActorId, CollectionId, Timer};
+pub use id::{ActorId, COORDINATOR, CollectionId, MAIN_PE, Timer};
 pub use index::{ActorIndex, IndexBox, IndexSet, Ix1, Ix2, Ix3, Ix4, Key, Shape};
 pub use job::{Job, MainFuture};
 pub use limits::Limits;
+pub use links::{Links, Locality};
 pub use numbers::Numbers;
-pub use pe::{GuestEvent, Links, Locality};
+pub use pe::GuestEvent;
 pub use program::{Program, end};
 pub use promise::Awaited;
 pub use published::Published;

@@ -47,7 +47,7 @@ pub struct PendingWork {
     pub dead_letters: u64,
     /// Some of those members.
     pub nobody: Vec<String>,
-    /// What main waits for. Only PE 0 knows.
+    /// What main waits for. Only the coordinator knows.
     pub main_waits: Vec<String>,
 }
 

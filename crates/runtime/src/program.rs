@@ -1,10 +1,13 @@
 //! A job together with the places it runs on: what every driver begins with.
 
+use crate::coordinator::Coordinator;
 use crate::error::JobError;
 use crate::grid::{Grid, MainPort};
-use crate::pe::{Action, Common, OnFailure, Pe, Watch};
+use crate::links::OnFailure;
+use crate::pe::{Action, Common, Pe};
 use crate::promise::Awaited;
 use crate::relay::Relay;
+use crate::watch::Watch;
 use crate::{Job, MainFuture};
 use gridspan_topology::{Layout, NodeId, PeId};
 use std::sync::Arc;
@@ -19,7 +22,7 @@ pub struct Program {
 impl Program {
     /// Checks a job and lays it out.
     pub fn new(job: Job, layout: Layout) -> Result<Self, JobError> {
-        job.check()?;
+        job.check(&layout)?;
         let layout = Arc::new(layout);
         let common = job.common(&layout);
         Ok(Self { layout, common, job })
@@ -69,6 +72,16 @@ impl Program {
         relay(&self.common, node)
     }
 
+    /// The node that the coordinator runs on.
+    pub fn coordinator_node(&self) -> NodeId {
+        self.common.coordinator
+    }
+
+    /// Makes the coordinator of the job, for that node.
+    pub fn coordinator(&self) -> Coordinator {
+        Coordinator::new(self.common.coordinator, self.common.clone())
+    }
+
     /// The main function, which hands its work to PE 0 through `port`. Its outcome goes to PE 0 as
     /// an [`end`]; `awaited` shows what main waits for.
     pub fn begin_main(self, port: MainPort, awaited: Arc<Awaited>) -> MainFuture {
@@ -89,5 +102,5 @@ fn relay(common: &Common, node: NodeId) -> Relay {
 
 /// Tells PE 0 how main ended; the job stops on all PEs.
 pub fn end(outcome: Result<(), JobError>) -> Action {
-    Box::new(move |core| core.stop(outcome))
+    Box::new(move |core| core.end(outcome))
 }

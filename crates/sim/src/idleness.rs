@@ -3,7 +3,7 @@
 use gridspan_topology::Time;
 use std::time::Duration;
 
-/// As long as the root of a job in real time is idle before it is found to have stalled: no upkeep
+/// As long as the coordinator of a job in real time is idle before it is found to have stalled: no upkeep
 /// of which anybody waits for the outcome pauses for longer.
 const QUIET: Duration = Duration::from_secs(4);
 /// The pause between two looks at how much has been done.

@@ -112,7 +112,7 @@ pub(crate) struct QuicNetwork {
 }
 
 impl QuicNetwork {
-    /// The transports of the founders, each of which connects to the root.
+    /// The transports of the founders, each of which connects to the coordinator.
     pub(crate) fn new(layout: &Layout, faults: QuicFaults, seed: u64) -> Result<Self, String> {
         let limits = TransportLimits {
             small_bytes_max: faults.bulk_bytes,

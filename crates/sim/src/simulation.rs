@@ -15,6 +15,7 @@
 //!
 //! **Main** is polled between events. What it asks of PE 0 reaches it at once.
 
+mod coordination;
 mod ending;
 mod frames;
 mod relays;
@@ -35,11 +36,12 @@ use crate::quic::{self, QuicNetwork};
 use crate::report::{Ending, SimError, SimReport};
 use crate::station::Station;
 use bytes::Bytes;
+use gridspan_runtime::coordinator::Coordinator;
 use gridspan_runtime::pe::{Core, PendingWork, Spent};
 use gridspan_runtime::probe::ProbeReport;
 use gridspan_runtime::relay::Relay;
 use gridspan_runtime::wire::Packet;
-use gridspan_runtime::{Job, JobError, Layout, NodeId, PeId, Program, Time, end};
+use gridspan_runtime::{COORDINATOR, Job, JobError, Layout, NodeId, PeId, Program, Time, end};
 use gridspan_topology::GridSpec;
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -53,6 +55,8 @@ enum Event {
     Processors(NodeId),
     /// The relay of a node may have something to do.
     Relay(NodeId),
+    /// The coordinator may have something to do.
+    Coordinator,
     /// A packet arrives from a PE of the same node.
     Packet { from: PeId, to: PeId, packet: Packet },
     /// A handler has ended, and what it sent to other nodes leaves.
@@ -102,6 +106,11 @@ pub struct Simulation {
     /// Guests that have died.
     dead: BTreeSet<NodeId>,
     relays: Roster<Relay>,
+    coordinator: Coordinator,
+    /// When it is woken next, and the number of the event that stands for it.
+    coordinator_due: Option<(Time, u64)>,
+    /// When it has sent what it has.
+    coordinator_free: Time,
     queue: EventQueue<Event>,
     probing: Probing,
     now: Time,
@@ -144,6 +153,9 @@ impl Simulation {
         let network = if quic.is_some() { network.of_packets() } else { network };
         let guests = visiting::seat(&program, &options.guests)?;
         let mut simulation = Self {
+            coordinator: program.coordinator(),
+            coordinator_due: None,
+            coordinator_free: Time::ZERO,
             stations: Roster::new(stations),
             main: MainTask::new(program),
             nodes: Roster::new(nodes),
@@ -205,6 +217,7 @@ impl Simulation {
             Event::Turn(pe) => self.turn(pe),
             Event::Processors(node) => self.attend_processors(node, number),
             Event::Relay(node) => self.wake_relay(node, number),
+            Event::Coordinator => self.wake_coordinator(number),
             Event::Packet { from, to, packet } => {
                 self.log.add(self.now, from, to, None);
                 self.deliver(from, to, packet);
@@ -231,10 +244,6 @@ impl Simulation {
             return;
         }
         let (taking, handling) = station.turn(self.now, &self.options);
-        if let Some(mut planning_job) = station.machine.take_planning_job() {
-            planning_job.run_evaluations(PLANNING);
-            station.actions.push(Box::new(move |core| core.advised(planning_job)));
-        }
         let packets: Vec<_> = station.machine.outbox().drain().collect();
         match &mut node.processors {
             None => {
@@ -274,15 +283,16 @@ impl Simulation {
         let mut frames = Vec::new();
         for (to, packet) in packets {
             if packet.is_spread() {
-                self.hand_over((node, pe), packet, &mut leaves, &mut frames);
+                let send_cost = speed.takes(self.options.remote_send_cost);
+                self.hand_over((node, pe, send_cost), packet, &mut leaves, &mut frames);
             } else if to == pe {
                 self.stations[pe].inbox.push((pe, packet));
-            } else if self.layout.node_of(to) == node {
+            } else if self.node_of(to) == node {
                 leaves += speed.takes(self.options.local_send_cost);
                 self.send_local(leaves, pe, to, packet);
             } else {
                 leaves += speed.takes(self.options.remote_send_cost);
-                let there = self.layout.node_of(to);
+                let there = self.node_of(to);
                 let frame = packet.into_frame(pe, to).into();
                 frames.push(Outgoing { leaves, from: node, to: there, is_bulk: false, frame });
             }
@@ -363,7 +373,15 @@ impl Simulation {
         self.queue.push(at, Event::Packet { from, to, packet });
     }
 
+    /// The node of a PE, or of the coordinator.
+    fn node_of(&self, pe: PeId) -> NodeId {
+        if pe == COORDINATOR { self.coordinator.node() } else { self.layout.node_of(pe) }
+    }
+
     fn deliver(&mut self, from: PeId, to: PeId, packet: Packet) {
+        if to == COORDINATOR {
+            return self.deliver_to_coordinator(from, packet);
+        }
         if self.is_over(to) {
             return;
         }

@@ -4,9 +4,9 @@ use super::switch::Switch;
 use crate::MainFuture;
 use crate::error::{JobError, panic_message};
 use crate::grid::MainPort;
+use crate::id::MAIN_PE;
 use crate::program::{Program, end};
 use crate::promise::Awaited;
-use gridspan_topology::PeId;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::task::{Context, Poll, Wake, Waker};
@@ -28,7 +28,7 @@ pub(super) fn run(program: Program, switch: &Arc<Switch>) {
     let awaited = Arc::<Awaited>::default();
     let main = program.begin_main(port(switch), awaited.clone());
     if let Some(outcome) = block_on(main, &awaited, switch) {
-        switch.inbox(PeId(0)).push_action(end(outcome));
+        switch.inbox(MAIN_PE).push_action(end(outcome));
     }
 }
 
@@ -84,6 +84,6 @@ fn port(switch: &Arc<Switch>) -> MainPort {
         if thread::current().id() != main {
             switch.main.is_helped();
         }
-        switch.inbox(PeId(0)).push_action(action);
+        switch.inbox(MAIN_PE).push_action(action);
     })
 }

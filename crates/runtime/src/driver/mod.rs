@@ -14,6 +14,7 @@ mod arrivals;
 mod brake;
 #[cfg(feature = "net")]
 pub mod cluster;
+mod coordinator;
 pub mod embedded;
 mod ending;
 mod inbox;

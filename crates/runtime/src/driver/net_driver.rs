@@ -15,8 +15,9 @@ use super::loss;
 use super::switch::{Network, Switch};
 use crate::error::JobError;
 use crate::frame::Frame;
+use crate::links::OnFailure;
 use crate::net::{FrameClass, LossReason, NetLoop, SendError, TransportEvent, Waker};
-use crate::pe::{Core, OnFailure};
+use crate::pe::Core;
 use crate::probe::ProbeOrder;
 use gridspan_topology::NodeId;
 use std::collections::{BTreeSet, VecDeque};
@@ -176,7 +177,7 @@ impl NetDriver {
         (sent.sum(), self.received_bytes.load(Ordering::Relaxed))
     }
 
-    /// Opens the connection over which this node and the root watch each other.
+    /// Opens the connection over which this node and the coordinator watch each other.
     pub(super) fn connect(&self, node: NodeId) {
         lock(&self.net).transport().connect(node);
     }
@@ -390,7 +391,7 @@ fn tell(switch: &Switch, action: impl FnOnce(&mut Core) + Send + 'static) {
     switch.inbox(leader).push_action(Box::new(action));
 }
 
-/// Ends the job; the first PE of this node tells the root.
+/// Ends the job; the first PE of this node tells the coordinator.
 fn fail(switch: &Switch, error: JobError) {
     tell(switch, move |core| core.fail(error));
 }

@@ -1,13 +1,16 @@
 //! One node: the threads of its PEs and, if the job has others, its net_driver.
 
+use super::coordinator::CoordinatorDriver;
 use super::inbox::Inbox;
 #[cfg(feature = "net")]
 use super::net_driver::{Drive, NetDriver};
 use super::switch::Switch;
 use super::watchdog::Watchdog;
 use super::worker::{self, Idle, Park};
+use crate::coordinator::CoordinatorEvent;
 use crate::error::JobError;
-use crate::pe::{Core, Pe};
+use crate::id::MAIN_PE;
+use crate::pe::Pe;
 use crate::program::Program;
 use gridspan_topology::{NodeId, PeId, Speed};
 use std::sync::{Arc, OnceLock};
@@ -38,7 +41,7 @@ fn cannot_start(error: &std::io::Error) -> JobError {
     JobError::Failed(format!("cannot start the thread of a PE ({error}); use fewer PEs"))
 }
 
-/// Has the first PE of a node tell the root that it is there.
+/// Has the first PE of a node tell the coordinator that it is there.
 #[cfg(feature = "net")]
 fn introduce(machine: &mut Pe, net_driver: &NetDriver, is_guest: bool) {
     if is_guest {
@@ -60,9 +63,10 @@ fn abandon(switch: &Switch, dead: PeId, error: &JobError) {
         let error = error.clone();
         switch.inbox(pe).push_action(Box::new(move |core| core.handle_stop(Err(error))));
     }
-    if dead == PeId(0) {
+    if dead == MAIN_PE {
         switch.ending.declare();
     }
+    switch.tell_coordinator(CoordinatorEvent::Failed(error.clone()));
 }
 
 /// Ends the job if the thread of a PE unwinds.
@@ -84,6 +88,8 @@ pub(super) struct Node<'scope> {
     net_driver: Option<Arc<NetDriver>>,
     watch: Option<ScopedJoinHandle<'scope, ()>>,
     watchdog: std::io::Result<ScopedJoinHandle<'scope, ()>>,
+    /// The thread of the coordinator, if that is here.
+    coordinator: Option<std::io::Result<ScopedJoinHandle<'scope, ()>>>,
 }
 
 /// Wakes a PE's thread, wherever it sleeps.
@@ -114,8 +120,13 @@ impl<'scope> Node<'scope> {
     ) -> Self {
         let layout = program.layout().clone();
         #[cfg(feature = "net")]
-        if let Some(net_driver) = net_driver.as_ref().filter(|_| node != NodeId(0)) {
-            net_driver.connect(NodeId(0));
+        if let Some(net_driver) = net_driver.as_ref() {
+            // Over these connections nodes watch each other.
+            let watched = [layout.node_of(MAIN_PE), program.coordinator_node()];
+            watched
+                .into_iter()
+                .filter(|&other| other != node)
+                .for_each(|other| net_driver.connect(other));
             // Founders need not know where a guest is: it comes to them.
             let founders = layout.nodes().filter(|_| layout.is_guest(node));
             founders.for_each(|founder| net_driver.connect(founder));
@@ -136,15 +147,23 @@ impl<'scope> Node<'scope> {
             net_driver.clone().map(|net_driver| net_driver as Arc<dyn super::switch::Network>);
         let limits = program.limits();
         let (inboxes, relay) = (inboxes.collect(), program.relay(node));
-        let switch = Switch::new(layout.clone(), node, inboxes, network, relay, limits);
-        let switch = Arc::new(switch);
+        let coordinator_node = program.coordinator_node();
+        let coordinator = (coordinator_node == node)
+            .then(|| CoordinatorDriver::new(program.coordinator(), begin));
+        let coordinator = (coordinator, coordinator_node);
+        let switch =
+            Switch::new(layout.clone(), node, inboxes, network, relay, coordinator, limits);
+        let coordinator = switch.coordinator().map(|_| {
+            let named = thread::Builder::new().name("coordinator".to_owned());
+            let serving = switch.clone();
+            let serve =
+                move || serving.coordinator().into_iter().for_each(|own| own.serve(&*serving));
+            named.spawn_scoped(scope, serve)
+        });
         let (mut handles, mut views) = (Vec::new(), Vec::new());
         for (&pe, thread) in pes.iter().zip(threads) {
             let mut machine = program.pe(pe);
             views.push(machine.current_handler());
-            if pe == PeId(0) {
-                machine.act(Box::new(Core::watch));
-            }
             if let Some(net_driver) = net_driver.as_ref().filter(|_| pe == pes[0]) {
                 introduce(&mut machine, net_driver, layout.is_guest(node));
             }
@@ -176,7 +195,10 @@ impl<'scope> Node<'scope> {
             let switch = switch.clone();
             move || dog.run(&switch, begin)
         });
-        Self { switch, pes: handles, net_driver, watch, watchdog }
+        if let Some(Err(error)) = &coordinator {
+            switch.tell_coordinator(CoordinatorEvent::Failed(cannot_start(error)));
+        }
+        Self { switch, pes: handles, net_driver, watch, watchdog, coordinator }
     }
 
     #[cfg(feature = "net")]
@@ -200,7 +222,7 @@ impl<'scope> Node<'scope> {
 
     /// Waits until the job is over on this node. Returns how it ended.
     pub(super) fn join(self) -> Result<(), JobError> {
-        let Self { switch, pes, net_driver: _net_driver, watch, watchdog } = self;
+        let Self { switch, pes, net_driver: _net_driver, watch, watchdog, coordinator } = self;
         let mut outcome = Err(JobError::Failed("a node without PEs".to_owned()));
         for (position, pe) in pes.into_iter().enumerate() {
             let ended = match pe.map(ScopedJoinHandle::join) {
@@ -222,6 +244,10 @@ impl<'scope> Node<'scope> {
             watchdog.thread().unpark();
             // It ends by itself, and has nothing to say.
             let _ = watchdog.join();
+        }
+        if let Some(Ok(coordinator)) = coordinator {
+            // It ends by itself, and has nothing to say.
+            let _ = coordinator.join();
         }
         switch.finish_planning();
         if let Some(watch) = watch {

@@ -1,18 +1,20 @@
 //! Takes packets from the PEs of a node to other PEs: of the same node, or over the network.
 
+use super::coordinator::{CoordinatorDriver, Surroundings};
 use super::ending::Ending;
 use super::inbox::Inbox;
 use super::main_state::MainState;
+use crate::coordinator::{CoordinatorCommand, CoordinatorEvent, PlanningJob};
 use crate::frame::Frame;
+use crate::id::COORDINATOR;
 use crate::limits::Limits;
-use crate::pe::{Core, PlanningJob};
 use crate::probe::ProbeOrder;
 use crate::relay::{Relay, RelayCommand};
 use crate::wire::{Control, Packet};
 use gridspan_topology::{Layout, NodeId, PeId, Time};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
@@ -52,12 +54,17 @@ pub(super) enum Undelivered {
 
 /// Connects the PEs of a node.
 pub(super) struct Switch {
+    /// For the threads that it starts.
+    me: Weak<Self>,
     pub(super) layout: Arc<Layout>,
     pub(super) node: NodeId,
     first_pe: u32,
     inboxes: Vec<Inbox>,
     network: Option<Arc<dyn Network>>,
     relay: Mutex<Relay>,
+    /// The job's coordinator, if it is here, and where it is.
+    coordinator: Option<CoordinatorDriver>,
+    coordinator_node: NodeId,
     /// When the relay has something to do although nothing comes, in nanoseconds since `begin`.
     due_ns: AtomicU64,
     /// Whether the relay is to be woken at once.
@@ -84,8 +91,9 @@ impl Switch {
         inboxes: Vec<Inbox>,
         network: Option<Arc<dyn Network>>,
         mut relay: Relay,
+        (coordinator, coordinator_node): (Option<CoordinatorDriver>, NodeId),
         limits: Limits,
-    ) -> Self {
+    ) -> Arc<Self> {
         let is_nudged = Arc::new(AtomicBool::new(false));
         if let Some(network) = network.clone() {
             let is_nudged = Arc::clone(&is_nudged);
@@ -97,13 +105,16 @@ impl Switch {
         let first_pe = layout.place(node).pes.start;
         let ending = Ending::default();
         let relay = Mutex::new(relay);
-        Self {
+        Arc::new_cyclic(|me| Self {
+            me: me.clone(),
             layout,
             node,
             first_pe,
             inboxes,
             network,
             relay,
+            coordinator,
+            coordinator_node,
             carried_bytes: AtomicUsize::new(0),
             advisor: Mutex::default(),
             begin: Instant::now(),
@@ -114,7 +125,7 @@ impl Switch {
             ending,
             main: MainState::default(),
             is_closed: AtomicBool::new(false),
-        }
+        })
     }
 
     /// The inbox of a PE of this node.
@@ -136,6 +147,22 @@ impl Switch {
     pub(super) fn close(&self) {
         self.is_closed.store(true, Ordering::SeqCst);
         self.inboxes.iter().for_each(Inbox::close);
+        if let Some(coordinator) = &self.coordinator {
+            coordinator.wake();
+        }
+    }
+
+    /// The job's coordinator, if it is here.
+    pub(super) fn coordinator(&self) -> Option<&CoordinatorDriver> {
+        self.coordinator.as_ref()
+    }
+
+    /// Tells the coordinator something, if it is here.
+    pub(super) fn tell_coordinator(&self, event: CoordinatorEvent) {
+        if let Some(coordinator) = &self.coordinator {
+            coordinator.push(event);
+            coordinator.run(self);
+        }
     }
 
     /// Bytes that wait for other parts of the same tree broadcast.
@@ -164,6 +191,15 @@ impl Switch {
     ) -> Result<(), Undelivered> {
         let mut full = None;
         for (to, packet) in packets {
+            if to == COORDINATOR {
+                match &self.coordinator {
+                    Some(coordinator) => {
+                        coordinator.push(CoordinatorEvent::Packet { from, packet })
+                    }
+                    None => self.send_to_coordinator(from, packet),
+                }
+                continue;
+            }
             if !self.layout.may_contain(to) {
                 return Err(Undelivered::Stranger(to));
             }
@@ -185,7 +221,22 @@ impl Switch {
                 network.send(node, packet.into_frame(from, to).into(), false);
             }
         }
+        self.run_coordinator();
         full.map_or(Ok(()), |pe| Err(Undelivered::Full(pe)))
+    }
+
+    fn send_to_coordinator(&self, from: PeId, packet: Packet) {
+        if let Some(network) = &self.network {
+            let frame = packet.into_frame(from, COORDINATOR).into();
+            network.send(self.coordinator_node, frame, false);
+        }
+    }
+
+    /// Has the coordinator take what was left for it, if it is here.
+    fn run_coordinator(&self) {
+        if let Some(coordinator) = &self.coordinator {
+            coordinator.run(self);
+        }
     }
 
     /// Lets the relay do something, and does what follows. What goes on to other nodes does so
@@ -201,6 +252,11 @@ impl Switch {
                         network.send(to, frame, is_bulk);
                     }
                 }
+                RelayCommand::Deliver { from, to: COORDINATOR, packet } => {
+                    if let Some(coordinator) = &self.coordinator {
+                        coordinator.push(CoordinatorEvent::Packet { from, packet });
+                    }
+                }
                 RelayCommand::Deliver { from, to, packet } => self.inbox(to).push([(from, packet)]),
                 RelayCommand::Act(action) => self.inbox(PeId(self.first_pe)).push_action(action),
             }
@@ -212,6 +268,8 @@ impl Switch {
         {
             network.look_again();
         }
+        drop(relay);
+        self.run_coordinator();
         result
     }
 
@@ -238,16 +296,16 @@ impl Switch {
         }
     }
 
-    /// Runs the planner on a thread of its own, and gives the result to PE 0.
-    pub(super) fn run_planner(self: &Arc<Self>, mut planning_job: PlanningJob) {
-        let switch = Arc::clone(self);
+    /// Runs the planner on a thread of its own, and gives the result to the coordinator.
+    fn run_planner(&self, mut planning_job: PlanningJob) {
+        let Some(switch) = self.me.upgrade() else { return };
         let run_planner = move || {
             let begin = Instant::now();
             let planning = || planning_job.run_for(PLANNING, &|| begin.elapsed());
             let is_lost = catch_unwind(AssertUnwindSafe(planning)).is_err();
-            switch.inbox(PeId(0)).push_action(match is_lost {
-                true => Box::new(Core::advisor_lost),
-                false => Box::new(move |core| core.advised(planning_job)),
+            switch.tell_coordinator(match is_lost {
+                true => CoordinatorEvent::PlannerLost,
+                false => CoordinatorEvent::Planned(planning_job),
             });
         };
         let mut advisor = self.advisor.lock().unwrap_or_else(PoisonError::into_inner);
@@ -255,7 +313,7 @@ impl Switch {
             Ok(thread) => *advisor = Some(thread),
             Err(error) => {
                 tracing::warn!(%error, "no thread for the advisor; broadcasts keep their plans");
-                self.inbox(PeId(0)).push_action(Box::new(Core::advisor_lost));
+                self.tell_coordinator(CoordinatorEvent::PlannerLost);
             }
         }
     }
@@ -286,14 +344,12 @@ impl Switch {
         inbox.push_action(Box::new(move |core| core.looked(round, is_quiet, main)));
     }
 
-    /// Tells the root of a handler that a PE of this node is inside of, in its place.
+    /// Tells the coordinator of a handler that a PE of this node is inside of, in its place.
     pub(super) fn tell_inside(&self, pe: PeId, handler: Option<(String, u64)>) {
-        let root = PeId(0);
         let packet = Packet::control(Control::Inside { handler });
-        if self.layout.node_of(root) == self.node {
-            self.inbox(root).push([(pe, packet)]);
-        } else if let Some(network) = &self.network {
-            network.send(self.layout.node_of(root), packet.into_frame(pe, root).into(), false);
+        match &self.coordinator {
+            Some(_) => self.tell_coordinator(CoordinatorEvent::Packet { from: pe, packet }),
+            None => self.send_to_coordinator(pe, packet),
         }
     }
 
@@ -323,19 +379,52 @@ impl Switch {
             return self.carry(|relay, now, out| relay.receive(now, from, frame, out));
         }
         let (sender, to, packet) = Packet::from_frame(frame)?;
+        let is_from_coordinator = sender == COORDINATOR && from == self.coordinator_node;
+        let is_of_sender =
+            || self.layout.may_contain(sender) && self.layout.node_of(sender) == from;
+        if !is_from_coordinator && !is_of_sender() {
+            return Err(crate::DecodeError::new(
+                "a frame",
+                format_args!("{sender} is not of {from}"),
+            ));
+        }
+        if to == COORDINATOR && self.coordinator.is_some() {
+            self.tell_coordinator(CoordinatorEvent::Packet { from: sender, packet });
+            return Ok(());
+        }
         if !self.layout.knows(to) || self.layout.node_of(to) != self.node {
             return Err(crate::DecodeError::new(
                 "a frame",
                 format_args!("{to} is not of this node"),
             ));
         }
-        if !self.layout.may_contain(sender) || self.layout.node_of(sender) != from {
-            return Err(crate::DecodeError::new(
-                "a frame",
-                format_args!("{sender} is not of {from}"),
-            ));
-        }
         self.inbox(to).push([(sender, packet)]);
         Ok(())
+    }
+}
+
+impl Surroundings for Switch {
+    fn obey(&self, commands: Vec<CoordinatorCommand>) {
+        for command in commands {
+            match command {
+                CoordinatorCommand::Send { to, packet } if self.layout.node_of(to) == self.node => {
+                    self.inbox(to).push([(COORDINATOR, packet)]);
+                }
+                CoordinatorCommand::Send { to, packet } => {
+                    if let Some(network) = &self.network {
+                        let node = self.layout.node_of(to);
+                        network.send(node, packet.into_frame(COORDINATOR, to).into(), false);
+                    }
+                }
+                CoordinatorCommand::Relay { from, packet } => {
+                    self.carry(|relay, now, out| relay.take(now, from, packet, out));
+                }
+                CoordinatorCommand::Plan(planning_job) => self.run_planner(planning_job),
+            }
+        }
+    }
+
+    fn is_closed(&self) -> bool {
+        Switch::is_closed(self)
     }
 }

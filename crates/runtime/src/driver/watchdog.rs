@@ -1,25 +1,28 @@
 //! Watches PEs that are busy in a handler and cannot answer.
 //!
 //! A thread for each node looks every second which handlers its PEs are inside of. It tells the
-//! root of one that lasts, which the root makes something of if it gets no answer from that PE. On
+//! root of one that lasts, which the coordinator makes something of if it gets no answer from that PE. On
 //! PE 0 itself it tells the job's listeners, and so it does if PE 0 does not heed the job's time
 //! limit.
 
 use super::switch::Switch;
 use crate::error::JobError;
-use crate::pe::{HandlerView, OnFailure, Watch};
-use gridspan_topology::{NodeId, PeId, Time};
+use crate::id::MAIN_PE;
+use crate::links::OnFailure;
+use crate::pe::HandlerView;
+use crate::watch::Watch;
+use gridspan_topology::{NodeId, Time};
 use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
 /// How often it looks: a wake-up a second costs nothing.
 const LOOK: Duration = Duration::from_secs(1);
-/// A handler that lasts longer is told to the root. Most are over long before.
+/// A handler that lasts longer is told to the coordinator. Most are over long before.
 const NOTED: Duration = Duration::from_secs(2);
 /// A handler on PE 0 that lasts longer is told to the job's listeners.
 const LONG: Duration = Duration::from_secs(30);
-/// How much longer than the limit a job may take to end by itself: the root asks all PEs what they
+/// How much longer than the limit a job may take to end by itself: the coordinator asks all PEs what they
 /// wait for, which it gives 2 s, and they end.
 const OVERDUE: Duration = Duration::from_secs(5);
 
@@ -41,7 +44,7 @@ struct Seen {
     is_noted: bool,
 }
 
-/// What the root should know.
+/// What the coordinator should know.
 #[derive(Debug, PartialEq)]
 enum News {
     Inside(Duration),
@@ -85,7 +88,7 @@ impl Watchdog {
                 self.look(position, now, switch);
             }
             if switch.node == NodeId(0) && !switch.ending.is_over() {
-                self.look_at_root(now, switch);
+                self.look_at_mains_pe(now, switch);
             }
         }
     }
@@ -106,17 +109,16 @@ impl Watchdog {
         }
     }
 
-    /// PE 0 can tell nobody while it is inside of a handler.
-    fn look_at_root(&mut self, now: Time, switch: &Switch) {
-        let Some(at) = self.views.iter().position(|view| view.pe == PeId(0)) else { return };
+    /// What main asks for waits while its PE is inside of a handler.
+    fn look_at_mains_pe(&mut self, now: Time, switch: &Switch) {
+        let Some(at) = self.views.iter().position(|view| view.pe == MAIN_PE) else { return };
         let inside = self.seen[at].lasted(now).zip(self.views[at].look());
         let inside = inside.map(|(lasted, (_, actor))| {
             let seconds = lasted.as_secs();
             let site = switch.layout.site_name(switch.layout.site_of_node(switch.node));
             let text = format!(
                 "{} ({} at site {site}) has been inside of a handler of {actor} for {seconds} s",
-                PeId(0),
-                switch.node
+                MAIN_PE, switch.node
             );
             (lasted, text)
         });
@@ -124,7 +126,7 @@ impl Watchdog {
             && *lasted >= LONG
             && !std::mem::replace(&mut self.is_stall_told, true)
         {
-            let text = format!("{text}; nothing that needs PE 0 goes on meanwhile");
+            let text = format!("{text}; what main asks for waits meanwhile");
             self.watch.on_warning.iter().for_each(|tell| tell(&text));
         }
         if let Some(limit) = self.watch.time_limit

@@ -7,6 +7,7 @@ use super::kernel;
 use super::share::Share;
 use super::switch::{Switch, Undelivered};
 use crate::error::{JobError, panic_message};
+use crate::id::MAIN_PE;
 use crate::pe::Pe;
 use crate::wire::Packet;
 use gridspan_topology::{PeId, Speed, Time};
@@ -115,7 +116,7 @@ pub(super) fn run(
         }
         if let Some(outcome) = pe.outcome() {
             inbox.close();
-            if me == PeId(0) {
+            if me == MAIN_PE {
                 switch.ending.declare();
             }
             return outcome.clone();
@@ -192,9 +193,6 @@ impl Turn {
 
     fn send(&mut self, pe: &mut Pe, switch: &Arc<Switch>) {
         let me = pe.id();
-        if let Some(planning_job) = pe.take_planning_job() {
-            switch.run_planner(planning_job);
-        }
         if let Some(round) = pe.take_look() {
             switch.look(me, round);
         }

@@ -3,12 +3,11 @@
 use super::core::Core;
 use super::state::{Resume, TimerId};
 use crate::Actor;
-use crate::error::AskError;
-use crate::id::{ActorId, Sender, Timer};
+use crate::error::{AskError, JobError};
+use crate::id::{ActorId, COORDINATOR, Sender, Timer};
 use crate::payload::Payload;
 use crate::reference::Reply;
-use crate::wire::Control;
-use gridspan_topology::PeId;
+use crate::wire::{Control, MainRequest};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use std::time::Duration;
@@ -24,7 +23,7 @@ impl Core {
         let timer = self.timers.set(
             self.now + timeout,
             Box::new(move |core| {
-                if let Some((resume, _)) = core.waits.pending.remove(&slot) {
+                if let Some((resume, _)) = core.waits.take(slot) {
                     resume(core, Err(AskError::Timeout));
                 }
             }),
@@ -63,7 +62,7 @@ impl Core {
 
     /// Hands an answer to whoever waits for it. Late answers are dropped.
     pub(super) fn handle_reply(&mut self, slot: u64, answer: Payload) {
-        match self.waits.pending.remove(&slot) {
+        match self.waits.take(slot) {
             Some((resume, timer)) => {
                 self.timers.cancel(timer);
                 resume(self, Ok(answer));
@@ -107,12 +106,34 @@ impl Core {
                 core.send::<A>(Sender::Pe, to, 0, message);
             }
         });
-        let Reply { pe, slot, .. } = reply;
-        self.post(Self::ROOT, Control::AwaitQuiescence { pe, slot });
+        let request = MainRequest::Quiescence;
+        self.post(COORDINATOR, Control::MainRequest { slot: reply.slot, request });
     }
 
-    pub(super) fn handle_await_quiescence(&mut self, pe: PeId, slot: u64) {
-        self.await_quiescence(move |core| core.answer(Reply::new(pe, slot), ()));
+    /// Asks the coordinator something on behalf of main. `resume` is called with the answer.
+    pub(crate) fn ask_coordinator<T: DeserializeOwned + 'static>(
+        &mut self,
+        request: MainRequest,
+        resume: impl FnOnce(&mut Self, T) + Send + 'static,
+    ) {
+        let slot = self.expect_coordinator(resume);
+        self.post(COORDINATOR, Control::MainRequest { slot, request });
+    }
+
+    /// Opens a slot for an answer of the coordinator to main.
+    pub(crate) fn expect_coordinator<T: DeserializeOwned + 'static>(
+        &mut self,
+        resume: impl FnOnce(&mut Self, T) + Send + 'static,
+    ) -> u64 {
+        let reply =
+            self.expect_reply(Duration::MAX, |core, answer: Result<T, AskError>| match answer {
+                Ok(answer) => resume(core, answer),
+                Err(error) => {
+                    core.fail(JobError::Protocol(format!("from the coordinator: {error}")))
+                }
+            });
+        self.waits.note_for_main(reply.slot);
+        reply.slot
     }
 
     /// Runs `action` after a delay.
@@ -122,15 +143,5 @@ impl Core {
         action: impl FnOnce(&mut Self) + Send + 'static,
     ) {
         self.timers.set(self.now + delay, Box::new(action));
-    }
-
-    /// The same for what comes again as long as the job runs, and leads to nothing where nothing
-    /// happens.
-    pub(crate) fn run_upkeep_after(
-        &mut self,
-        delay: Duration,
-        action: impl FnOnce(&mut Self) + Send + 'static,
-    ) {
-        self.timers.set_upkeep(self.now + delay, Box::new(action));
     }
 }

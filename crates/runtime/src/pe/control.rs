@@ -1,16 +1,14 @@
-//! What a PE does about each kind of control packet.
+//! What a PE does about each kind of control packet. Those for the coordinator do nothing here.
 
-use super::core::Core;
 use super::delivery::{Early, Place};
 use super::replicas::Then;
-use super::state::{BroadcastRequest, Incomplete, NewMembers};
+use super::state::{Incomplete, NewMembers};
 use super::{Pe, migrate, replicas};
 use crate::collection::PlanEntry;
 use crate::error::JobError;
-use crate::id::{ActorId, CollectionId, KindId, RebalanceId};
+use crate::id::{ActorId, COORDINATOR, CollectionId, KindId, RebalanceId};
 use crate::payload::Payload;
 use crate::wire::{BroadcastOrder, Control, Insertion, MemberRecord};
-use gridspan_balance::Cause;
 use gridspan_topology::PeId;
 use std::time::Duration;
 
@@ -24,7 +22,7 @@ impl Pe {
                     "a worker message for collection {}, which is not known",
                     collection.0
                 );
-                return self.core.blame(self.core.common.layout.node_of(from), reason);
+                return self.core.blame(self.core.common.node_of(from), reason);
             }
             let bytes = size_of::<Control>() + control.bytes();
             let control = self.core.delivery.budget().keep(Box::new(control), bytes);
@@ -47,22 +45,12 @@ impl Pe {
                 incomplete.parts.push(inits);
                 self.create_if_complete(collection);
             }
-            Control::Created { collection } => core.handle_created(collection),
-            Control::InsertRequest { id, init, at } => core.handle_insert_request(id, init, at),
             Control::Insert(insertion) => self.insert(insertion),
-            Control::Inserted { id } => core.handle_inserted(id),
-            Control::Destroyed { id, reductions, syncs } => {
-                core.handle_destroyed(id, reductions, syncs);
-            }
             Control::Tombstone(tombstone) => core.handle_tombstone(&tombstone),
             Control::Location { id, pe, epoch, gone, replica } => {
                 core.learn(id, Place { pe, epoch, gone, replica });
             }
             Control::Multicast(multicast) => core.handle_multicast(multicast),
-            Control::BroadcastRequest { kind, collection, asked, wanted, priority, is_alone } => {
-                let request = BroadcastRequest { kind, asked, wanted, priority };
-                core.handle_broadcast_request((from, is_alone), collection, request);
-            }
             Control::Broadcast { kind, collection, order, asked, message, priority } => {
                 let (of, broadcast) = ((kind, collection), (asked, message, priority));
                 match order {
@@ -72,38 +60,24 @@ impl Pe {
                 }
             }
             Control::Sequencer { collection, news } => core.handle_sequencer(collection, news),
-            Control::CastBegun(travel) => core.note_travel(travel),
             Control::BroadcastNumber { collection, number, source, count } => {
                 core.handle_number(collection, number, (source, count));
             }
             Control::OwnPlan(news) => core.handle_own_plan(news),
             Control::Contribution(contribution) => core.merge(contribution),
+            Control::Result { kind, to, number, message } => {
+                core.send_result(kind, (to, number), message);
+            }
             Control::Reply { slot, answer } => core.handle_reply(slot, answer),
             Control::CancelTimer(timer) => core.cancel_timer(timer),
-            Control::AwaitQuiescence { pe, slot } => core.handle_await_quiescence(pe, slot),
             Control::QuiescenceRound { round } => {
                 core.rounds_pending.insert(round);
             }
-            Control::QuiescenceReply { round, created, processed, stranded } => {
-                core.handle_quiescence_reply(round, [created, processed, stranded]);
-            }
             Control::DropStranded => core.drop_stranded(),
             Control::Publish { id, value } => core.handle_publish(id, value),
-            Control::Published { id } => core.handle_published(id),
-            Control::Greet { definition } => core.handle_greet(from, &definition),
             Control::Probe(order) => core.handle_probe(order),
-            Control::Probed(report) => core.handle_probed(from, report),
-            Control::Links { samples } => core.handle_links(from, &samples),
-            Control::ShareChanged => core.balance_after(Cause::ForeignLoad),
             Control::ProgressProbe { number } => core.handle_progress_probe(number),
-            Control::Progress { number, handled } => core.handle_progress(number, handled),
             Control::UpTree { plan, tree } => core.handle_up_tree(plan, tree),
-            Control::PlanKnown { plan } => {
-                core.handle_plan_known(core.common.layout.node_of(from), plan);
-            }
-            Control::Carried { flow, node, arrivals, after } => {
-                core.handle_carried(flow, (node, after), arrivals);
-            }
             Control::Hierarchy(hierarchy) => core.handle_hierarchy(from, *hierarchy),
             Control::Visit(visit) => core.handle_visit(from, visit),
             Control::WorkerMessage { collection, message } => {
@@ -117,11 +91,6 @@ impl Pe {
                 }
             }
             Control::Look { round } => core.handle_look(round),
-            Control::Looked(looked) => core.handle_looked(from, *looked),
-            Control::Inside { handler } => core.note_inside(from, handler),
-            // Nothing depends on a guest that is gone.
-            Control::Failed { .. } if core.is_gone(core.common.layout.node_of(from)) => {}
-            Control::Failed { error } => core.stop(Err(error)),
             Control::Stop { outcome } => core.handle_stop(outcome),
             control => self.handle_movement(from, control),
         }
@@ -145,11 +114,11 @@ impl Pe {
             }
             Control::Measure { rebalance, led } => core.handle_measure(rebalance, led, stores),
             Control::Loads(loads) => {
-                core.handle_loads(from, *loads);
+                if let Some(number) = loads.led {
+                    core.gather(from, number, *loads);
+                }
             }
-            Control::Lead { number, note, planning_ns } => {
-                core.handle_lead(from, number, *note, planning_ns);
-            }
+            Control::Lead { number, note, .. } => core.handle_lead(from, number, *note),
             Control::Settle { number, rebalance, is_passed, uses_steps } => {
                 core.handle_settle(number, rebalance, is_passed, uses_steps);
             }
@@ -166,9 +135,7 @@ impl Pe {
                 core.end_replicas(rebalance, &end);
                 begin.into_iter().for_each(|order| replicas::begin(core, stores, order, rebalance));
             }
-            Control::UsesSteps => core.handle_uses_steps(),
             Control::Borders { hops } => core.handle_borders(hops),
-            Control::PlanDone { rebalance, moves } => core.handle_plan_done(rebalance, moves),
             Control::Rebalanced { rebalance } => self.end_rebalance(rebalance),
             Control::SettleSyncs { collection, syncs } => self.settle_syncs(collection, syncs),
             _ => {}
@@ -191,7 +158,7 @@ impl Pe {
         for inits in parts {
             self.create(kind, NewMembers::first(collection), inits);
         }
-        self.core.post(Core::ROOT, Control::Created { collection });
+        self.core.post(COORDINATOR, Control::Created { collection });
         for early in self.core.delivery.take_early(collection) {
             match early {
                 Early::Message(kind, envelope) => {
@@ -236,7 +203,7 @@ impl Pe {
         let MemberRecord { reductions, broadcasts, syncs, .. } = record;
         let new = NewMembers { collection, epoch, reductions, broadcasts, syncs, channels };
         self.create(kind, new, init);
-        self.core.post(Core::ROOT, Control::Inserted { id });
+        self.core.post(COORDINATOR, Control::Inserted { id });
     }
 
     /// Moves the actors that a plan moves away from here.
@@ -279,7 +246,7 @@ impl Pe {
         }
     }
 
-    /// Lets the members go on that wait for sync points which the root has settled.
+    /// Lets the members go on that wait for sync points which the coordinator has settled.
     fn settle_syncs(&mut self, collection: CollectionId, syncs: u64) {
         if let Some((kind, slots)) = self.core.take_settled(collection, syncs) {
             for slot in slots {

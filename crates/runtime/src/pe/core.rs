@@ -7,35 +7,34 @@ use super::PlantedFault;
 use super::balancing::Balancing;
 use super::delivery::{Delivery, Lanes, Queue};
 use super::guest_event::OnGuests;
-use super::links::OnLinks;
 use super::outbox::Outbox;
 use super::replicas::Replicas;
 use super::state::{
     Accumulator, Collections, Departing, GroupState, Guests, Incomplete, LocalCollection, Looks,
-    Measures, Member, NewMembers, OwnPlans, Pieces, PlanningJob, Published, Request, Rights, Root,
-    Timers, Waits,
+    Measures, Member, NewMembers, OwnPlans, OwnTime, Pieces, Published, Request, Rights, Timers,
+    Waits,
 };
 use super::statistics::Statistics;
 use super::steps::Steps;
-use super::watch::Watch;
 use crate::codec::DecodeError;
 use crate::collection::PlacementMap;
 use crate::definition::{Definition, Part};
 use crate::envelope::{AnyEnvelope, Batch, Header};
 use crate::error::JobError;
-use crate::id::{ActorId, CollectionId, KindId, RebalanceId, Sender, Slot};
+use crate::id::{ActorId, COORDINATOR, CollectionId, KindId, MAIN_PE, RebalanceId, Sender, Slot};
 use crate::index::Key;
 use crate::limits::Limits;
+use crate::links::OnLinks;
 use crate::node_local::NodeLocal;
 use crate::payload::Payload;
 use crate::probe::ProbeOrder;
 use crate::rank::Rank;
 use crate::reduce::{CustomOp, Reduction};
+use crate::watch::Watch;
 use crate::wire::{EncodedBatch, Moves, Multicast, MulticastMember, ReductionGroup};
 use bytes::Bytes;
-use gridspan_bcast::Mode;
-use gridspan_bcast::Tree;
-use gridspan_topology::{Hierarchy, Layout, PeId, Speed, Time};
+use gridspan_bcast::{Mode, Tree};
+use gridspan_topology::{Hierarchy, Layout, NodeId, PeId, SiteId, Speed, Time};
 use std::any::{Any, TypeId};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -134,7 +133,9 @@ pub(crate) trait Store: Send {
 #[derive(Clone)]
 pub(crate) struct Common {
     pub(crate) layout: Arc<Layout>,
-    /// The tree of nodes, rooted at the node of PE 0, over which collective operations run.
+    /// The node that the coordinator runs on.
+    pub(crate) coordinator: NodeId,
+    /// The tree of nodes, rooted at the coordinator's, over which collective operations run.
     pub(crate) tree: Arc<Tree>,
     pub(crate) kinds: Arc<[&'static dyn Kind]>,
     /// Those whose actors may live on two PEs.
@@ -163,6 +164,21 @@ impl Common {
     /// The actor types with their numbers.
     pub(super) fn kinds(&self) -> impl Iterator<Item = (KindId, &'static dyn Kind)> {
         self.kinds.iter().enumerate().map(|(position, &kind)| (KindId(position as u16), kind))
+    }
+
+    /// The actor type of this number.
+    pub(crate) fn kind(&self, kind: KindId) -> Option<&'static dyn Kind> {
+        self.kinds.get(kind.index()).copied()
+    }
+
+    /// The node of a PE, or of the coordinator.
+    pub(crate) fn node_of(&self, pe: PeId) -> NodeId {
+        if pe == COORDINATOR { self.coordinator } else { self.layout.node_of(pe) }
+    }
+
+    /// The site of a PE, or of the coordinator.
+    pub(crate) fn site_of(&self, pe: PeId) -> SiteId {
+        self.layout.site_of_node(self.node_of(pe))
     }
 
     #[inline]
@@ -216,21 +232,20 @@ pub struct Core {
     pub(super) accumulators: BTreeMap<(ReductionGroup, u64), Accumulator>,
     pub(super) groups: BTreeMap<ReductionGroup, GroupState>,
     pub(super) rounds_pending: BTreeSet<u64>,
-    pub(super) root: Option<Box<Root<Core>>>,
     pub(crate) outbox: Outbox,
     /// Control packets of this PE to itself that it has not handled.
     pub(super) own_controls: u64,
     pub(super) probe_orders: Vec<ProbeOrder>,
     /// The tree of nodes that contributions go up, and the version of the plan whose it is.
     pub(super) up_tree: (u64, Arc<Tree>),
-    /// How what this PE itself sends to all travels, unless it is the root.
+    /// How what this PE itself sends to all travels.
     pub(super) own_plans: OwnPlans,
-    /// The collections whose broadcasts it numbers in place of the root.
+    /// The collections whose broadcasts it numbers in place of the coordinator.
     pub(super) rights: Rights,
     /// Controls that come or go in pieces.
     pub(super) pieces: Pieces,
-    /// What the driver is to have planned.
-    pub(super) planning_job: Option<PlanningJob>,
+    /// The job's own time, on the PE of main where jobs are balanced.
+    pub(super) own_time: Option<OwnTime>,
     pub(super) failure: Option<JobError>,
     pub(super) outcome: Option<Result<(), JobError>>,
     pub(super) created: u64,
@@ -285,10 +300,6 @@ impl Core {
             accumulators: BTreeMap::new(),
             groups: BTreeMap::new(),
             rounds_pending: BTreeSet::new(),
-            root: (me == PeId(0)).then(|| {
-                let balancer = common.balancing.balancer(common.seed);
-                Box::new(Root::new(balancer, common.broadcasts == Mode::Planned))
-            }),
             outbox: Outbox::new(common.layout.place(common.layout.node_of(me)).pes.clone()),
             own_controls: 0,
             probe_orders: Vec::new(),
@@ -296,7 +307,7 @@ impl Core {
             own_plans: OwnPlans::default(),
             rights: Rights::default(),
             pieces: Pieces::default(),
-            planning_job: None,
+            own_time: (me == MAIN_PE && common.balancing.is_active()).then(OwnTime::default),
             failure: None,
             outcome: None,
             created: 0,
@@ -315,11 +326,8 @@ impl Core {
         }
     }
 
-    /// The PE that keeps count of collections and drives collective operations.
-    pub(super) const ROOT: PeId = PeId(0);
-
     pub(super) fn kind(&self, kind: KindId) -> Option<&'static dyn Kind> {
-        self.common.kinds.get(kind.index()).copied()
+        self.common.kind(kind)
     }
 
     pub(super) fn split_queue(&mut self, kind: KindId) -> (&mut dyn Queue, &mut Lanes) {

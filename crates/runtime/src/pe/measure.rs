@@ -7,10 +7,10 @@ use super::core::{Core, Stopwatch, Store};
 use super::delivery::message_bytes;
 use super::state::{EdgeCache, Measures, Member, Spent};
 use crate::Actor;
-use crate::id::{ActorId, CollectionId, KindId, Sender, Slot};
-use crate::index::Key;
+use crate::id::{ActorId, COORDINATOR, CollectionId, KindId, Sender, Slot};
+use crate::load_keys::key_of;
 use crate::wire::{Control, Edge};
-use gridspan_balance::{ActorKey, ActorLoad, PeLoad};
+use gridspan_balance::{ActorLoad, PeLoad};
 use gridspan_topology::Time;
 use std::time::Duration;
 
@@ -148,14 +148,14 @@ impl Core {
     pub(super) fn note_time(&mut self, spent: Spent) {
         let now = self.now;
         if self.measures.as_mut().is_some_and(|measures| measures.time.note(now, spent)) {
-            self.post(Self::ROOT, Control::ShareChanged);
+            self.post(COORDINATOR, Control::ShareChanged);
         }
     }
 
     /// The driver has tried which share of a processor this PE gets.
     pub(super) fn note_trial(&mut self, now: Time, spent: Spent) {
         if self.measures.as_mut().is_some_and(|measures| measures.time.note_trial(now, spent)) {
-            self.post(Self::ROOT, Control::ShareChanged);
+            self.post(COORDINATOR, Control::ShareChanged);
         }
     }
 }
@@ -164,14 +164,4 @@ impl Core {
 fn rings(members: &mut [Vec<Option<Member>>]) -> Vec<(ActorId, &mut EdgeCache)> {
     let members = members.iter_mut().flatten().flatten();
     members.map(|member| (member.id, &mut member.ring)).collect()
-}
-
-/// An actor as strategies know it.
-pub(super) fn key_of(id: ActorId) -> ActorKey {
-    ActorKey { collection: id.collection.0, index: id.key.0 }
-}
-
-/// An actor as the runtime knows it.
-pub(super) fn id_of(key: ActorKey) -> ActorId {
-    ActorId { collection: crate::id::CollectionId(key.collection), key: Key(key.index) }
 }

@@ -3,7 +3,7 @@
 
 use super::core::Core;
 use super::state::Member;
-use crate::id::{ActorId, CollectionId, KindId, RebalanceId};
+use crate::id::{ActorId, COORDINATOR, CollectionId, KindId, RebalanceId};
 use crate::wire::{Control, Moves};
 use bytes::Bytes;
 
@@ -78,7 +78,7 @@ impl Core {
 
     pub(crate) fn report_moved(&mut self) {
         while let Some((rebalance, moves)) = self.moved.pop_first() {
-            self.post(Self::ROOT, Control::PlanDone { rebalance, moves });
+            self.post(COORDINATOR, Control::PlanDone { rebalance, moves });
         }
     }
 }

@@ -13,7 +13,6 @@
 //! - `guests`: nodes that join while the job runs, and leave or are lost. `worker_message`: what
 //!   workers tell theirs.
 
-mod advice;
 mod ask;
 mod balancing;
 mod collective;
@@ -24,14 +23,13 @@ mod fault;
 mod guest_event;
 mod guests;
 mod lifecycle;
-mod links;
 mod measure;
 mod members;
 mod migrate;
-mod monitor;
 mod multicast;
 mod outbox;
 mod own_plans;
+mod own_time;
 mod pending_work;
 mod post;
 mod published;
@@ -42,30 +40,26 @@ mod statistics;
 mod steps;
 mod store;
 mod survey;
-mod watch;
 mod worker_message;
 
 pub use self::core::{Action, Core, Stopwatch};
 pub(crate) use self::core::{Common, Deliver, Kind, Store};
 pub use crate::pending_work::PendingWork;
 pub(crate) use balancing::{Balancing, Source};
-pub(crate) use delivery::{Accounted, Budget, Queue, TypedQueue, message_bytes};
+pub(crate) use delivery::{Accounted, Budget, Queue, TypedQueue, broadcasts_of, message_bytes};
 pub use fault::PlantedFault;
 pub use guest_event::GuestEvent;
 pub(crate) use guest_event::OnGuests;
-pub use links::Links;
-pub(crate) use links::{OnFailure, OnLinks};
 pub use outbox::Outbox;
-pub use state::{Locality, MainStatus, PlanningJob, Spent, TRIAL};
-pub(crate) use state::{Notice, Request, Visiting, Wish};
+pub(crate) use state::{Notice, Pieces, Request, Visiting, Wish, nearest};
+pub use state::{Spent, TRIAL};
 pub use statistics::Statistics;
 pub(crate) use store::TypedStore;
-pub(crate) use watch::Watch;
 
 use crate::definition::Definition;
 use crate::error::JobError;
 use crate::handler::CurrentHandler;
-use crate::id::{ActorId, KindId};
+use crate::id::{ActorId, COORDINATOR, KindId};
 use crate::probe::ProbeOrder;
 use crate::wire::{Content, Control, Packet};
 use gridspan_topology::{NodeId, PeId, Speed, Time};
@@ -282,10 +276,10 @@ impl Pe {
         self.core.waiting_bytes = bytes;
     }
 
-    /// Tells the root which job this node runs, so that different programs do not mix.
+    /// Tells the coordinator which job this node runs, so that different programs do not mix.
     pub(crate) fn greet(&mut self) {
         let definition = Box::new(Definition::clone(&self.core.common.definition));
-        self.core.post(Core::ROOT, Control::Greet { definition });
+        self.core.post(COORDINATOR, Control::Greet { definition });
     }
 
     /// What this node should measure; the driver reports with [`Core::probed`](Core).
@@ -298,7 +292,7 @@ impl Pe {
         std::mem::take(&mut self.core.guests.contacts)
     }
 
-    /// The number of the root's question about what this PE does, now that it does nothing;
+    /// The number of the coordinator's question about what this PE does, now that it does nothing;
     /// answered by [`Core::looked`](Core).
     pub fn take_look(&mut self) -> Option<u64> {
         self.core.looks.order.take()
@@ -312,11 +306,6 @@ impl Pe {
             current: looks.current.clone(),
             kinds: self.core.common.kinds.clone(),
         }
-    }
-
-    /// What is to be planned elsewhere than on this PE; given back by [`Core::advised`](Core).
-    pub fn take_planning_job(&mut self) -> Option<PlanningJob> {
-        self.core.planning_job.take()
     }
 
     /// Whether messages are ready.

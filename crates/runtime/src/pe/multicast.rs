@@ -1,20 +1,22 @@
 //! One message for many members. What is for other nodes goes to the relay of this one: whole, to
-//! be split up on its way, or in segments on a sub-plan if it is large. On the root that is the
-//! plan's for this size, if it is predicted to take no longer than going by sites.
+//! be split up on its way, or in segments on a sub-plan if it is large. From the coordinator's node that
+//! is the plan's for this size, if it is predicted to take no longer than going by sites.
 
 use super::core::Core;
 use crate::Actor;
 use crate::envelope::{Envelope, Header};
 use crate::error::JobError;
-use crate::id::{ActorId, Sender};
+use crate::id::{ActorId, COORDINATOR, Sender};
 use crate::payload::Payload;
 use crate::reference::SectionRef;
 use crate::wire::{
     Control, Multicast, MulticastMember, MulticastTarget, OutgoingControl, Packet,
-    REPORTED_BYTES_MIN, Spread,
+    REPORTED_BYTES_MIN, SEGMENT_BYTES, Spread,
 };
+use gridspan_bcast::SubPlan;
 use gridspan_topology::{NodeId, PeId};
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 /// A member's name and number take at most about so many bytes.
 const MEMBER_BYTES: usize = 32;
@@ -111,17 +113,20 @@ impl Core {
         }
     }
 
-    /// Sends a large multicast on its way in segments.
+    /// Sends a large multicast on its way in segments. On the coordinator's node, that chooses the
+    /// way.
     fn send_over_relays(&mut self, multicast: Multicast) {
         let layout = &self.common.layout;
+        let here = layout.node_of(self.me);
+        if here == self.common.coordinator {
+            return self.post(COORDINATOR, Control::LargeMulticast(Box::new(multicast)));
+        }
         let nodes: BTreeSet<NodeId> =
             multicast.targets.iter().map(|target| layout.node_of(target.pe)).collect();
+        let sub_plan = Arc::new(SubPlan::by_sites(layout, here, &nodes, SEGMENT_BYTES));
         let multicast = OutgoingControl::new(&Control::Multicast(multicast));
-        let (sub_plan, report) = self.sub_plan(multicast.bytes() as u64, nodes);
-        self.outbox.packet(
-            self.me,
-            Packet::spread(Spread::SegmentedMulticast { multicast, sub_plan, report }),
-        );
+        let multicast = Spread::SegmentedMulticast { multicast, sub_plan, report: None };
+        self.outbox.packet(self.me, Packet::spread(multicast));
     }
 
     /// Takes a multicast that came to this PE, for its own members.

@@ -1,12 +1,10 @@
-//! Plans for broadcasts from other nodes than the root's: the root's advisor makes them, as it does
-//! for its own, and tells the PEs of the node. What travels names its trees, so that no other node
-//! has to know them.
+//! Plans for broadcasts that go from a PE to all: the coordinator's advisor makes them and tells the
+//! PEs of the node. What travels names its trees, so that no other node has to know them.
 
 use super::core::Core;
-use crate::relay::default_plan;
-use crate::wire::{Control, PlanNews};
-use gridspan_bcast::{BroadcastPlan, SubPlan};
-use gridspan_topology::{NodeId, PeId};
+use crate::relay::default_plan_from;
+use crate::wire::PlanNews;
+use gridspan_bcast::SubPlan;
 use std::sync::Arc;
 
 impl Core {
@@ -18,26 +16,15 @@ impl Core {
         if let Some(sub_plan) = &self.own_plans.default_plan {
             return sub_plan.clone();
         }
-        let sub_plan =
-            Arc::new(SubPlan::whole(&self.default_from(self.common.layout.node_of(self.me))));
+        let sub_plan = Arc::new(SubPlan::whole(&default_plan_from(
+            &self.common,
+            self.common.layout.node_of(self.me),
+        )));
         self.own_plans.default_plan = Some(sub_plan.clone());
         sub_plan
     }
 
-    /// The plan that needs no advisor, from this node.
-    pub(super) fn default_from(&self, node: NodeId) -> BroadcastPlan {
-        default_plan(&self.common.broadcasts.tree(&self.common.layout, node))
-    }
-
-    /// Tells the PEs of a node what concerns its plans. Runs on the root.
-    pub(super) fn tell_own_plan(&mut self, node: NodeId, news: impl Fn() -> PlanNews) {
-        let pes = self.common.layout.place(node).pes.clone();
-        for pe in pes.map(PeId) {
-            self.post(pe, Control::OwnPlan(news()));
-        }
-    }
-
-    /// The root tells what concerns the plans of this node.
+    /// The coordinator tells what concerns the plans of this node.
     pub(super) fn handle_own_plan(&mut self, news: PlanNews) {
         let layout = &self.common.layout;
         let me = layout.node_of(self.me);

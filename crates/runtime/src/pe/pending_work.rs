@@ -3,10 +3,8 @@
 use super::Pe;
 use super::core::Core;
 use super::delivery::Channels;
-use super::state::Accumulator;
 use crate::id::ActorId;
-use crate::pending_work::{PendingWork, counted};
-use crate::wire::ReductionGroup;
+use crate::pending_work::PendingWork;
 
 impl Pe {
     /// What is unfinished here. Takes time in proportion to what the PE holds.
@@ -37,12 +35,11 @@ impl Core {
             early_broadcasts: core.early_broadcasts(),
             reductions: core.accumulators.len() as u64,
             questions: core.waits.len() as u64,
-            rebalances: core.root.as_ref().map_or(0, |root| root.balances.queue.len() as u64)
-                + u64::from(core.rebalance.is_some()),
+            rebalances: u64::from(core.rebalance.is_some()),
             synced: members().filter(|member| member.synced).count() as u64,
             dead_letters: core.statistics.dead_letters,
             nobody: core.looks.nobody.iter().map(|id| core.name_of(*id)).collect(),
-            main_waits: core.main_waits(),
+            main_waits: Vec::new(),
         }
     }
 
@@ -52,33 +49,5 @@ impl Core {
         let kind = local.and_then(|local| self.kind(local.info.kind));
         let kind = kind.map_or("a member", |kind| kind.name());
         format!("{kind} {:?} of collection {}", id.key, id.collection.0)
-    }
-
-    /// What main waits for, for people. Only the root knows.
-    fn main_waits(&self) -> Vec<String> {
-        let Some(root) = &self.root else { return Vec::new() };
-        let mut waits: Vec<String> = {
-            let publications = root.publications.waits();
-            publications.chain(root.quiescence.waits()).chain(root.survey.waits()).collect()
-        };
-        for (id, state) in &root.collections {
-            if state.creating > 0 {
-                let missing = counted(state.creating, "more PE", "more PEs");
-                waits.push(format!("collection {} on {missing}", id.0));
-            }
-            let number = state.reductions.next;
-            let here = self.accumulators.get(&(ReductionGroup::Collection(*id), number));
-            let come = here.map_or(0, Accumulator::count);
-            if state.for_main.values().any(|for_main| !for_main.waits.is_empty()) || come > 0 {
-                let of = format!("of {}", state.reductions.expected(number));
-                let (one, several) = (format!("{of} has"), format!("{of} have"));
-                waits.push(format!(
-                    "reduction {number} over collection {}, to which {} contributed",
-                    id.0,
-                    counted(come, &one, &several)
-                ));
-            }
-        }
-        waits
     }
 }

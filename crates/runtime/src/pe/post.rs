@@ -2,6 +2,7 @@
 
 use super::core::Core;
 use crate::error::JobError;
+use crate::id::COORDINATOR;
 use crate::wire::{Control, Packet};
 use gridspan_topology::PeId;
 
@@ -17,8 +18,7 @@ impl Core {
 
     /// The same for controls that grow with the number of actors: towards other nodes, in pieces.
     pub(super) fn post_large(&mut self, to: PeId, control: Control) {
-        let layout = &self.common.layout;
-        if layout.node_of(to) == layout.node_of(self.me) {
+        if self.common.node_of(to) == self.common.layout.node_of(self.me) {
             return self.post(to, control);
         }
         if control.is_counted() {
@@ -29,11 +29,24 @@ impl Core {
         }
     }
 
+    /// Whether there are other nodes.
+    pub(super) fn has_others(&self) -> bool {
+        self.common.layout.node_count() > 1
+    }
+
+    /// The PEs of this node.
+    pub(super) fn pes_here(
+        &self,
+    ) -> impl DoubleEndedIterator<Item = PeId> + ExactSizeIterator + use<> {
+        let layout = &self.common.layout;
+        layout.place(layout.node_of(self.me)).pes.clone().map(PeId)
+    }
+
     /// Ends the job with an error, the first one if there are several.
     pub(crate) fn fail(&mut self, error: JobError) {
         if self.failure.is_none() {
             self.failure = Some(error.clone());
-            self.post(Self::ROOT, Control::Failed { error });
+            self.post(COORDINATOR, Control::Failed { error });
         }
     }
 

@@ -1,9 +1,10 @@
-//! Gives read-only data to every PE, one copy per node over the network.
+//! Read-only data that main has given to every PE, one copy per node over the network.
 
 use super::core::Core;
 use super::state::Published;
 use crate::codec;
 use crate::error::JobError;
+use crate::id::COORDINATOR;
 use crate::wire::Control;
 use bytes::Bytes;
 use serde::de::DeserializeOwned;
@@ -11,35 +12,9 @@ use std::any::{Any, type_name};
 use std::sync::Arc;
 
 impl Core {
-    /// Gives `value` to every PE, one copy per node over the network; then calls `done`.
-    pub(crate) fn publish(
-        &mut self,
-        value: &Bytes,
-        done: impl FnOnce(&mut Self, u32) + Send + 'static,
-    ) {
-        let pes = self.common.layout.pe_count();
-        let Some(root) = &mut self.root else { return };
-        let id = root.publications.next;
-        root.publications.next += 1;
-        let done = Box::new(move |core: &mut Self| done(core, id));
-        root.publications.waiting.insert(id, (pes, done));
-        self.post_to_all(|| Control::Publish { id, value: value.clone() });
-    }
-
     pub(super) fn handle_publish(&mut self, id: u32, value: Bytes) {
         self.published.insert(id, Published { bytes: value, value: None });
-        self.post(Self::ROOT, Control::Published { id });
-    }
-
-    pub(super) fn handle_published(&mut self, id: u32) {
-        let Some(root) = &mut self.root else { return };
-        let Some((missing, _)) = root.publications.waiting.get_mut(&id) else { return };
-        *missing -= 1;
-        if *missing == 0
-            && let Some((_, done)) = root.publications.waiting.remove(&id)
-        {
-            done(self);
-        }
+        self.post(COORDINATOR, Control::Published { id });
     }
 
     /// The published value. Decoded at the first look, then shared by all actors of the PE.

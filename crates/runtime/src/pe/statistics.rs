@@ -11,7 +11,7 @@ pub struct Statistics {
     pub migrations: u64,
     /// Actors that have taken a replica elsewhere.
     pub replicas: u64,
-    /// Times that the right to number broadcasts passed from the root to another PE.
+    /// Times that the right to number broadcasts passed from the coordinator to another PE.
     pub handovers: u64,
     /// Messages that came twice and were dropped.
     pub repeated: u64,

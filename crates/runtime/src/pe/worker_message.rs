@@ -33,7 +33,7 @@ impl Core {
         message: Bytes,
     ) {
         let layout = self.common.layout.clone();
-        let node = layout.node_of(from);
+        let node = self.common.node_of(from);
         let is_foreign = node != layout.node_of(self.me);
         if is_foreign && self.guests.gone.contains(&node) {
             return;

@@ -15,7 +15,7 @@ use std::collections::{BTreeMap, BTreeSet};
 #[derive(Default)]
 pub(super) struct StealAgents {
     open: BTreeMap<CollectionId, Box<dyn StealAgent>>,
-    /// Pools that were closed: what comes late is for nobody. As many as the root remembers
+    /// Pools that were closed: what comes late is for nobody. As many as the coordinator remembers
     /// collections.
     closed: BTreeSet<CollectionId>,
     lines: Lines,

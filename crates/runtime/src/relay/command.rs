@@ -16,11 +16,11 @@ pub enum RelayCommand {
         /// Whether it is part of something large, and should hold up no others.
         is_bulk: bool,
     },
-    /// Hand a packet to a PE of this node.
+    /// Hand a packet to a PE of this node, or to the coordinator.
     Deliver {
         /// The PE that it comes from.
         from: PeId,
-        /// A PE of this node.
+        /// A PE of this node, or [`COORDINATOR`](crate::COORDINATOR) on its node.
         to: PeId,
         /// The packet.
         packet: Packet,

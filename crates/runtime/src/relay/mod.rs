@@ -24,7 +24,9 @@ mod plans;
 mod watch;
 
 use crate::codec::DecodeError;
+use crate::id::COORDINATOR;
 use crate::payload::Payload;
+use crate::pe::Common;
 use crate::steal_agent::Nudge;
 use crate::wire::{
     Arrival, CarriedHead, Content, Control, FlowId, IncomingControl, Multicast, OutgoingControl,
@@ -67,6 +69,11 @@ pub(crate) fn default_plan(tree: &Tree) -> BroadcastPlan {
     // Where nobody passes anything on, there is nothing to be gained by segments.
     let segment_bytes = if tree.depth() > 1 { SEGMENT_BYTES } else { u64::MAX };
     BroadcastPlan::known_to_all(tree.clone(), segment_bytes)
+}
+
+/// The plan that needs no advisor, for broadcasts from this node.
+pub(crate) fn default_plan_from(common: &Common, node: NodeId) -> BroadcastPlan {
+    default_plan(&common.broadcasts.tree(&common.layout, node))
 }
 
 /// Tree broadcasts of so many bytes hold up no messages, however small their segments are.
@@ -206,7 +213,7 @@ impl Relay {
     }
 
     fn check(&self, pe: PeId) -> Result<(), DecodeError> {
-        match self.layout.contains(pe) {
+        match self.layout.contains(pe) || pe == COORDINATOR {
             true => Ok(()),
             false => Err(DecodeError::new("a frame", format_args!("{pe} does not exist"))),
         }
@@ -315,7 +322,7 @@ impl Relay {
         let Some((payload, arrivals)) = complete else { return Ok(()) };
         self.plans.note_complete(root, number);
         if head.total >= REPORTED_BYTES_MIN {
-            out.push(self.carried(origin, FlowId::TreeBroadcast(number), arrivals));
+            out.push(self.carried(root, FlowId::TreeBroadcast(number), arrivals));
         }
         let here = self.layout.place(self.node).pes.clone().map(PeId);
         for (to, control) in IncomingControl::from_bytes(&payload)?.controls(here)? {
@@ -364,8 +371,7 @@ impl Relay {
         for &to in self.tree().children(self.node) {
             out.push(RelayCommand::Send { to, frame: frame.clone().into(), is_bulk: false });
         }
-        let root = self.layout.leader(plan.root);
-        out.push(self.report(root, Control::PlanKnown { plan }));
+        out.push(self.report(plan.root, Control::PlanKnown { plan }));
         Ok(())
     }
 
@@ -374,20 +380,20 @@ impl Relay {
         &self.default_plan.stripes()[0].tree
     }
 
-    /// Tells a PE of another node something.
-    fn report(&self, to: PeId, control: Control) -> RelayCommand {
-        let frame = Packet::control(control).into_frame(self.layout.leader(self.node), to);
-        RelayCommand::Send { to: self.layout.node_of(to), frame: frame.into(), is_bulk: false }
+    /// Tells the coordinator, on another node, something.
+    fn report(&self, to: NodeId, control: Control) -> RelayCommand {
+        let frame = Packet::control(control).into_frame(self.layout.leader(self.node), COORDINATOR);
+        RelayCommand::Send { to, frame: frame.into(), is_bulk: false }
     }
 
     /// Tells the relay where something began that this node has all of it.
-    fn carried(&self, origin: PeId, flow: FlowId, arrivals: Vec<Arrival>) -> RelayCommand {
+    fn carried(&self, origin: NodeId, flow: FlowId, arrivals: Vec<Arrival>) -> RelayCommand {
         let head = CarriedHead { flow, arrivals };
         let frame = SpreadFrame::carried(self.layout.leader(self.node), &head);
-        RelayCommand::Send { to: self.layout.node_of(origin), frame, is_bulk: false }
+        RelayCommand::Send { to: origin, frame, is_bulk: false }
     }
 
-    /// A node has all of what began here; the root wants to know.
+    /// A node has all of what began here; the coordinator wants to know.
     fn note_carried(
         &self,
         now: Time,
@@ -399,11 +405,11 @@ impl Relay {
         let Some(begun) = self.watch.begun(flow) else { return };
         let control = Control::Carried { flow, node, arrivals, after: now.since(begun) };
         let from = self.layout.leader(self.node);
-        let to = self.layout.leader(self.default_plan.id().root);
-        out.push(if self.layout.node_of(to) == self.node {
-            RelayCommand::Deliver { from, to, packet: Packet::control(control) }
+        let coordinator = self.default_plan.id().root;
+        out.push(if coordinator == self.node {
+            RelayCommand::Deliver { from, to: COORDINATOR, packet: Packet::control(control) }
         } else {
-            self.report(to, control)
+            self.report(coordinator, control)
         });
     }
 }

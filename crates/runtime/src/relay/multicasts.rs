@@ -9,6 +9,7 @@ use super::assembly::Assembly;
 use super::{BULK_BYTES, Relay, RelayCommand};
 use crate::codec::DecodeError;
 use crate::frame::Frame;
+use crate::id::COORDINATOR;
 use crate::wire::{
     FlowId, IncomingControl, MulticastSegment, OutgoingControl, Packet, REPORTED_BYTES_MIN,
     SpreadFrame,
@@ -55,10 +56,11 @@ impl Relay {
     ) -> Result<(), DecodeError> {
         let refuse = |reason: String| Err(DecodeError::new("a part of a multicast", reason));
         let MulticastSegment { flow, stripe, offset, total, tree, relays, report } = head;
-        let root = self.layout.node_of(origin);
+        let root = tree.root();
         let is_known =
             tree.nodes().next_back().is_some_and(|last| last.0 < self.layout.node_count());
-        if !is_known || tree.root() != root || tree.parent(self.node) != Some(from) {
+        let is_theirs = origin == COORDINATOR || self.layout.node_of(origin) == root;
+        if !is_known || !is_theirs || tree.parent(self.node) != Some(from) {
             return refuse(format!("its tree does not bring it from {from}"));
         }
         if total > self.bytes_max {
@@ -78,7 +80,7 @@ impl Relay {
         }
         let Some(multicast) = self.multicasts.remove(&(root, flow)) else { return Ok(()) };
         if let Some(name) = report.filter(|_| total >= REPORTED_BYTES_MIN) {
-            out.push(self.carried(origin, name, multicast.arrivals()));
+            out.push(self.carried(root, name, multicast.arrivals()));
         }
         let here = self.layout.place(self.node).pes.clone().map(PeId);
         for (to, control) in IncomingControl::from_bytes(&multicast.into_bytes())?.controls(here)? {

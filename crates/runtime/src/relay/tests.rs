@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::frame::Frame;
+use crate::id::COORDINATOR;
 use crate::id::{ActorId, CollectionId, KindId};
 use crate::payload::Payload;
 use crate::wire::{Control, MulticastSegment, MulticastTarget};
@@ -59,7 +60,7 @@ fn a_tree_broadcast_of_any_size_reaches_every_pe_of_every_other_node_once() {
 
         let mut got = settle(&mut relays, NodeId(0), out);
 
-        let reports = got.extract_if(.., |(pe, _)| *pe == 0).count();
+        let reports = got.extract_if(.., |(pe, _)| *pe == COORDINATOR.0).count();
         assert_eq!(reports, if bytes > 30_000 { 5 } else { 0 });
         let mut pes: Vec<u32> = got.iter().map(|(pe, _)| *pe).collect();
         pes.sort_unstable();
@@ -111,7 +112,7 @@ fn a_tree_broadcast_takes_the_plan_it_names_until_that_is_retired() {
 
     let got = settle(&mut relays, NodeId(0), out);
 
-    assert_eq!(got.iter().filter(|(pe, _)| *pe > 1).count(), 4);
+    assert_eq!(got.iter().filter(|(pe, _)| (2..COORDINATOR.0).contains(pe)).count(), 4);
     assert_eq!(known(&relays, 1), 0);
 }
 
@@ -226,7 +227,7 @@ fn a_large_multicast_comes_in_segments_and_through_nodes_that_keep_nothing_of_it
     let mut got = settle(&mut relays, NodeId(0), out);
 
     assert!(relays.iter().all(|relay| relay.bytes() == 0));
-    let reports: Vec<_> = got.extract_if(.., |(pe, _)| *pe == 0).collect();
+    let reports: Vec<_> = got.extract_if(.., |(pe, _)| *pe == COORDINATOR.0).collect();
     let [(_, Packet(Content::Control(report)))] = &reports[..] else { panic!("not one report") };
     let Control::Carried { flow: FlowId::Multicast(8), arrivals, node, after } = &**report else {
         panic!("{report:?}")

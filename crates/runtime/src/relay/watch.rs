@@ -9,7 +9,7 @@ use gridspan_topology::Time;
 use std::collections::BTreeMap;
 
 /// Tree broadcasts and multicasts of which words are missing; the first to begin are forgotten
-/// beyond, as the root forgets them.
+/// beyond, as the coordinator forgets them.
 const WATCHED_MAX: usize = 256;
 
 /// When what began.

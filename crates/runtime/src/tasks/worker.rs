@@ -198,9 +198,7 @@ impl<W: Work> Worker<W> {
             notify_agent(StealEvent::Close, cx);
         }
         let collection = cx.collection().id;
-        for guest in cx.core.unregister_pool(collection) {
-            send_to_worker(guest, WorkerMessage::Close, cx);
-        }
+        cx.core.unregister_pool(collection, codec::encode(&WorkerMessage::Close));
         cx.destroy();
     }
 

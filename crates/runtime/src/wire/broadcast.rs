@@ -32,7 +32,7 @@ impl Asked {
 pub(crate) enum BroadcastOrder {
     /// The total order of the collection, where it has this number.
     Total(u64),
-    /// The same, but the root sends the number apart.
+    /// The same, but the coordinator sends the number apart.
     TotalApart,
     /// Unordered, but for others of the same PE and channel, among which it has this number. The
     /// PE's name for them stands as the source.
@@ -53,11 +53,11 @@ pub(crate) struct SequencerRight {
 /// How that right passes.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum SequencerNews {
-    /// From the root: you have it.
+    /// From the coordinator: you have it.
     Grant(SequencerRight),
-    /// From the root: return that of this term.
+    /// From the coordinator: return that of this term.
     Recall(u64),
-    /// To the root.
+    /// To the coordinator.
     Return(SequencerRight),
     /// From another PE of the node, whose members insert others: you do not want it any more.
     Renounce,
@@ -66,9 +66,9 @@ pub(crate) enum SequencerNews {
 /// Something large that was sent by a plan, and of which nodes report what they saw.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub(crate) enum FlowId {
-    /// Of the root.
+    /// Of the coordinator.
     TreeBroadcast(u64),
-    /// Of the root.
+    /// Of a PE of the coordinator's node.
     Multicast(u64),
     /// Of this PE: a broadcast that goes from there to everyone.
     Direct(PeId, u64),
@@ -82,7 +82,7 @@ pub(crate) struct Travel {
     pub(crate) bytes: u64,
 }
 
-/// What the root is to bring to everyone for a broadcast.
+/// What the coordinator is to bring to everyone for a broadcast.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) enum Wanted {
     /// The message, with its number.

@@ -4,20 +4,20 @@ use super::broadcast::{Asked, BroadcastOrder, FlowId, PlanNews, SequencerNews, T
 use super::look::Looked;
 use super::migrant::{MemberRecord, Migrant};
 use super::visit::Visit;
-use crate::collection::{CollectionInfo, PlanEntry};
+use crate::collection::{CollectionInfo, Map, PlanEntry};
 use crate::definition::Definition;
 use crate::error::JobError;
 use crate::id::{ActorId, CollectionId, KindId, RebalanceId, SectionId, Timer};
-use crate::index::Key;
+use crate::index::{Key, Shape};
 use crate::payload::Payload;
 use crate::pe::replicas::{ReplicaControl, ReplicaOrder};
 use crate::probe::{ProbeOrder, ProbeReport};
-use crate::reduce::{Op, Partial, Target};
+use crate::reduce::{CustomOp, Op, Partial, Target};
 use bytes::Bytes;
 use gridspan_balance::leaders::Note;
 use gridspan_balance::{ActorLoad, PeLoad};
 use gridspan_bcast::{PlanId, Tree};
-use gridspan_topology::{Hierarchy, LinkSample, NodeId, PeId, SiteId};
+use gridspan_topology::{Hierarchy, LinkSample, NodeId, PeId, SiteId, Time};
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
 
@@ -58,6 +58,16 @@ pub(crate) enum ReductionGroup {
     Sync(CollectionId),
 }
 
+impl ReductionGroup {
+    /// The collection whose members contribute.
+    pub(crate) fn collection(self) -> CollectionId {
+        match self {
+            Self::Collection(id) | Self::Sync(id) => id,
+            Self::Section(section) => section.collection,
+        }
+    }
+}
+
 /// Contributions that a PE and those below it in the tree have combined.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Contribution {
@@ -65,11 +75,33 @@ pub(crate) struct Contribution {
     pub(crate) sequence: u64,
     /// How many members contributed to `partial`.
     pub(crate) count: u64,
-    /// Members of the section, zero for collections, whose root keeps count.
+    /// Members of the section, zero for collections, whose members the coordinator counts.
     pub(crate) expected: u64,
     pub(crate) op: Op,
     pub(crate) target: Target,
     pub(crate) partial: Partial,
+}
+
+impl Contribution {
+    /// What both contributions are together; both belong to the same reduction.
+    pub(crate) fn combine(self, other: Self, reducers: &[CustomOp]) -> Result<Self, JobError> {
+        let collection = self.group.collection().0;
+        if (self.op, self.target) != (other.op, other.target) {
+            return Err(JobError::Failed(format!(
+                "members of collection {collection} contributed to one reduction with {:?} to {:?} and with {:?} to {:?}; all must agree",
+                self.op, self.target, other.op, other.target
+            )));
+        }
+        let count = self.count + other.count;
+        let op = self.op;
+        let partial = self.partial.combine(op, other.partial, reducers);
+        let partial = partial.ok_or_else(|| {
+            JobError::Failed(format!(
+                "members of collection {collection} contributed values of different kinds or lengths to one reduction with {op:?}"
+            ))
+        })?;
+        Ok(Self { count, partial, ..other })
+    }
 }
 
 /// The messages from one actor to another.
@@ -100,6 +132,28 @@ pub(crate) struct Loads {
     pub(crate) handled: u64,
     /// Who lives there and has a replica elsewhere.
     pub(crate) replicas: Vec<ReplicaOrder>,
+}
+
+/// What main asks of the coordinator, through its PE.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) enum MainRequest {
+    /// A collection of so many members. The answer is its identifier; `created` is the slot that is
+    /// answered once all PEs have made their members.
+    Create { kind: KindId, map: Map, shape: Option<Shape>, members: u64, created: u64 },
+    /// Give an encoded value to every PE. The answer is its number.
+    Publish { value: Bytes },
+    /// Balance now. The answer is how many actors have moved.
+    Rebalance,
+    /// The answer comes once the job is quiescent. Also asked for actors, on any PE.
+    Quiescence,
+    /// The next result that the members of a group send to main.
+    Reduction { group: ReductionGroup },
+    /// The places, as measured.
+    Places,
+    /// What is known of the links.
+    Links,
+    /// The next change of a link.
+    LinkChange,
 }
 
 /// Moves of a plan that are over, as one PE has seen.
@@ -169,13 +223,13 @@ pub(crate) enum Control {
     CreatePart { collection: CollectionId, inits: Payload },
     /// The sender has made its members.
     Created { collection: CollectionId },
-    /// To the root: a new member is wanted.
+    /// To the coordinator: a new member is wanted.
     InsertRequest { id: ActorId, init: Payload, at: PeId },
-    /// From the root, by way of its home: make it.
+    /// From the coordinator, through its home: make it.
     Insert(Box<Insertion>),
-    /// To the root: it is made.
+    /// To the coordinator: it is made.
     Inserted { id: ActorId },
-    /// To the root: a member is no more. It was part of so many reductions and sync points.
+    /// To the coordinator: a member is no more. It was part of so many reductions and sync points.
     Destroyed { id: ActorId, reductions: u64, syncs: u64 },
     /// To its home: what is left of it.
     Tombstone(Box<Tombstone>),
@@ -183,7 +237,7 @@ pub(crate) enum Control {
     Location { id: ActorId, pe: PeId, epoch: u32, gone: bool, replica: Option<PeId> },
     /// One message for many members.
     Multicast(Multicast),
-    /// To the root: broadcast this. `is_alone` if all broadcasts that the sender has asked for
+    /// To the coordinator: broadcast this. `is_alone` if all broadcasts that the sender has asked for
     /// before have their numbers.
     BroadcastRequest {
         kind: KindId,
@@ -193,8 +247,8 @@ pub(crate) enum Control {
         priority: i32,
         is_alone: bool,
     },
-    /// To everyone: a broadcast. In the total order, it comes from the root with its number, or from
-    /// another sender without, which the root sends.
+    /// To everyone: a broadcast. In the total order, it comes from the coordinator with its number, or
+    /// from another sender without, which the coordinator sends.
     Broadcast {
         kind: KindId,
         collection: CollectionId,
@@ -203,13 +257,16 @@ pub(crate) enum Control {
         message: Payload,
         priority: i32,
     },
-    /// From the root to everyone: the number of the broadcast that this sender asked for as the one
+    /// From the coordinator to everyone: the number of the broadcast that this sender asked for as the one
     /// with this count.
     BroadcastNumber { collection: CollectionId, number: u64, source: ActorId, count: u64 },
     /// Who numbers the broadcasts of a collection.
     Sequencer { collection: CollectionId, news: SequencerNews },
     /// Up the tree.
     Contribution(Contribution),
+    /// To the home of a member: the result of a reduction, as a message of the coordinator, with its
+    /// number among those to that member.
+    Result { kind: KindId, to: ActorId, number: u64, message: Payload },
     /// The answer to an ask.
     Reply { slot: u64, answer: Payload },
     /// Take this actor, tentatively.
@@ -223,8 +280,10 @@ pub(crate) enum Control {
     MigrateCommit { id: ActorId, epoch: u32, plan: Option<RebalanceId> },
     /// Do not send what was to be sent later.
     CancelTimer(Timer),
-    /// To the root: tell that PE once the job is quiescent.
-    AwaitQuiescence { pe: PeId, slot: u64 },
+    /// From main's PE to the coordinator. The answer goes to this slot.
+    MainRequest { slot: u64, request: MainRequest },
+    /// To the coordinator: main has ended.
+    End { outcome: Result<(), JobError> },
     /// Report once idle.
     QuiescenceRound { round: u64 },
     /// Messages made and handled so far.
@@ -238,7 +297,7 @@ pub(crate) enum Control {
     Loads(Box<Loads>),
     /// Everyone learns the whole plan; those named as origin carry it out.
     Plan { rebalance: RebalanceId, moves: Vec<PlanEntry> },
-    /// Between leaders of sites and the root: their plan for a rebalance. `planning_ns`: nanoseconds
+    /// Between leaders of sites and the coordinator: their plan for a rebalance. `planning_ns`: nanoseconds
     /// that the sender has spent on it.
     Lead { number: u64, note: Box<Note>, planning_ns: u64 },
     /// To leaders of sites: carry out what you have planned, or not. `uses_steps`: tell how near
@@ -250,7 +309,7 @@ pub(crate) enum Control {
     Replica(Box<ReplicaControl>),
     /// A plan wants actors that live there to have a replica, or none.
     Replicas { rebalance: RebalanceId, begin: Vec<ReplicaOrder>, end: Vec<ActorId> },
-    /// To the root: the sender handles messages of steps.
+    /// To the coordinator: the sender handles messages of steps.
     UsesSteps,
     /// How near those are to another site who live there once the plan that comes with it is
     /// carried out.
@@ -265,34 +324,45 @@ pub(crate) enum Control {
     Publish { id: u32, value: Bytes },
     /// The sender has it.
     Published { id: u32 },
-    /// To PE 0: the sender's node is there and runs this.
+    /// To the coordinator: the sender's node is there and runs this.
     Greet { definition: Box<Definition> },
     /// To the first PE of a node: measure this.
     Probe(ProbeOrder),
-    /// To the root: the results of an order.
+    /// To the coordinator: the results of an order.
     Probed(ProbeReport),
-    /// To the root: what the connections of the sender's node show.
+    /// To the coordinator: what the connections of the sender's node show.
     Links { samples: Vec<(NodeId, LinkSample)> },
-    /// To the root: the sender gets another share of its processor than before.
+    /// To the coordinator: the sender gets another share of its processor than before.
     ShareChanged,
     /// Report how many messages you have handled.
     ProgressProbe { number: u64 },
-    /// To the root: so many since the job began.
-    Progress { number: u64, handled: u64 },
+    /// To the coordinator: so many since the job began. `own`: what the clock of the job's own time
+    /// shows; of main's PE only.
+    Progress { number: u64, handled: u64, own: Time },
+    /// From main's PE to the coordinator, before its loads: what that clock shows, and how long it
+    /// has measured, in nanoseconds.
+    OwnTime { at: Time, measuring_ns: u64 },
     /// Contributions go up this tree of nodes, which is that of a plan, unless a later one is
     /// known.
     UpTree { plan: PlanId, tree: Tree },
-    /// To the root: the sender's node knows this plan for tree broadcasts.
+    /// To the coordinator: the sender's node knows this plan for tree broadcasts.
     PlanKnown { plan: PlanId },
-    /// From the root to the PEs of a node.
+    /// From the coordinator to the PEs of a node.
     OwnPlan(PlanNews),
-    /// To the root: the sender has begun an unordered broadcast, which travels like this.
+    /// To the coordinator: the sender has begun an unordered broadcast, which travels like this.
     CastBegun(Travel),
-    /// To the root: this node has all of a tree broadcast or multicast; its report arrived this long
+    /// To the coordinator: this node has all of a tree broadcast or multicast; its report arrived this long
     /// after the transfer began.
     Carried { flow: FlowId, node: NodeId, arrivals: Vec<Arrival>, after: Duration },
+    /// To the coordinator: send a large multicast on its way to other nodes.
+    LargeMulticast(Box<Multicast>),
     /// Who takes part beside the founders.
     Visit(Visit),
+    /// From main's PE to the coordinator: members of a collection share tasks with other nodes.
+    PoolOpened { collection: CollectionId },
+    /// From main's PE to the coordinator: they do no more. The `farewell` is a worker message for
+    /// its members on guests.
+    PoolClosed { collection: CollectionId, farewell: Bytes },
     /// The hierarchy of places, for those who share tasks.
     Hierarchy(Box<Hierarchy>),
     /// For the member of a collection on this PE: an encoded message, between founders and guests.
@@ -301,12 +371,12 @@ pub(crate) enum Control {
     Piece(Piece),
     /// Say what you do as soon as you are idle.
     Look { round: u64 },
-    /// To the root: this.
+    /// To the coordinator: this.
     Looked(Box<Looked>),
-    /// To the root: the sender is inside of a handler of this actor, for so many nanoseconds; or no
+    /// To the coordinator: the sender is inside of a handler of this actor, for so many nanoseconds; or no
     /// longer.
     Inside { handler: Option<(String, u64)> },
-    /// To PE 0: the job cannot go on.
+    /// To the coordinator: the job cannot go on.
     Failed { error: JobError },
     /// The job is over.
     Stop { outcome: Result<(), JobError> },
@@ -321,9 +391,9 @@ impl Control {
             | Self::WorkerMessage { collection, .. }
             | Self::SettleSyncs { collection, .. } => Some(*collection),
             Self::Multicast(multicast) => Some(multicast.collection),
-            Self::InsertRequest { id, .. } => Some(id.collection),
             Self::Insert(insertion) => Some(insertion.id.collection),
             Self::MigrateOffer(migrant) => Some(migrant.id.collection),
+            Self::Result { to, .. } => Some(to.collection),
             Self::Replica(edge) => edge.needs_collection(),
             _ => None,
         }
@@ -338,6 +408,7 @@ impl Control {
             Self::MigrateOffer(migrant) => migrant.bytes(),
             Self::WorkerMessage { message, .. } => message.len(),
             Self::Replica(edge) => edge.bytes(),
+            Self::Result { message, .. } => message.wire_len(),
             Self::InsertRequest { init, .. } => init.wire_len(),
             Self::Insert(insertion) => {
                 insertion.init.wire_len() + insertion.held.iter().map(Bytes::len).sum::<usize>()
@@ -356,7 +427,9 @@ impl Control {
     pub(crate) fn is_counted(&self) -> bool {
         matches!(
             self,
-            Self::CreatePart { .. }
+            Self::MainRequest { request: MainRequest::Create { .. }, .. }
+                | Self::Result { .. }
+                | Self::CreatePart { .. }
                 | Self::Create { .. }
                 | Self::InsertRequest { .. }
                 | Self::Insert(_)

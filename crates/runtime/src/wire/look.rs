@@ -1,4 +1,4 @@
-//! What a PE answers when the root asks whether the job has stalled.
+//! What a PE answers when the coordinator asks whether the job has stalled.
 
 use crate::pending_work::PendingWork;
 use serde::{Deserialize, Serialize};
@@ -14,4 +14,18 @@ pub(crate) struct Looked {
     pub(crate) is_quiet: bool,
     /// What it has begun and not finished.
     pub(crate) pending: PendingWork,
+    /// What main does, if it runs beside this PE.
+    pub(crate) main: Option<MainStatus>,
+}
+
+/// What main does, as its driver sees it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub enum MainStatus {
+    /// It runs, or it is not known.
+    #[default]
+    Running,
+    /// It waits for promises of Gridspan alone.
+    WaitsInside,
+    /// It waits for something that the runtime cannot see, too.
+    WaitsOutside,
 }

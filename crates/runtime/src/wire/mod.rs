@@ -18,11 +18,12 @@ pub(crate) use broadcast::{
     Asked, BroadcastOrder, FlowId, PlanNews, SequencerNews, SequencerRight, Travel, Wanted,
 };
 pub(crate) use control::{
-    Arrival, Contribution, Control, Edge, Insertion, Loads, Moves, Multicast, MulticastMember,
-    MulticastTarget, Piece, ReductionGroup, Tombstone,
+    Arrival, Contribution, Control, Edge, Insertion, Loads, MainRequest, Moves, Multicast,
+    MulticastMember, MulticastTarget, Piece, ReductionGroup, Tombstone,
 };
 pub(crate) use earlier::Earlier;
 pub(crate) use look::Looked;
+pub use look::MainStatus;
 pub(crate) use migrant::{MemberRecord, Migrant};
 pub use packet::Packet;
 pub(crate) use packet::{Content, EncodedBatch, MessageFrame};

@@ -30,7 +30,7 @@ pub(crate) enum Spread {
     SegmentedMulticast {
         multicast: OutgoingControl,
         sub_plan: Arc<SubPlan>,
-        /// Under which name the root hears what nodes saw of it, if it wants to.
+        /// Under which name the coordinator hears what nodes saw of it, if it wants to.
         report: Option<FlowId>,
     },
     /// For all PEs of other nodes.

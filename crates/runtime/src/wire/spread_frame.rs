@@ -20,7 +20,7 @@ pub(crate) struct SegmentHead {
     pub(crate) plan: PlanId,
     /// Over which of the plan's trees.
     pub(crate) stripe: u32,
-    /// Which of the root's announcements.
+    /// Which of the coordinator's announcements.
     pub(crate) flow: u64,
     /// Where the part begins in it, and how long all of it is, in bytes.
     pub(crate) offset: u64,
@@ -30,7 +30,7 @@ pub(crate) struct SegmentHead {
 /// A part of a large multicast on its way.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct MulticastSegment {
-    /// Which of the root's large multicasts.
+    /// Which of the coordinator's large multicasts.
     pub(crate) flow: u64,
     /// The number of its tree.
     pub(crate) stripe: u32,
@@ -41,7 +41,7 @@ pub(crate) struct MulticastSegment {
     pub(crate) tree: Tree,
     /// Who only passes it on.
     pub(crate) relays: Vec<NodeId>,
-    /// Under which name the root hears what nodes saw of it, if it wants to.
+    /// Under which name the coordinator hears what nodes saw of it, if it wants to.
     pub(crate) report: Option<FlowId>,
 }
 

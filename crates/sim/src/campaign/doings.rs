@@ -17,7 +17,7 @@ pub struct Doings {
     pub destructions: u64,
     /// Broadcasts.
     pub broadcasts: u64,
-    /// Of those, large ones of members; from other nodes than the root's, they go to everyone.
+    /// Of those, large ones of members; from other nodes than the coordinator's, they go to everyone.
     pub large_broadcasts: u64,
     /// Unordered broadcasts.
     pub unordered_broadcasts: u64,
@@ -41,7 +41,7 @@ pub struct Doings {
     pub from_all_roots: u64,
     /// Broadcasts that two members began at the same time, again and again.
     pub from_two_roots: u64,
-    /// Times that the right to number broadcasts passed from the root to another PE.
+    /// Times that the right to number broadcasts passed from the coordinator to another PE.
     pub handovers: u64,
     /// Times that main was told that all is quiet.
     pub quiescences: u64,

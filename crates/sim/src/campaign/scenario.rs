@@ -22,6 +22,9 @@ const QUIC_EVERY: u64 = 10;
 /// Which of them.
 const QUIC_AT: u64 = 3;
 
+/// In one seed in so many the coordinator runs on the last node, and not beside main.
+const ELSEWHERE_EVERY: u64 = 4;
+
 /// Everything that a seed decides, apart from what happens while it runs.
 #[derive(Clone, Debug)]
 pub struct Scenario {
@@ -53,6 +56,8 @@ pub struct Scenario {
     pub stealing: Option<&'static str>,
     /// Who joins to work on tasks, and how they go.
     pub guests: Vec<GuestPlan>,
+    /// The node that the coordinator runs on; in most runs beside main.
+    pub coordinator: u32,
 }
 
 impl Scenario {
@@ -73,7 +78,10 @@ impl Scenario {
             Some(_) => guests(&mut Dice::new(seed ^ 0x6775_6573_7473), &grid, duration),
             None => Vec::new(),
         };
+        let elsewhere = seed.is_multiple_of(ELSEWHERE_EVERY);
+        let coordinator = if elsewhere { grid.layout().node_count() - 1 } else { 0 };
         Self {
+            coordinator,
             guests,
             stealing,
             seed,
@@ -112,6 +120,7 @@ impl Scenario {
             .actor::<Reader>()
             .deterministic::<Forwarder>();
         let job = job.seed(self.seed).planted_fault(self.planted.in_pe());
+        let job = job.coordinator_on(self.coordinator);
         let job = match self.stealing {
             Some(policy) => {
                 let job = job.tasks::<Comb>().search::<Comb>().stealing(policy);

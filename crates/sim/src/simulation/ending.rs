@@ -9,24 +9,25 @@ use gridspan_topology::Time;
 
 impl Simulation {
     /// Whether the job has stalled although the runtime goes on with its upkeep: where a job is
-    /// balanced on a period, the root looks again and again whether there is anything to balance.
+    /// balanced on a period, the coordinator looks again and again whether there is anything to balance.
     /// `event` is the next. Over simulated QUIC there are the transports' own events, too, and
     /// [`only_transports_are_active`](Self::only_transports_are_active) tells.
     pub(super) fn only_upkeep_is_left(&mut self, now: Time, event: &Event) -> bool {
         let activity = || {
             let all = self.stations.iter().map(|pe| pe.machine.activity());
-            all.fold(0, u64::wrapping_add)
+            all.fold(self.coordinator.activity(), u64::wrapping_add)
         };
-        let is_turn = |event: &Event| matches!(event, Event::Turn(_));
+        let is_turn = |event: &Event| matches!(event, Event::Turn(_) | Event::Coordinator);
         self.idleness.is_long(now, activity)
             && self.main.waits_inside()
             && is_turn(event)
             && self.queue.iter().all(is_turn)
+            && self.coordinator.has_only_upkeep()
             && self.stations.iter().all(|pe| pe.has_only_upkeep(now))
     }
 
     pub(super) fn pending_now(&self) -> PendingWork {
-        let mut sum = PendingWork::default();
+        let mut sum = self.coordinator.pending_work();
         for station in self.stations.iter() {
             let (pe, pending) = (station.machine.id(), station.machine.pending_work());
             if self.is_over(pe) {
@@ -61,7 +62,8 @@ impl Simulation {
     }
 
     pub(super) fn report(self, ending: Ending, outcome: Result<(), JobError>) -> SimReport {
-        let mut statistics = Statistics::default();
+        let handovers = self.coordinator.handovers();
+        let mut statistics = Statistics { handovers, ..Statistics::default() };
         for station in self.stations.iter() {
             statistics += station.machine.statistics();
         }

@@ -5,24 +5,25 @@ use bytes::Bytes;
 use gridspan_runtime::relay::{Relay, RelayCommand};
 use gridspan_runtime::wire::Packet;
 use gridspan_runtime::{DecodeError, NodeId, PeId, Time};
+use std::time::Duration;
 
 impl Simulation {
-    /// Gives the relay of a PE's node what the PE has for many nodes; each frame takes the PE as
-    /// long to send as one of its own.
+    /// Gives the relay of a node what a PE there, or the coordinator, has for many nodes; each frame
+    /// takes it as long to send as one of its own.
     pub(super) fn hand_over(
         &mut self,
-        (node, pe): (NodeId, PeId),
+        (node, from, send_cost): (NodeId, PeId, Duration),
         packet: Packet,
         leaves: &mut Time,
         frames: &mut Vec<Outgoing>,
     ) {
         let mut out = Vec::new();
-        self.relays[node].take(self.now, pe, packet, &mut out);
+        self.relays[node].take(self.now, from, packet, &mut out);
         for command in out {
             match command {
                 RelayCommand::Send { to, frame, is_bulk } => {
                     let frame = frame.into_bytes();
-                    *leaves += self.stations[pe].speed.takes(self.options.remote_send_cost);
+                    *leaves += send_cost;
                     frames.push(Outgoing { leaves: *leaves, from: node, to, is_bulk, frame });
                 }
                 RelayCommand::Deliver { from, to, packet } => {
@@ -90,10 +91,7 @@ impl Simulation {
             }
         }
         self.nodes[node].relay_free = leaves;
-        if !frames.is_empty() {
-            let at = if self.quic.is_some() { leaves } else { self.now };
-            self.queue.push(at, Event::Leave(frames));
-        }
+        self.leave_at(leaves, frames);
         self.plan_relay(node);
     }
 

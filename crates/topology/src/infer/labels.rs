@@ -7,6 +7,7 @@
 use crate::hierarchy::{Draft, Hierarchy, Partition, Sample, show_rtt};
 use crate::id::NodeId;
 use crate::rand_index::adjusted_rand_index;
+use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fmt;
 use std::time::Duration;
@@ -24,7 +25,7 @@ pub struct Labelled {
 }
 
 /// A difference between the user's word and the measurements. The word was followed.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Contradiction {
     /// Nodes of one site are far from it.
     Apart {

@@ -1,7 +1,7 @@
 //! Broadcasts to all members of a collection: handled by every member, once, in the same order.
 //!
-//! **Start.** A broadcast goes to the root, which numbers it, and from there to every PE; or from
-//! its sender to every PE, and the root only sends the number (`direct`). A PE that broadcasts alone
+//! **Start.** A broadcast goes to the coordinator, which numbers it, and from there to every PE; or from
+//! its sender to every PE, and the coordinator only sends the number (`direct`). A PE that broadcasts alone
 //! numbers its own (`sequencer`).
 //!
 //! **Steady state.** Each PE takes broadcasts in the order of their numbers and gives them to the
@@ -19,13 +19,12 @@
 use crate::Actor;
 use crate::envelope::Header;
 use crate::error::JobError;
-use crate::id::{ActorId, CollectionId, KindId, Sender};
+use crate::id::{ActorId, COORDINATOR, CollectionId, KindId, Sender};
 use crate::payload::Payload;
 use crate::pe::core::Core;
-use crate::pe::delivery::{Accounted, broadcasts_of};
-use crate::pe::state::{BroadcastRequest, Broadcasts, RequestOrder, Seen, WaitsForNumber};
-use crate::wire::{Asked, BroadcastOrder, Control, Earlier, Wanted};
-use gridspan_topology::PeId;
+use crate::pe::delivery::broadcasts_of;
+use crate::pe::state::{Broadcasts, Seen};
+use crate::wire::{Asked, Control, Wanted};
 
 /// What a PE keeps of each sender that has broadcast to a collection, in a table that is at least
 /// half full.
@@ -35,13 +34,6 @@ use gridspan_topology::PeId;
 /// its tombstone keeps. So there are as many entries as actors that have ever broadcast, and they count
 /// in the memory budget.
 const SEEN_BYTES: usize = 2 * size_of::<(ActorId, Seen)>();
-/// The same on the root, which brings the requests of each sender into their order.
-const REQUESTS_BYTES: usize = 2 * size_of::<((CollectionId, ActorId), RequestOrder)>();
-
-/// As what the runtime asks for its own broadcasts, such as the results of reductions.
-pub(super) fn nobody(collection: CollectionId) -> Asked {
-    Asked { source: broadcasts_of(collection), count: 0, earlier: Earlier::default() }
-}
 
 impl Core {
     /// Asks for a broadcast.
@@ -67,16 +59,9 @@ impl Core {
         let Some(message) = numbered else { return };
         let Some(message) = self.broadcast_directly(of, &asked, message, priority) else { return };
         let wanted = Wanted::Message(message);
-        // The root need not ask itself, unless something that it has asked itself before is still
-        // to be done, such as an insertion.
         let is_alone = self.is_alone(collection, &asked);
-        let is_next = self.me == Self::ROOT && self.own_controls == 0;
-        if is_next && self.collections.get(collection).is_some() {
-            let request = BroadcastRequest { kind, asked, wanted, priority };
-            return self.handle_broadcast_request((self.me, is_alone), collection, request);
-        }
         self.post(
-            Self::ROOT,
+            COORDINATOR,
             Control::BroadcastRequest { kind, collection, asked, wanted, priority, is_alone },
         );
     }
@@ -86,115 +71,6 @@ impl Core {
         let local = self.collections.get(collection);
         let seen = local.and_then(|local| local.broadcasts.seen.get(&asked.source));
         seen.map_or(0, |seen| seen.count) + 1 == asked.count
-    }
-
-    /// Takes a request that has just come. While another PE has the right to number, all that needs
-    /// a number waits in the order in which it has come.
-    pub(in crate::pe) fn handle_broadcast_request(
-        &mut self,
-        (from, is_alone): (PeId, bool),
-        collection: CollectionId,
-        request: BroadcastRequest,
-    ) {
-        let Some(state) = self.state(collection) else {
-            return self.fail_no_collection(collection);
-        };
-        state.sequencer.note(from, is_alone);
-        let is_away = self.recall_right(collection);
-        let source = request.asked.source;
-        if let Wanted::Number(travel) = &request.wanted {
-            self.note_travel(*travel);
-        }
-        let request = self.keep_request(request);
-        if is_away {
-            return self.await_number(collection, WaitsForNumber::Request(request));
-        }
-        if self.sort_request(collection, request) {
-            self.consider_grant(collection, source, from);
-        }
-    }
-
-    /// Brings requests into the order in which their sender made them, and accepts those whose turn
-    /// has come. Returns whether none is left.
-    pub(super) fn sort_request(
-        &mut self,
-        collection: CollectionId,
-        request: Accounted<BroadcastRequest>,
-    ) -> bool {
-        let Asked { source, count, .. } = request.asked;
-        let Some(order) = self.request_order((collection, source)) else { return false };
-        order.early.insert(count, request);
-        self.accept_ready(collection, source)
-    }
-
-    /// In which order the requests of a sender come. On the root.
-    pub(super) fn request_order(
-        &mut self,
-        name: (CollectionId, ActorId),
-    ) -> Option<&mut RequestOrder> {
-        let budget = self.delivery.budget().clone();
-        let requests = &mut self.root.as_mut()?.requests;
-        Some(requests.entry(name).or_insert_with(|| {
-            budget.keep_forever(REQUESTS_BYTES);
-            RequestOrder::default()
-        }))
-    }
-
-    /// Accepts the requests of a sender whose turn has come. Returns whether none is left.
-    pub(super) fn accept_ready(&mut self, collection: CollectionId, source: ActorId) -> bool {
-        let Some(order) = self.request_order((collection, source)) else { return false };
-        let mut ready = Vec::new();
-        while let Some(request) = order.early.remove(&(order.come + 1)) {
-            order.come += 1;
-            ready.push(request);
-        }
-        let is_last = order.early.is_empty();
-        for request in ready {
-            self.accept_broadcast(collection, request.into_inner());
-        }
-        is_last
-    }
-
-    /// Gives a broadcast its number, once that is for the root to do and no insertion is under way.
-    pub(super) fn accept_broadcast(&mut self, collection: CollectionId, request: BroadcastRequest) {
-        let is_away = self.recall_right(collection);
-        let Some(state) = self.state(collection) else { return };
-        if request.asked.count == 0 {
-            state.sequencer.break_row();
-        }
-        match is_away || state.inserting > 0 {
-            true => {
-                let request = self.keep_request(request);
-                self.await_number(collection, WaitsForNumber::Broadcast(request));
-            }
-            false => self.number_broadcast(collection, request),
-        }
-    }
-
-    fn number_broadcast(&mut self, collection: CollectionId, request: BroadcastRequest) {
-        let Some(state) = self.state(collection) else { return };
-        let number = state.broadcasts;
-        state.broadcasts += 1;
-        let BroadcastRequest { kind, asked, wanted, priority } = request;
-        let message = match wanted {
-            Wanted::Message(message) => message,
-            Wanted::Number(_) => {
-                let Asked { source, count, .. } = asked;
-                return self.post_to_all(|| Control::BroadcastNumber {
-                    collection,
-                    number,
-                    source,
-                    count,
-                });
-            }
-        };
-        let broadcast = |message| {
-            let (order, asked) = (BroadcastOrder::Total(number), asked.clone());
-            Control::Broadcast { kind, collection, order, asked, message, priority }
-        };
-        let Some(control) = self.post_copies(kind, message, broadcast) else { return };
-        self.post_to_others(&control.1);
-        self.post(control.0, control.1);
     }
 
     /// Takes a broadcast, or keeps it until its turn.
@@ -338,15 +214,5 @@ impl Core {
             |known: &Broadcasts| known.early.len() + known.unnumbered.len() + known.numbered.len();
         let all = self.collections.values();
         all.map(|local| waiting(&local.broadcasts) as u64 + local.streams.early()).sum()
-    }
-
-    /// The PE above this one in the tree of contributions, unless this is the root.
-    pub(in crate::pe) fn tree_parent(&self) -> Option<PeId> {
-        let layout = &self.common.layout;
-        let node = layout.node_of(self.me);
-        if layout.leader(node) != self.me {
-            return Some(layout.leader(node));
-        }
-        self.up_tree.1.parent(node).map(|parent| layout.leader(parent))
     }
 }

@@ -1,25 +1,18 @@
-//! Making collections and members, and unmaking members.
-//!
-//! **Start.** Main gives every PE the description of a collection and the members that live there,
-//! and goes on once all have confirmed. A message that outruns the description waits for it.
-//!
-//! **While running.** An insertion goes to the root, which settles with which reduction and which
-//! broadcast the new member begins, then to the member's home, which learns where it will live, and
-//! then there. A destroyed member leaves word at the root and what is left of it at its home.
+//! Making collections and members. How many there are, and what they begin with, the coordinator keeps
+//! (`coordinator/collections.rs`).
 
 use crate::Actor;
 use crate::codec;
 use crate::collection::{CollectionInfo, Map};
-use crate::error::{GridError, JobError};
-use crate::id::{ActorId, CollectionId, KindId};
+use crate::error::JobError;
+use crate::id::{ActorId, COORDINATOR, CollectionId, KindId};
 use crate::index::{Key, Shape};
 use crate::payload::Payload;
 use crate::pe::core::Core;
-use crate::pe::state::{CollectionState, WaitsForNumber};
-use crate::wire::{Control, Insertion, MemberRecord};
-use gridspan_balance::Balancer;
+use crate::wire::{Control, MainRequest};
 use gridspan_topology::PeId;
 use serde::Serialize;
+use std::sync::{Arc, OnceLock};
 
 /// The first members of a PE on another node are sent in parts of about so many bytes.
 const PART_BYTES: usize = 8 << 20;
@@ -45,26 +38,41 @@ fn in_parts<I: Serialize>(inits: &[(Key, I)]) -> Vec<Payload> {
 }
 
 impl Core {
-    /// Makes a collection. Runs on the root; `done` is called when all PEs have made their members.
+    /// Makes a collection, on behalf of main. `done` is called when all PEs have made their members.
     pub(crate) fn create_collection<A: Actor>(
         &mut self,
         kind: KindId,
-        map: Map,
-        shape: Option<Shape>,
+        (map, shape): (Map, Option<Shape>),
         inits: Vec<(Key, A::Init)>,
-        done: impl FnOnce(&mut Self, CollectionId) + Send + 'static,
-    ) -> Result<(), GridError> {
-        let layout = self.common.layout.clone();
-        let Some(root) = &mut self.root else { return Err(GridError::Ending) };
-        let id = CollectionId(root.collections.len() as u32);
+        done: impl FnOnce(CollectionId) + Send + 'static,
+    ) {
         let members = inits.len() as u64;
-        let info = CollectionInfo { id, kind, map, shape, members };
+        // Comes behind the identifier, of which the closure below is told first.
+        let id = Arc::new(OnceLock::new());
+        let created = {
+            let id = id.clone();
+            self.expect_coordinator(move |_, ()| {
+                if let Some(&id) = id.get() {
+                    done(id);
+                }
+            })
+        };
+        let request = MainRequest::Create { kind, map, shape, members, created };
+        self.ask_coordinator(request, move |core, known: CollectionId| {
+            // Set once, here.
+            let _ = id.set(known);
+            let info = CollectionInfo { id: known, kind, map, shape, members };
+            core.send_first_members::<A>(&info, inits);
+        });
+    }
+
+    /// Gives every PE the description of a collection, and the members that live there.
+    fn send_first_members<A: Actor>(&mut self, info: &CollectionInfo, inits: Vec<(Key, A::Init)>) {
+        let layout = self.common.layout.clone();
         let mut by_pe: Vec<Vec<(Key, A::Init)>> = layout.pes().map(|_| Vec::new()).collect();
         for (key, init) in inits {
             by_pe[info.home(key, &layout, &self.common.maps).index()].push((key, init));
         }
-        let created = Box::new(move |core: &mut Self| done(core, id));
-        root.collections.insert(id, CollectionState::new(layout.pe_count(), members, created));
         let here = layout.node_of(self.me);
         for (pe, inits) in layout.pes().zip(by_pe) {
             let mut parts = match layout.node_of(pe) == here {
@@ -74,11 +82,10 @@ impl Core {
             let last = parts.pop().unwrap_or_else(|| Payload::new(Vec::<(Key, A::Init)>::new()));
             let more = parts.len() as u32;
             for inits in parts {
-                self.post(pe, Control::CreatePart { collection: id, inits });
+                self.post(pe, Control::CreatePart { collection: info.id, inits });
             }
             self.post(pe, Control::Create { info: info.clone(), inits: last, more });
         }
-        Ok(())
     }
 
     /// Makes a collection known here; its first members follow. Fails the job, and returns false,
@@ -99,76 +106,11 @@ impl Core {
         false
     }
 
-    pub(in crate::pe) fn handle_created(&mut self, collection: CollectionId) {
-        let Some(state) = self.state(collection) else { return };
-        state.creating = state.creating.saturating_sub(1);
-        if state.creating == 0
-            && let Some(done) = state.created.take()
-        {
-            done(self);
-            self.begin_periods();
-            self.look_around_to_balance();
-        }
-    }
-
-    /// Who predicts what a step would take must know what is near what by the first rebalance.
-    fn look_around_to_balance(&mut self) {
-        let sites = self.common.layout.site_count();
-        let wants = |balancer: &Balancer| balancer.is_active() && balancer.predicts() && sites > 1;
-        if self.root.as_ref().is_some_and(|root| wants(&root.balancer)) {
-            self.await_places(|_, _| {});
-        }
-    }
-
-    pub(super) fn state(&mut self, collection: CollectionId) -> Option<&mut CollectionState<Self>> {
-        self.root.as_mut()?.collections.get_mut(&collection)
-    }
-
     /// Asks for a new member.
     pub(crate) fn insert<A: Actor>(&mut self, id: ActorId, init: A::Init, at: PeId) {
         self.renounce_right(id.collection);
         let init = Payload::new(vec![(id.key, init)]);
-        // The root need not ask itself, as with broadcasts.
-        let is_next = self.me == Self::ROOT && self.own_controls == 0;
-        if is_next && self.collections.get(id.collection).is_some() {
-            return self.handle_insert_request(id, init, at);
-        }
-        self.post(Self::ROOT, Control::InsertRequest { id, init, at });
-    }
-
-    pub(in crate::pe) fn handle_insert_request(&mut self, id: ActorId, init: Payload, at: PeId) {
-        let Some(home) = self.home(id) else { return self.fail_no_collection(id.collection) };
-        let is_away = self.recall_right(id.collection);
-        let Some(state) = self.state(id.collection) else { return };
-        // A new member takes the broadcasts that come after it, and none that waits before it.
-        if is_away || !state.waiting.is_empty() {
-            return state.waiting.push_back(WaitsForNumber::Insertion { id, init, at });
-        }
-        state.inserting += 1;
-        let record = MemberRecord {
-            reductions: state.reductions.join(),
-            syncs: state.syncs.join_on_the_way(),
-            broadcasts: state.broadcasts,
-            ..MemberRecord::default()
-        };
-        let insertion = Insertion { id, init, at, epoch: 0, record, held: Vec::new() };
-        self.post(home, Control::Insert(Box::new(insertion)));
-    }
-
-    pub(in crate::pe) fn handle_inserted(&mut self, id: ActorId) {
-        let Some(state) = self.state(id.collection) else { return };
-        state.inserting = state.inserting.saturating_sub(1);
-        if state.inserting == 0 {
-            self.release_waiting(id.collection);
-        }
-    }
-
-    pub(in crate::pe) fn handle_destroyed(&mut self, id: ActorId, reductions: u64, syncs: u64) {
-        if let Some(state) = self.state(id.collection) {
-            state.reductions.leave(reductions);
-            state.syncs.leave(syncs);
-            self.settle_root(id.collection);
-        }
+        self.post(COORDINATOR, Control::InsertRequest { id, init, at });
     }
 }
 

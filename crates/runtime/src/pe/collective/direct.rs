@@ -1,10 +1,10 @@
-//! Broadcasts whose message goes from the sender to everyone while the root numbers them.
+//! Broadcasts whose message goes from the sender to everyone while the coordinator numbers them.
 //!
-//! **Start.** A sender on another node than the root's hands a message that is not small to the
-//! relay of its own node, with a plan from there, and asks the root for a number. So the message
-//! does not go to the root first, and the number is fetched while it travels.
+//! **Start.** A sender on another node than the coordinator's hands a message that is not small to the
+//! relay of its own node, with a plan from there, and asks the coordinator for a number. So the message
+//! does not go there first, and the number is fetched while it travels.
 //!
-//! **Steady state.** The root brings requests into their order as it does those with a message, and
+//! **Steady state.** The coordinator brings requests into their order as it does those with a message, and
 //! sends the number to everyone. A PE joins message and number by the sender and its count, in
 //! whichever order they come, and takes the broadcast when its turn has come.
 //!
@@ -12,7 +12,7 @@
 //! neither is lost unless a node is.
 
 use crate::error::JobError;
-use crate::id::{ActorId, CollectionId, KindId};
+use crate::id::{ActorId, COORDINATOR, CollectionId, KindId};
 use crate::payload::Payload;
 use crate::pe::core::Core;
 use crate::pe::fault::PlantedFault;
@@ -21,13 +21,13 @@ use crate::wire::{
 };
 use gridspan_topology::PeId;
 
-/// Smaller messages go to the root and get their number there, which costs less than to send the
+/// Smaller messages go to the coordinator and get their number there, which costs less than to send the
 /// number apart. At 50 Mbit/s so many bytes take 0.7 ms.
 const DIRECT_BYTES_MIN: usize = 4 << 10;
 
 impl Core {
-    /// Sends a message to everyone and asks the root for its number, if it is not small and this is
-    /// not the root's node. Otherwise gives it back.
+    /// Sends a message to everyone and asks the coordinator for its number, if it is not small and this
+    /// is not the coordinator's node. Otherwise gives it back.
     pub(super) fn broadcast_directly(
         &mut self,
         (kind, collection): (KindId, CollectionId),
@@ -37,7 +37,7 @@ impl Core {
     ) -> Option<Payload> {
         let layout = self.common.layout.clone();
         let node = layout.node_of(self.me);
-        if node == layout.node_of(Self::ROOT) || layout.is_guest(node) {
+        if node == self.common.coordinator || layout.is_guest(node) {
             return Some(message);
         }
         // It is encoded for other nodes in any case.
@@ -53,7 +53,7 @@ impl Core {
         let is_alone = self.is_alone(collection, asked);
         let (wanted, asked) = (Wanted::Number(travel), asked.without_earlier());
         self.post(
-            Self::ROOT,
+            COORDINATOR,
             Control::BroadcastRequest { kind, collection, asked, wanted, priority, is_alone },
         );
         let (last, control) = self.post_copies(kind, message, broadcast)?;
@@ -69,11 +69,9 @@ impl Core {
         broadcast: impl Fn(Payload) -> Control,
     ) {
         let Some((last, control)) = self.post_copies(kind, message, broadcast) else { return };
-        if self.me == Self::ROOT {
-            self.post_to_others(&control);
-        } else if self.has_others() {
+        if self.has_others() {
             let travel = self.cast_to_others(&control);
-            self.post(Self::ROOT, Control::CastBegun(travel));
+            self.post(COORDINATOR, Control::CastBegun(travel));
         }
         self.post(last, control);
     }

@@ -1,27 +1,25 @@
-//! Rebalances that the leaders of the sites plan: the first PE of each site, and PE 0 above them.
-//! What they tell each other, and decide, is in [`gridspan_balance::leaders`].
+//! Rebalances that the leaders of the sites plan: the first PE of each site, and the coordinator above
+//! them. What they tell each other, and decide, is in [`gridspan_balance::leaders`].
 //!
-//! **Start.** The root has all PEs measure. They report to the leaders of their sites, with the
+//! **Start.** The coordinator has all PEs measure. They report to the leaders of their sites, with the
 //! sites of those they have talked to, as far as they know.
 //!
-//! **Steady state.** Leaders and root plan. When the root knows what the plans of all would bring,
+//! **Steady state.** Leaders and coordinator plan. When the coordinator knows what the plans of all would bring,
 //! its gate decides for all, and it tells the leaders. Each tells the PEs of its site what moves to
 //! it, and PEs of other sites what is to leave them; who else talks to an actor that has moved
-//! learns of it with the first message. PEs report moves that are over to the root, as those of
+//! learns of it with the first message. PEs report moves that are over to the coordinator, as those of
 //! other plans.
 //!
 //! **Failure.** As for all rebalances: a lost node ends the job.
 
 use crate::collection::PlanEntry;
-use crate::id::RebalanceId;
+use crate::id::{COORDINATOR, RebalanceId};
+use crate::load_keys::{id_of, key_of};
 use crate::pe::core::Core;
-use crate::pe::measure::{id_of, key_of};
-use crate::pe::state::{Leading, Root, Session};
+use crate::pe::state::{Leading, Session};
 use crate::wire::{Control, Edge, Loads};
-use gridspan_balance::leaders::{
-    GridView, Leader, LeaderActor, Note, Said, SiteTalk, SiteView, Top,
-};
-use gridspan_balance::{ActorLoad, Cause, Figures};
+use gridspan_balance::ActorLoad;
+use gridspan_balance::leaders::{Leader, LeaderActor, Note, Said, SiteTalk, SiteView};
 use gridspan_topology::{PeId, SiteId};
 use std::collections::BTreeMap;
 
@@ -29,38 +27,6 @@ use std::collections::BTreeMap;
 const TOLD_MAX: usize = 4096;
 
 impl Core {
-    /// Whether rebalances are for leaders. Whoever wants to be told of snapshots needs one place
-    /// that has all of it.
-    pub(super) fn is_led(&self) -> bool {
-        let layout = &self.common.layout;
-        layout.site_count() > 1
-            && layout.sites().all(|site| !layout.pes_in(site).is_empty())
-            && self.common.balancing.on_snapshot.is_empty()
-            && self.root.as_ref().is_some_and(|root| root.balancer.is_led())
-    }
-
-    /// Begins a rebalance of the leaders, if it is theirs.
-    pub(super) fn begin_led(&mut self) -> Option<u64> {
-        if !self.is_led() {
-            return None;
-        }
-        let (now, seed) = (self.now, self.common.seed);
-        let layout = &self.common.layout;
-        let root = self.root.as_mut()?;
-        let grid = GridView {
-            layout: (**layout).clone(),
-            hierarchy: root.survey.places.as_ref().map(|places| places.hierarchy.clone()),
-            links: root.survey.site_links(now, layout),
-            speeds: root.balancer.take_speeds(),
-        };
-        let is_undo = root.balancer.take_led_undo();
-        let balances = &mut root.balances;
-        balances.led += 1;
-        (balances.planning_ns, balances.top_ns) = (0, 0);
-        balances.top = Some(Top::new(grid, seed, is_undo));
-        Some(balances.led)
-    }
-
     fn leader_of(&self, site: SiteId) -> PeId {
         PeId(self.common.layout.pes_in(site).start)
     }
@@ -85,12 +51,12 @@ impl Core {
     }
 
     /// In virtual time planning takes none.
-    pub(super) fn stopwatch_ns(&self) -> u64 {
+    pub(in crate::pe) fn stopwatch_ns(&self) -> u64 {
         self.stopwatch.as_ref().map_or(0, |stopwatch| stopwatch())
     }
 
     /// Collects what PEs of this site have measured, and leads once all have told.
-    pub(super) fn gather(&mut self, from: PeId, number: u64, loads: Loads) {
+    pub(in crate::pe) fn gather(&mut self, from: PeId, number: u64, loads: Loads) {
         let (layout, seed) = (self.common.layout.clone(), self.common.seed);
         let site = layout.site_of(self.me);
         let begin = self.stopwatch_ns();
@@ -116,30 +82,20 @@ impl Core {
         }
     }
 
-    /// A leader or the root tells something about a plan.
-    pub(in crate::pe) fn handle_lead(
-        &mut self,
-        from: PeId,
-        number: u64,
-        note: Note,
-        planning_ns: u64,
-    ) {
+    /// Another leader or the coordinator tells something about a plan.
+    pub(in crate::pe) fn handle_lead(&mut self, from: PeId, number: u64, note: Note) {
         // Only a faulty PE speaks for a leader that it is not.
         let is_theirs = match note.is_from_top() {
-            true => from == Self::ROOT,
-            false => from == self.leader_of(self.common.layout.site_of(from)),
+            true => from == COORDINATOR,
+            false => from == self.leader_of(self.common.site_of(from)),
         };
-        if !is_theirs {
-            return;
-        }
-        match note.is_for_top() {
-            true => self.hear_at_top(from, number, note, planning_ns),
-            false => self.hear(from, number, note),
+        if is_theirs && !note.is_for_top() {
+            self.hear(from, number, note);
         }
     }
 
     fn hear(&mut self, from: PeId, number: u64, note: Note) {
-        let site = self.common.layout.site_of(from);
+        let site = self.common.site_of(from);
         let begin = self.stopwatch_ns();
         let Some(leading) = self.leading().filter(|leading| number > leading.settled) else {
             return;
@@ -164,59 +120,12 @@ impl Core {
 
     fn say(&mut self, number: u64, said: Said, planning_ns: u64) {
         for (to, note) in said {
-            let to = to.map_or(Self::ROOT, |site| self.leader_of(site));
+            let to = to.map_or(COORDINATOR, |site| self.leader_of(site));
             self.post_large(to, Control::Lead { number, note: Box::new(note), planning_ns });
         }
     }
 
-    fn hear_at_top(&mut self, from: PeId, number: u64, note: Note, planning_ns: u64) {
-        let site = self.common.layout.site_of(from);
-        let begin = self.stopwatch_ns();
-        let Some(root) = self.root.as_mut().filter(|root| root.balances.led == number) else {
-            return;
-        };
-        let Some(top) = &mut root.balances.top else { return };
-        let (said, figures) = top.handle(site, note);
-        let spent = self.stopwatch_ns().saturating_sub(begin);
-        if let Some(Root { balances, .. }) = self.root.as_deref_mut() {
-            balances.top_ns += spent;
-            balances.planning_ns = balances.planning_ns.max(planning_ns);
-        }
-        self.say(number, said, 0);
-        if let Some(figures) = figures {
-            self.settle_led(number, &figures);
-        }
-    }
-
-    /// What all would do together is known.
-    fn settle_led(&mut self, number: u64, figures: &Figures) {
-        let now = self.now;
-        let Some(root) = &mut self.root else { return };
-        let balances = &mut root.balances;
-        let Some(top) = balances.top.take() else { return };
-        balances.handled = top.handled();
-        // No leader has planned for longer than since it began.
-        let most = u64::try_from(now.since(balances.asked).as_nanos()).unwrap_or(u64::MAX);
-        balances.planning_ns =
-            balances.planning_ns.min(most) + std::mem::take(&mut balances.top_ns);
-        let is_undo = top.is_undo();
-        root.balancer.keep_speeds(top.into_speeds());
-        let Some(occasion) = self.end_window() else { return };
-        let Some(root) = &mut self.root else { return };
-        let rebalance = root.balances.present();
-        let is_fresh_wanted = std::mem::take(&mut root.balances.events.is_fresh_wanted);
-        let is_passed = !(is_fresh_wanted && occasion.cause == Cause::ForeignLoad)
-            && root.balancer.decide_led(&occasion, figures, is_undo);
-        let uses_steps = root.uses_steps;
-        for site in self.common.layout.sites() {
-            let to = self.leader_of(site);
-            self.post(to, Control::Settle { number, rebalance, is_passed, uses_steps });
-        }
-        let moves = if is_passed { figures.moves.min(figures.actors) as usize } else { 0 };
-        self.begin_moves(moves);
-    }
-
-    /// The root has decided; this leader's part of the plan is carried out or forgotten.
+    /// The coordinator has decided; this leader's part of the plan is carried out or forgotten.
     pub(in crate::pe) fn handle_settle(
         &mut self,
         number: u64,

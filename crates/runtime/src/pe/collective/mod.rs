@@ -1,10 +1,9 @@
-//! What involves many PEs at once. PE 0 is the root of all of it.
+//! A PE's part in what involves many PEs at once; the coordinator has the rest.
 
 mod broadcast;
 mod create;
 mod direct;
 mod lead;
-mod progress;
 mod quiescence;
 mod reduction;
 mod sequencer;

@@ -3,31 +3,23 @@
 //! The n-th contribution of each member belongs to the n-th reduction over its group. A PE combines
 //! what its members and the PEs below it contribute, and passes it up once it has seen as many
 //! contributions as last time, or after [`REDUCTION_HOLD`] if members have moved in between.
-//! Contributions carry their count, and the root is done when all that are due have come. So
+//! Contributions carry their count, and the coordinator is done when all that are due have come. So
 //! nothing depends on where a member was when it contributed: it may migrate with a contribution on
 //! its way.
 
-use super::broadcast::nobody;
-use crate::error::{GridError, JobError};
-use crate::id::{ActorId, CollectionId, SectionId, Sender, Slot};
+use crate::id::{COORDINATOR, SectionId, Sender, Slot};
 use crate::pe::core::Core;
-use crate::pe::state::{Accumulator, BroadcastRequest, Request, Wish};
-use crate::reduce::{Op, Partial, Reduction, Target, Value};
-use crate::wire::{Contribution, Control, ReductionGroup, Wanted};
-use gridspan_topology::Time;
+use crate::pe::state::{Accumulator, Request, Wish};
+use crate::reduce::{Op, Partial, Target, Value};
+use crate::wire::{Contribution, Control, ReductionGroup};
+use gridspan_bcast::{PlanId, Tree};
+use gridspan_topology::{PeId, Time};
+use std::sync::Arc;
 use std::time::Duration;
 
 /// How long contributions wait for others, if fewer come than last time. Short against a wide-area
 /// crossing, long against the handling of a message.
 const REDUCTION_HOLD: Duration = Duration::from_millis(1);
-
-/// The collection whose members contribute.
-fn group_collection(group: ReductionGroup) -> CollectionId {
-    match group {
-        ReductionGroup::Collection(id) | ReductionGroup::Sync(id) => id,
-        ReductionGroup::Section(section) => section.collection,
-    }
-}
 
 impl Core {
     /// Contributes to the next reduction over the actor's collection.
@@ -69,7 +61,7 @@ impl Core {
     }
 
     /// Reaches the sync point. The member goes on once its handler has returned, unless it has to
-    /// wait for the root.
+    /// wait for the coordinator.
     pub(crate) fn reach_sync(&mut self, slot: Slot) {
         let Some(member) = self.member(slot.kind, slot.index) else { return };
         if member.synced {
@@ -100,23 +92,18 @@ impl Core {
                 Accumulator { contribution, deadline }
             }
             Some(Accumulator { contribution: here, deadline }) => {
-                match self.combine(here, contribution) {
+                match here.combine(contribution, &self.common.reducers) {
                     Ok(contribution) => Accumulator { contribution, deadline },
                     Err(error) => return self.fail(error),
                 }
             }
         };
         let count = merged.contribution.count;
-        if self.root.is_some() {
-            self.accumulators.insert((group, sequence), merged);
-            return self.settle_root(group_collection(group));
-        }
         let outstanding = match self.groups.get(&group) {
             Some(state) => state.outstanding(sequence),
-            None => self
-                .collections
-                .get(group_collection(group))
-                .map_or(0, |local| local.slots.len() as u64),
+            None => {
+                self.collections.get(group.collection()).map_or(0, |local| local.slots.len() as u64)
+            }
         };
         if count >= outstanding {
             self.pass_up(merged.contribution);
@@ -125,38 +112,40 @@ impl Core {
         }
     }
 
-    fn combine(&self, here: Contribution, other: Contribution) -> Result<Contribution, JobError> {
-        let collection = group_collection(here.group).0;
-        if (here.op, here.target) != (other.op, other.target) {
-            return Err(JobError::Failed(format!(
-                "members of collection {collection} contributed to one reduction with {:?} to {:?} and with {:?} to {:?}; all must agree",
-                here.op, here.target, other.op, other.target
-            )));
-        }
-        let count = here.count + other.count;
-        let op = here.op;
-        let partial = here.partial.combine(op, other.partial, &self.common.reducers);
-        let partial = partial.ok_or_else(|| {
-            JobError::Failed(format!(
-                "members of collection {collection} contributed values of different kinds or lengths to one reduction with {op:?}"
-            ))
-        })?;
-        Ok(Contribution { count, partial, ..other })
-    }
-
     fn pass_up(&mut self, contribution: Contribution) {
         let Contribution { group, sequence, count, .. } = contribution;
         self.groups.entry(group).or_default().pass(sequence, count);
-        if let Some(parent) = self.tree_parent() {
-            self.post(parent, Control::Contribution(contribution));
+        self.post(self.tree_parent(), Control::Contribution(contribution));
+    }
+
+    /// Where contributions go from here: PEs of a node to its first one, that to the one of the
+    /// node above, and from the top of the tree, and what is just below it, to the coordinator.
+    fn tree_parent(&self) -> PeId {
+        let layout = &self.common.layout;
+        let (node, tree) = (layout.node_of(self.me), &self.up_tree.1);
+        if node == tree.root() {
+            return COORDINATOR;
+        }
+        match tree.parent(node) {
+            _ if layout.leader(node) != self.me => layout.leader(node),
+            Some(parent) if parent != tree.root() => layout.leader(parent),
+            _ => COORDINATOR,
+        }
+    }
+
+    /// Contributions take another tree from now on. While not all nodes know it they may go round
+    /// in a circle; the latest plan's tree wins everywhere, so that soon all ways lead to its root,
+    /// and they are counted by the coordinator.
+    pub(in crate::pe) fn handle_up_tree(&mut self, plan: PlanId, tree: Tree) {
+        let nodes = self.common.layout.nodes();
+        let is_sound = tree.root() == self.common.tree.root() && tree.nodes().eq(nodes);
+        if is_sound && plan.version > self.up_tree.0 {
+            self.up_tree = (plan.version, Arc::new(tree));
         }
     }
 
     /// Passes up what has waited long enough.
     pub(in crate::pe) fn expire_accumulators(&mut self) {
-        if self.root.is_some() {
-            return;
-        }
         let now = self.now;
         while let Some((&key, _)) =
             self.accumulators.iter().find(|(_, waiting)| waiting.deadline <= now)
@@ -168,142 +157,6 @@ impl Core {
 
     /// When the next accumulator has waited long enough.
     pub(in crate::pe) fn next_accumulator(&self) -> Option<Time> {
-        match self.root {
-            Some(_) => None,
-            None => self.accumulators.values().map(|waiting| waiting.deadline).min(),
-        }
-    }
-
-    /// On the root: completes the reductions over a collection to which all have contributed.
-    pub(super) fn settle_root(&mut self, collection: CollectionId) {
-        self.skip_unattended_syncs(collection);
-        while let Some(key) = self.complete_accumulator(collection) {
-            let Some(done) = self.accumulators.remove(&key) else { return };
-            let Contribution { group, op, target, partial, .. } = done.contribution;
-            if let Some(state) = self.state(collection) {
-                match group {
-                    ReductionGroup::Collection(_) => state.reductions.complete(),
-                    ReductionGroup::Sync(_) => state.syncs.complete(),
-                    ReductionGroup::Section(section) => {
-                        *state.sections.entry(section.name).or_default() += 1;
-                    }
-                }
-            }
-            match partial.finish() {
-                Some(value) => self.conclude(group, op, target, value),
-                None => self.fail(JobError::Failed(format!(
-                    "members of collection {} contributed values that {op:?} cannot combine",
-                    collection.0
-                ))),
-            }
-        }
-    }
-
-    /// On the root: completes sync points that no member will reach any more, since those that have
-    /// joined begin with later ones.
-    fn skip_unattended_syncs(&mut self, collection: CollectionId) {
-        let group = ReductionGroup::Sync(collection);
-        let Some(root) = &mut self.root else { return };
-        let Some(state) = root.collections.get_mut(&collection) else { return };
-        while state.syncs.expected(state.syncs.next) == 0
-            && self
-                .accumulators
-                .range((group, state.syncs.next + 1)..=(group, u64::MAX))
-                .next()
-                .is_some()
-        {
-            state.syncs.complete();
-        }
-    }
-
-    fn complete_accumulator(&mut self, collection: CollectionId) -> Option<(ReductionGroup, u64)> {
-        let state = self.root.as_ref()?.collections.get(&collection)?;
-        let complete = |group: ReductionGroup, contribution: &Contribution| match group {
-            ReductionGroup::Collection(_) => {
-                contribution.sequence == state.reductions.next
-                    && contribution.count >= state.reductions.expected(contribution.sequence)
-            }
-            ReductionGroup::Sync(_) => {
-                contribution.sequence == state.syncs.next
-                    && contribution.count >= state.syncs.expected(contribution.sequence)
-            }
-            ReductionGroup::Section(section) => {
-                let next = state.sections.get(&section.name).copied().unwrap_or_default();
-                contribution.sequence == next && contribution.count >= contribution.expected
-            }
-        };
-        self.accumulators
-            .iter()
-            .find(|((group, _), waiting)| {
-                group_collection(*group) == collection && complete(*group, &waiting.contribution)
-            })
-            .map(|(&key, _)| key)
-    }
-
-    /// Delivers the result of a reduction.
-    fn conclude(&mut self, group: ReductionGroup, op: Op, target: Target, value: Value) {
-        let collection = group_collection(group);
-        match target {
-            Target::Main => {
-                let Some(state) = self.state(collection) else { return };
-                let for_main = state.for_main.entry(group).or_default();
-                match for_main.waits.pop_front() {
-                    Some(wait) => wait(self, Ok((op, value))),
-                    None => for_main.results.push_back((op, value)),
-                }
-            }
-            Target::Sync => self.complete_sync(collection),
-            Target::Member { to, tag } => {
-                let reduction = Reduction { collection, tag, value };
-                self.deliver_result(to.collection, Some(to), reduction);
-            }
-            Target::All { to, tag } => {
-                self.deliver_result(to, None, Reduction { collection, tag, value });
-            }
-        }
-    }
-
-    /// Sends a result to one member, or to all members of a collection.
-    fn deliver_result(
-        &mut self,
-        receivers: CollectionId,
-        member: Option<ActorId>,
-        reduction: Reduction,
-    ) {
-        let kind = self.collections.get(receivers).map(|local| local.info.kind);
-        let Some((kind, known)) = kind.and_then(|kind| Some((kind, self.kind(kind)?))) else {
-            return self.fail_no_collection(receivers);
-        };
-        let Some(message) = known.reduced(reduction) else {
-            return self.fail(JobError::Failed(format!(
-                "{} was sent the result of a reduction; implement `Actor::reduced` for it",
-                known.name()
-            )));
-        };
-        match member {
-            None => {
-                let priority = 0;
-                let (asked, wanted) = (nobody(receivers), Wanted::Message(message));
-                let request = BroadcastRequest { kind, asked, wanted, priority };
-                self.accept_broadcast(receivers, request);
-            }
-            Some(to) => self.send_any(kind, to, message),
-        }
-    }
-
-    /// Calls `wait` with the next result that the members of a group send to main.
-    pub(crate) fn await_reduction(
-        &mut self,
-        group: ReductionGroup,
-        wait: impl FnOnce(&mut Self, Result<(Op, Value), GridError>) + Send + 'static,
-    ) {
-        let Some(state) = self.state(group_collection(group)) else {
-            return wait(self, Err(GridError::Ending));
-        };
-        let for_main = state.for_main.entry(group).or_default();
-        match for_main.results.pop_front() {
-            Some(result) => wait(self, Ok(result)),
-            None => for_main.waits.push_back(Box::new(wait)),
-        }
+        self.accumulators.values().map(|waiting| waiting.deadline).min()
     }
 }

@@ -15,7 +15,7 @@ use super::channels::{BROADCAST, Channels};
 use super::directory::Place;
 use super::state::UNKNOWN_MEMBER_HOLD;
 use crate::error::JobError;
-use crate::id::{ActorId, KindId};
+use crate::id::{ActorId, COORDINATOR, KindId};
 use crate::pe::collective::is_stream;
 use crate::pe::core::Core;
 use crate::pe::migrate;
@@ -31,7 +31,7 @@ impl Core {
         self.announce_death(kind, member);
     }
 
-    /// Sends what is left of a member to its home, and word of its end to the root.
+    /// Sends what is left of a member to its home, and word of its end to the coordinator.
     fn announce_death(&mut self, kind: KindId, mut member: Member) {
         let Member { id, reductions, syncs, .. } = member;
         // A plan that was made while it lived may say that it has moved once more.
@@ -53,7 +53,7 @@ impl Core {
             let tombstone = Tombstone { id, kind, epoch, record, held };
             self.post(home, Control::Tombstone(Box::new(tombstone)));
         }
-        self.post(Self::ROOT, Control::Destroyed { id, reductions, syncs });
+        self.post(COORDINATOR, Control::Destroyed { id, reductions, syncs });
     }
 
     /// Takes the tombstone of a member whose home this is.

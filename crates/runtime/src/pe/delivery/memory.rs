@@ -6,15 +6,14 @@
 //! which the job ends with an error, and not towards the soft one: a PE over that takes no more
 //! from its inbox and holds senders back, and would never see what the rest waits for.
 
-use super::budget::{Accounted, AccountedBroadcast, AccountedEnvelope};
+use super::budget::{AccountedBroadcast, AccountedEnvelope};
 use crate::envelope::AnyEnvelope;
 use crate::error::JobError;
 use crate::id::{ActorId, KindId};
 use crate::payload::Payload;
 use crate::pe::core::Core;
-use crate::pe::state::BroadcastRequest;
 use crate::pending_work::counted;
-use crate::wire::{Asked, Wanted};
+use crate::wire::Asked;
 use gridspan_topology::PeId;
 
 impl Core {
@@ -22,16 +21,6 @@ impl Core {
     pub(crate) fn keep(&self, kind: KindId, envelope: Box<dyn AnyEnvelope>) -> AccountedEnvelope {
         let bytes = self.kind(kind).map_or(0, |kind| kind.envelope_bytes(&*envelope));
         self.delivery.budget.keep(envelope, bytes)
-    }
-
-    /// Counts a broadcast that has no number yet.
-    pub(crate) fn keep_request(&self, request: BroadcastRequest) -> Accounted<BroadcastRequest> {
-        let message = match &request.wanted {
-            Wanted::Message(message) => self.payload_bytes(request.kind, message),
-            Wanted::Number(_) => 0,
-        };
-        let bytes = message + request.asked.earlier.bytes();
-        self.delivery.budget.keep(request, size_of::<BroadcastRequest>() + bytes)
     }
 
     /// Counts a broadcast whose turn has not come.

@@ -35,7 +35,8 @@ mod tombstones;
 mod verdict;
 
 pub(crate) use budget::{Accounted, AccountedBroadcast, AccountedEnvelope, Budget};
-pub(super) use channels::{Channels, broadcasts_of, channel};
+pub(crate) use channels::broadcasts_of;
+pub(super) use channels::{Channels, channel};
 pub(super) use counters::{Counters, Way};
 pub(super) use directory::{Place, Route};
 pub(crate) use mailbox::message_bytes;

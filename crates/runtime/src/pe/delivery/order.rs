@@ -17,7 +17,7 @@
 //! **Why nothing waits for itself.** By induction over the numbers of broadcasts: one waits for
 //! those with lower numbers, and for messages that were sent before it. Those wait for earlier ones
 //! of the same sender, and for broadcasts that the same sender asked for still earlier, which have
-//! lower numbers since the root numbers each sender's requests in order.
+//! lower numbers since the coordinator numbers each sender's requests in order.
 //!
 //! **Migration.** A member that came with broadcasts owed to it is behind its PE, which keeps only
 //! the last number of each sender. A message may then wait for a later broadcast than it has to;

@@ -5,7 +5,6 @@ use super::state::{DETOUR_HOLD, Early, UNKNOWN_MEMBER_HOLD};
 use super::verdict::{Reason, Receiver, Until, Verdict, verdict};
 use crate::Actor;
 use crate::envelope::{AnyEnvelope, Envelope, EnvelopeBatch, Series};
-use crate::error::JobError;
 use crate::id::{ActorId, CollectionId, KindId};
 use crate::pe::collective::is_stream;
 use crate::pe::core::Core;
@@ -118,21 +117,9 @@ impl Core {
         self.hold(kind, Until::Arrived, envelope);
     }
 
-    /// Keeps what came before the description of its collection. The root knows all collections.
+    /// Keeps what came before the description of its collection.
     pub(crate) fn hold_early(&mut self, collection: CollectionId, early: Early) {
-        match &self.root {
-            Some(root) if !root.collections.contains_key(&collection) => {
-                self.fail_no_collection(collection);
-            }
-            _ => self.delivery.hold_early(collection, early),
-        }
-    }
-
-    pub(crate) fn fail_no_collection(&mut self, collection: CollectionId) {
-        self.fail(JobError::Protocol(format!(
-            "something was sent to collection {}, which does not exist",
-            collection.0
-        )));
+        self.delivery.hold_early(collection, early);
     }
 
     /// A message came again and was dropped.
@@ -204,7 +191,7 @@ impl Core {
         self.delivery.report(&stranded)
     }
 
-    /// Drops the stranded messages that were reported last: the root knows that no insertion was on
+    /// Drops the stranded messages that were reported last: the coordinator knows that no insertion was on
     /// its way by then.
     pub(crate) fn drop_stranded(&mut self) {
         let stranded = self.stranded();

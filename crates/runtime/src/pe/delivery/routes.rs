@@ -3,13 +3,13 @@
 use super::directory::{Place, Route};
 use crate::Actor;
 use crate::envelope::{AnyEnvelope, Header};
-use crate::id::{ActorId, KindId};
+use crate::id::{ActorId, KindId, MAIN_PE};
 use crate::pe::core::Core;
 use crate::wire::Control;
 use gridspan_topology::PeId;
 
 impl Core {
-    /// Where an actor lives as far as this PE knows. The root knows the homes of members whose
+    /// Where an actor lives as far as this PE knows. Main's PE knows the homes of members whose
     /// collection is not known here yet.
     pub(crate) fn route(&self, id: ActorId) -> Route {
         self.route_of(id, self.resident(id).is_some())
@@ -35,7 +35,7 @@ impl Core {
             return self.replicas.route(id, self.me).unwrap_or(Route::to(self.me, 0));
         }
         let place = self.delivery.directory.place(id);
-        place.map_or_else(|| Route::to(self.home(id).unwrap_or(Self::ROOT), 0), Place::route)
+        place.map_or_else(|| Route::to(self.home(id).unwrap_or(MAIN_PE), 0), Place::route)
     }
 
     /// Puts a message into the outbox.

@@ -1,14 +1,14 @@
 //! The sender's side: a message gets its number, if its pair has any, and goes to its receiver.
 //!
 //! A reference can outrun the description of its collection, since a member may pass it on while
-//! others are still being made. Messages then go to the root, which knows every collection.
+//! others are still being made. Messages then go to main's PE, which knows every collection.
 
 use super::channels::Channels;
 use super::directory::Route;
 use crate::Actor;
 use crate::envelope::{Envelope, Header};
 use crate::error::{GridError, JobError};
-use crate::id::{ActorId, CollectionId, KindId, Sender, Slot};
+use crate::id::{ActorId, COORDINATOR, CollectionId, KindId, Sender, Slot};
 use crate::payload::Payload;
 use crate::pe::core::Core;
 use std::any::{TypeId, type_name};
@@ -80,15 +80,19 @@ impl Core {
         }
     }
 
-    /// Sends a message whose type is not known here, in the name of this PE.
-    pub(crate) fn send_any(&mut self, kind: KindId, to: ActorId, message: Payload) {
+    /// Sends the result of a reduction, a message of the coordinator with its number, to the member
+    /// that it is for, whose home this is.
+    pub(crate) fn send_result(
+        &mut self,
+        kind: KindId,
+        (to, number): (ActorId, u64),
+        message: Payload,
+    ) {
         let Some(known) = self.kind(kind) else { return };
-        let after = self.delivery.system.after(to.collection, 0);
-        let sequence = self.delivery.system.take_next(to, 0);
         let epoch = self.route(to).epoch_for_one();
         self.created += 1;
-        let header = Header::new(to, ActorId::system(self.me), sequence, self.me);
-        match known.envelope(Header { epoch, after, ..header }, message) {
+        let header = Header::new(to, ActorId::system(COORDINATOR), number, self.me);
+        match known.envelope(Header { epoch, ..header }, message) {
             Ok(envelope) => self.dispatch_envelope(kind, envelope),
             Err(error) => self.fail(JobError::Protocol(error.to_string())),
         }

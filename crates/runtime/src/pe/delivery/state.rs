@@ -24,7 +24,7 @@ pub(super) struct Held {
     pub(super) kind: KindId,
     deadline: Time,
     pub(super) envelopes: Vec<AccountedEnvelope>,
-    /// How many of them this PE has reported to the root as stranded, from the first on.
+    /// How many of them this PE has reported to the coordinator as stranded, from the first on.
     reported: usize,
 }
 

@@ -6,7 +6,6 @@ mod state;
 mod traffic;
 mod wire;
 
-pub(super) use plans::{ReplicaOrders, note_replicas};
 pub(super) use protocol::{begin, handle, settle};
 pub(super) use state::{PrimaryStage, ReplicaState, Replicas, Role, Then, Until};
 pub(crate) use wire::{ReplicaControl, ReplicaOrder};

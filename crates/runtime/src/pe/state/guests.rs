@@ -2,7 +2,7 @@
 
 use crate::envelope::AnyEnvelope;
 use crate::id::CollectionId;
-use gridspan_topology::{Layout, NodeId, PeId};
+use gridspan_topology::{Layout, NodeId};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -52,8 +52,6 @@ pub(crate) struct Guests<C> {
     pub(crate) contacts: Vec<(NodeId, String)>,
     /// Where this node is in its visit, if it is a guest.
     pub(crate) visit: Visiting,
-    /// What the root knows of each guest that ever knocked.
-    pub(crate) book: BTreeMap<NodeId, Entry>,
 }
 
 impl<C> Default for Guests<C> {
@@ -64,7 +62,6 @@ impl<C> Default for Guests<C> {
             pools: BTreeMap::new(),
             contacts: Vec::new(),
             visit: Visiting::Coming,
-            book: BTreeMap::new(),
         }
     }
 }
@@ -78,33 +75,4 @@ pub(crate) enum Visiting {
     Working,
     /// It hands back what it can; these collections still have something.
     Leaving(BTreeSet<CollectionId>),
-}
-
-/// What the root knows of a guest.
-pub(crate) struct Entry {
-    pub(crate) pes: u32,
-    pub(crate) stage: Stage,
-    /// The first PEs of nodes that do not know of it yet.
-    pub(crate) awaited: BTreeSet<PeId>,
-}
-
-/// How far a visit has come, as the root knows.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Stage {
-    /// Not everybody knows it.
-    Coming,
-    /// It takes part.
-    Present,
-    /// It hands back what it can.
-    Leaving,
-    /// It has left, or was lost.
-    Gone,
-}
-
-impl<C> Guests<C> {
-    /// The guests that are up to this stage, and with how many PEs.
-    pub(crate) fn up_to(&self, stage: Stage) -> Vec<(NodeId, u32)> {
-        let known = self.book.iter().filter(|(_, entry)| entry.stage <= stage);
-        known.map(|(&guest, entry)| (guest, entry.pes)).collect()
-    }
 }

@@ -1,7 +1,5 @@
-//! The plans by which a PE of another node than the root's broadcasts: the root's advisor has made
-//! them for that node.
+//! The plans by which a PE itself broadcasts: the coordinator's advisor has made them for its node.
 
-use super::advice::nearest;
 use gridspan_bcast::{BroadcastPlan, PlanId, SubPlan};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -51,4 +49,14 @@ impl OwnPlans {
     pub(crate) fn choose(&self, bytes: u64) -> Option<Arc<SubPlan>> {
         self.known.get(&nearest(&self.choices, bytes)?).cloned()
     }
+}
+
+/// The plan of the nearest size within a factor of two.
+pub(crate) fn nearest(choices: &BTreeMap<u64, PlanId>, bytes: u64) -> Option<PlanId> {
+    let below = choices.range(..=bytes).next_back();
+    let above = choices.range(bytes..).next();
+    let ratio = |size: u64| bytes.max(size) as f64 / bytes.min(size).max(1) as f64;
+    let near = below.into_iter().chain(above).map(|(&size, &plan)| (ratio(size), plan));
+    let nearest = near.min_by(|one, other| one.0.total_cmp(&other.0));
+    nearest.filter(|&(ratio, _)| ratio <= 2.0).map(|(_, plan)| plan)
 }

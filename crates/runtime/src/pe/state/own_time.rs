@@ -1,4 +1,4 @@
-//! The job's own time, by which its pace is measured.
+//! The job's own time, as main's PE keeps it; see `pe/own_time.rs`.
 
 use gridspan_topology::Time;
 use std::time::Duration;
@@ -9,19 +9,19 @@ use std::time::Duration;
 pub(crate) struct OwnTime {
     /// How long all pauses were together.
     pauses: Duration,
-    /// When the root has done anything last.
+    /// When the PE has done anything last.
     busy: Time,
 }
 
 impl OwnTime {
     /// What its clock shows; `is_waiting`: main waits for something inside of the job. If it does
-    /// not, and the root has nothing to do, the clock stands.
+    /// not, and the PE has nothing to do, the clock stands.
     pub(crate) fn at(&self, now: Time, is_waiting: bool) -> Time {
         let until = if is_waiting { now } else { self.busy };
         Time(until.0.saturating_sub(self.pauses.as_nanos() as u64))
     }
 
-    /// The root is busy until then.
+    /// The PE is busy until then.
     pub(crate) fn busy_until(&mut self, time: Time) {
         self.busy = self.busy.max(time);
     }

@@ -9,13 +9,6 @@ pub(crate) struct Accumulator {
     pub(crate) deadline: Time,
 }
 
-impl Accumulator {
-    /// How many contributions have come.
-    pub(crate) fn count(&self) -> u64 {
-        self.contribution.count
-    }
-}
-
 /// What a PE remembers about the reductions over a group.
 #[derive(Default)]
 pub(crate) struct GroupState {

@@ -10,14 +10,8 @@ pub(crate) struct TimerId(pub(crate) Time, pub(crate) u64);
 
 /// The timers of a PE, by due time and, among equals, in the order they were set.
 pub(crate) struct Timers<C> {
-    due: BTreeMap<TimerId, Timer<C>>,
+    due: BTreeMap<TimerId, Callback<C>>,
     set: u64,
-}
-
-struct Timer<C> {
-    action: Callback<C>,
-    /// Whether it comes again and again, and leads to nothing where nothing happens.
-    is_upkeep: bool,
 }
 
 impl<C> Default for Timers<C> {
@@ -28,18 +22,9 @@ impl<C> Default for Timers<C> {
 
 impl<C> Timers<C> {
     pub(crate) fn set(&mut self, at: Time, action: Callback<C>) -> TimerId {
-        self.insert(at, Timer { action, is_upkeep: false })
-    }
-
-    /// The same for what goes on as long as the job does.
-    pub(crate) fn set_upkeep(&mut self, at: Time, action: Callback<C>) {
-        self.insert(at, Timer { action, is_upkeep: true });
-    }
-
-    fn insert(&mut self, at: Time, timer: Timer<C>) -> TimerId {
         let id = TimerId(at, self.set);
         self.set += 1;
-        self.due.insert(id, timer);
+        self.due.insert(id, action);
         id
     }
 
@@ -53,14 +38,8 @@ impl<C> Timers<C> {
         self.due.first_key_value().map(|(id, _)| id.0).filter(|&at| at < Time::MAX)
     }
 
-    /// When the first timer is due that is no upkeep.
-    pub(crate) fn next_event(&self) -> Option<Time> {
-        let first = self.due.iter().find(|(_, timer)| !timer.is_upkeep);
-        first.map(|(id, _)| id.0).filter(|&at| at < Time::MAX)
-    }
-
     pub(crate) fn take_due(&mut self, now: Time) -> Option<Callback<C>> {
         let entry = self.due.first_entry()?;
-        (entry.key().0 <= now).then(|| entry.remove().action)
+        (entry.key().0 <= now).then(|| entry.remove())
     }
 }

@@ -4,7 +4,7 @@ use super::callback::CallbackWith;
 use super::timers::TimerId;
 use crate::error::AskError;
 use crate::payload::Payload;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// What to do with an answer, or without one.
 pub(crate) type Resume<C> = CallbackWith<C, Result<Payload, AskError>>;
@@ -12,12 +12,14 @@ pub(crate) type Resume<C> = CallbackWith<C, Result<Payload, AskError>>;
 /// Questions by slot.
 pub(crate) struct Waits<C> {
     pub(crate) pending: BTreeMap<u64, (Resume<C>, TimerId)>,
+    /// Those of them that main has asked the coordinator, which knows what they wait for.
+    for_main: BTreeSet<u64>,
     slots: u64,
 }
 
 impl<C> Default for Waits<C> {
     fn default() -> Self {
-        Self { pending: BTreeMap::new(), slots: 0 }
+        Self { pending: BTreeMap::new(), for_main: BTreeSet::new(), slots: 0 }
     }
 }
 
@@ -28,8 +30,24 @@ impl<C> Waits<C> {
         self.slots - 1
     }
 
-    /// How many questions have no answer yet.
+    /// The question in this slot is one of main to the coordinator.
+    pub(crate) fn note_for_main(&mut self, slot: u64) {
+        self.for_main.insert(slot);
+    }
+
+    /// Takes out what to do with the answer.
+    pub(crate) fn take(&mut self, slot: u64) -> Option<(Resume<C>, TimerId)> {
+        self.for_main.remove(&slot);
+        self.pending.remove(&slot)
+    }
+
+    /// How many questions of actors, or of main to actors, have no answer yet.
     pub(crate) fn len(&self) -> usize {
-        self.pending.len()
+        self.pending.len() - self.for_main.len()
+    }
+
+    /// Whether any question has none.
+    pub(crate) fn is_any(&self) -> bool {
+        !self.pending.is_empty()
     }
 }

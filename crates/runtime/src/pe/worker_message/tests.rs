@@ -2,8 +2,9 @@
 
 use super::*;
 use crate::Job;
-use crate::collection::Map;
+use crate::collection::{CollectionInfo, Map};
 use crate::error::JobError;
+use crate::id::COORDINATOR;
 use crate::pe::Pe;
 use crate::program::Program;
 use crate::wire::{Content, Packet, Visit};
@@ -76,16 +77,10 @@ fn a_worker_message_reaches_no_actor_but_the_workers_of_pools() {
     let (program, guest) = program();
     let mut pe = program.pe(PeId(0));
     let kind = pe.core.common.kind_of(TypeId::of::<Bystander>()).unwrap();
-    let members = vec![(Ix1(0).key(), ())];
-    let shape = None;
-    let made = pe.core.create_collection::<Bystander>(kind, Map::Block, shape, members, |_, _| ());
-    made.unwrap();
-    for (to, packet) in pe.outbox().drain().collect::<Vec<_>>() {
-        if to == PeId(0) {
-            pe.handle(PeId(0), packet);
-        }
-    }
     let collection = CollectionId(0);
+    let info = CollectionInfo { id: collection, kind, map: Map::Block, shape: None, members: 1 };
+    let inits = Payload::new(vec![(Ix1(0).key(), ())]);
+    pe.handle(PeId(0), Packet::control(Control::Create { info, inits, more: 0 }));
     assert!(pe.core.resident(ActorId { collection, key: Ix1(0).key() }).is_some());
     pe.outbox().drain().for_each(drop);
 
@@ -115,19 +110,18 @@ fn a_worker_message_of_the_relay_is_none_of_what_a_pe_has_told_itself() {
     let mut pe = program.pe(me);
     pe.core.post(me, Control::ShareChanged);
     pe.handle(me, worker_message(1));
-    // What the root asks itself would overtake what it has not handled.
     assert_eq!(pe.core.own_controls, 1);
     pe.handle(me, Packet::control(Control::ShareChanged));
     assert_eq!(pe.core.own_controls, 0);
 }
 
 #[test]
-fn agents_know_a_guest_before_the_root_hears_that_its_node_does() {
+fn agents_know_a_guest_before_the_coordinator_hears_that_its_node_does() {
     let (program, guest) = program();
     let guest = program.layout().node_of(guest);
     let mut pe = program.pe(PeId(1));
     let came = Visit::Came { guest, contact: String::new() };
-    pe.handle(PeId(0), Packet::control(Control::Visit(came)));
+    pe.handle(COORDINATOR, Packet::control(Control::Visit(came)));
 
     let told: Vec<Packet> = pe.outbox().drain().map(|(_, packet)| packet).collect();
     let [Packet(Content::Spread(_)), Packet(Content::Control(noted))] = &told[..] else {

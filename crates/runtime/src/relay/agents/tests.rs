@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::Job;
+use crate::id::COORDINATOR;
 use crate::pe::Pe;
 use crate::program::Program;
 use crate::wire::{Content, Visit};
@@ -174,7 +175,9 @@ fn a_note_that_made_no_sense_before_its_pool_was_known_is_held_against_who_sent_
         }
         assert_eq!(pe.has_failed(), ends_job);
         let told: Vec<_> = pe.outbox().drain().collect();
-        let [(PeId(0), Packet(Content::Control(control)))] = &told[..] else { panic!("not one") };
+        let [(COORDINATOR, Packet(Content::Control(control)))] = &told[..] else {
+            panic!("not one")
+        };
         let is_lost =
             matches!(&**control, Control::Visit(Visit::Lost { guest, .. }) if *guest == from);
         assert_eq!(is_lost, is_guest, "{control:?}");

@@ -2,7 +2,7 @@
 //!
 //! **Start.** The sender's PE numbers its unordered broadcasts to a collection, channel by channel:
 //! a *stream*. It hands each to the relay of its own node, with a plan from there; no other node
-//! is asked. The root hears how it travels and plans for it, as for a direct one.
+//! is asked. The coordinator hears how it travels and plans for it, as for a direct one.
 //!
 //! **Steady state.** A PE takes the broadcasts of a stream in the order of their numbers and gives
 //! them to the members that live there, as messages from the stream. A member counts them as it

@@ -1,4 +1,4 @@
-//! What the root knows of the links between clusters, where links between larger groups are not all
+//! What is known of the links between clusters, where links between larger groups are not all
 //! alike.
 
 use gridspan_topology::{

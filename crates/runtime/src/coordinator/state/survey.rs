@@ -1,14 +1,14 @@
-//! What the root knows and wants to know of the places of the job.
+//! What is known of the places of the job, and what is to be found out.
 
-use super::callback::CallbackWith;
 use super::clusters::Clusters;
-use crate::error::GridError;
+use crate::coordinator::event::Asker;
+use crate::links::Locality;
 use crate::pending_work::counted;
 use crate::probe::{ProbeKind, ProbeOrder};
 use gridspan_balance::SiteLink;
 use gridspan_topology::{
-    Bandwidth, Contradiction, GroupId, Hierarchy, Inference, Layout, LinkChange, LinkEstimate,
-    LinkMonitor, LinkSample, NodeId, ProbePlan, SiteId, Time, Uplink,
+    Bandwidth, GroupId, Hierarchy, Inference, Layout, LinkChange, LinkEstimate, LinkMonitor,
+    LinkSample, NodeId, ProbePlan, SiteId, Time, Uplink,
 };
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
@@ -19,17 +19,6 @@ pub(crate) const CHANGES_MAX: usize = 1024;
 
 /// Sites whose links are told to strategies pair by pair; beyond, the hierarchy has to do.
 const SITES_MAX: u32 = 256;
-
-/// Which nodes are near each other.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Locality {
-    /// As measured, where the user has not said otherwise.
-    pub hierarchy: Hierarchy,
-    /// As measured.
-    pub measured: Hierarchy,
-    /// Where the user's word and the measurements differ.
-    pub contradictions: Vec<Contradiction>,
-}
 
 /// What the result of an order is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -105,14 +94,17 @@ impl UplinkProbe {
     }
 }
 
-/// The root's knowledge of the places.
-pub(crate) struct Survey<C> {
+/// What is known of the places.
+#[derive(Default)]
+pub(crate) struct Survey {
     /// Nodes whose program is known to be the same.
     pub(crate) greeted: BTreeSet<NodeId>,
     /// What measuring is for while it goes on, and how many nodes still measure.
     pub(crate) inference: Option<(Inference, usize)>,
     pub(crate) places: Option<Arc<Locality>>,
-    pub(crate) waiting: Vec<CallbackWith<C, Arc<Locality>>>,
+    /// Whom to answer once the places are known, and whom with the links.
+    pub(crate) place_askers: Vec<Asker>,
+    pub(crate) link_askers: Vec<Asker>,
     pub(crate) orders: u64,
     pub(crate) purposes: BTreeMap<u64, Purpose>,
     pub(crate) monitor: LinkMonitor,
@@ -126,36 +118,12 @@ pub(crate) struct Survey<C> {
     /// When somebody was told of the links.
     pub(crate) told: Option<Time>,
     pub(crate) changes: VecDeque<LinkChange>,
-    pub(crate) change_waits: VecDeque<CallbackWith<C, Result<LinkChange, GridError>>>,
+    pub(crate) change_waits: VecDeque<Asker>,
     pub(crate) asking: BTreeMap<GroupId, UplinkProbe>,
     pub(crate) uplinks: BTreeMap<GroupId, Uplink>,
 }
 
-impl<C> Default for Survey<C> {
-    fn default() -> Self {
-        Self {
-            greeted: BTreeSet::new(),
-            inference: None,
-            places: None,
-            waiting: Vec::new(),
-            orders: 0,
-            purposes: BTreeMap::new(),
-            monitor: LinkMonitor::new(),
-            plan: ProbePlan::default(),
-            clusters: Clusters::default(),
-            is_watching: false,
-            send_costs: BTreeMap::new(),
-            wants_uplinks: false,
-            told: None,
-            changes: VecDeque::new(),
-            change_waits: VecDeque::new(),
-            asking: BTreeMap::new(),
-            uplinks: BTreeMap::new(),
-        }
-    }
-}
-
-impl<C> Survey<C> {
+impl Survey {
     /// The median of what a datagram costs nodes.
     pub(crate) fn usual_send_cost(&self) -> Option<Duration> {
         let mut costs: Vec<Duration> = self.send_costs.values().copied().collect();
@@ -226,6 +194,7 @@ impl<C> Survey<C> {
     pub(crate) fn waits(&self) -> Option<String> {
         let (_, missing) = self.inference.as_ref()?;
         let nodes = counted(*missing as u64, "node measures", "nodes measure");
-        (!self.waiting.is_empty()).then(|| format!("the round trips that {nodes}"))
+        let is_asked = !self.place_askers.is_empty() || !self.link_askers.is_empty();
+        is_asked.then(|| format!("the round trips that {nodes}"))
     }
 }

@@ -5,21 +5,22 @@
 //! events after which a strategy that predicts is asked too, at most once a second and less often
 //! while that leads to nothing.
 //!
-//! **Steady state.** The root asks all PEs now and then how many messages they have handled, often
+//! **Steady state.** The coordinator asks all PEs now and then how many messages they have handled, often
 //! at first and after each plan. So the balancer knows the pace before a plan. When it has seen
 //! enough of that after it, it says how the plan turned out, and may want it undone, which is one
-//! more rebalance while everybody goes on. The pace is that by the job's own time: while main waits
-//! for nothing of the job and the root has nothing to do, the job waits for main.
+//! more rebalance while everybody goes on. The pace is that by the job's own time, which main's PE
+//! keeps (`pe/own_time.rs`).
 //!
 //! **Failure.** A job that handles nothing for long waits for something else; its plan is not
-//! judged. A job that goes on without main and without the root is taken for one that waits, unless
-//! actors live at the root.
+//! judged.
 
-use crate::pe::core::Core;
-use crate::pe::state::{CollectionState, Look, ProgressProbe};
+use crate::coordinator::machine::Coordinator;
+use crate::coordinator::state::balance::{Look, ProgressProbe};
+use crate::coordinator::state::timers::Timer;
+use crate::id::MAIN_PE;
 use crate::wire::Control;
 use gridspan_balance::{Cause, Occasion, Refusal};
-use gridspan_topology::Time;
+use gridspan_topology::{PeId, Time};
 use std::time::Duration;
 
 /// The first pause between two questions about the pace of the job; after a few it is doubled.
@@ -31,7 +32,7 @@ const FIRST_PAUSE_MAX: Duration = Duration::from_millis(10);
 const PAUSE_MAX: Duration = Duration::from_secs(1);
 /// So many questions come with one pause.
 const PROBES_PER_PAUSE: u32 = 4;
-/// For each so many PEs the first pause is longer by the least, so that the root has little to do
+/// For each so many PEs the first pause is longer by the least, so that the coordinator has little to do
 /// with it.
 const PES_PER_PAUSE: u32 = 16;
 /// So many answers in a row that nothing was handled, and nobody asks any more: half a minute.
@@ -44,30 +45,27 @@ const EVENT_PAUSE: Duration = Duration::from_secs(1);
 /// The longest time between two looks at an event that the gate does not think worth it yet.
 const EVENT_PAUSE_MAX: Duration = Duration::from_secs(30);
 
-impl Core {
-    /// Begins to balance now and then, if the job wants it, and to look at its pace. Runs on the
-    /// root.
-    pub(super) fn begin_periods(&mut self) {
+impl Coordinator {
+    /// Begins to balance now and then, if the job wants it, and to look at its pace.
+    pub(in crate::coordinator) fn begin_periods(&mut self) {
         self.begin_pace();
         let Some(every) = self.common.balancing.every else { return };
-        let Some(root) = &mut self.root else { return };
-        if root.balancer.is_active() && !std::mem::replace(&mut root.balances.is_periodic, true) {
-            self.run_upkeep_after(every, move |core| core.tick(every));
+        if self.balancer.is_active() && !std::mem::replace(&mut self.balances.is_periodic, true) {
+            self.run_after(every, Timer::Period(every));
         }
     }
 
-    fn tick(&mut self, every: Duration) {
+    pub(in crate::coordinator) fn tick(&mut self, every: Duration) {
         let may_balance = self.may_balance();
-        let Some(root) = &mut self.root else { return };
         if !may_balance {
-            return self.run_upkeep_after(every, move |core| core.tick(every));
+            return self.run_after(every, Timer::Period(every));
         }
-        if !root.balances.was_idle {
+        if !self.balances.was_idle {
             // The clock goes on when that is over, so that others have their time in between.
             return self.queue_balance(Cause::Period);
         }
-        root.balances.idle_tick = Some(every);
-        if !root.balances.progress.is_on {
+        self.balances.idle_tick = Some(every);
+        if !self.balances.progress.is_on {
             self.begin_progress_probes(PAUSE_MIN);
         }
     }
@@ -76,33 +74,28 @@ impl Core {
     /// the job is not measured: what PEs report then is counted as messages of the job, which would
     /// never be quiescent, nor be found to have stalled. Probes of progress are not counted.
     fn end_idle_tick(&mut self, handled: u64) {
-        let Some(root) = &mut self.root else { return };
-        let Some(every) = root.balances.idle_tick.take() else { return };
-        if handled > root.balances.window.1 {
-            root.balances.was_idle = false;
+        let Some(every) = self.balances.idle_tick.take() else { return };
+        if handled > self.balances.window.1 {
+            self.balances.was_idle = false;
         }
-        match root.balances.was_idle {
-            true => self.run_upkeep_after(every, move |core| core.tick(every)),
+        match self.balances.was_idle {
+            true => self.run_after(every, Timer::Period(every)),
             false => self.tick(every),
         }
     }
 
     /// Whether the strategy may be asked unasked.
     fn may_balance(&self) -> bool {
-        let may = |root: &crate::pe::state::Root<Self>| {
-            root.balances.queue.is_empty() && root.balancer.may_begin(self.now)
-        };
-        self.root.as_ref().is_some_and(|root| may(root))
+        self.balances.queue.is_empty() && self.balancer.may_begin(self.now)
     }
 
-    /// Something has changed that may be worth a rebalance. Runs on the root.
-    pub(in crate::pe) fn balance_after(&mut self, cause: Cause) {
-        let Some(root) = &mut self.root else { return };
+    /// Something has changed that may be worth a rebalance.
+    pub(in crate::coordinator) fn balance_after(&mut self, cause: Cause) {
         let is_alone = self.common.layout.pe_count() < 2;
-        if is_alone || !root.balancer.is_active() || !root.balancer.predicts() {
+        if is_alone || !self.balancer.is_active() || !self.balancer.predicts() {
             return;
         }
-        let events = &mut root.balances.events;
+        let events = &mut self.balances.events;
         events.waiting = Some(cause);
         events.pause = EVENT_PAUSE;
         // A look that was put off for an earlier event would come too late for this one.
@@ -118,25 +111,22 @@ impl Core {
 
     /// Begins a window that knows of what has changed.
     fn forget_window(&mut self) {
-        let Some(root) = &mut self.root else { return };
-        root.balances.events.is_fresh_wanted = true;
+        self.balances.events.is_fresh_wanted = true;
         self.queue_balance(Cause::ForeignLoad);
     }
 
     /// Looks at an event after a while, in the place of any look that was to come.
     fn look_after(&mut self, pause: Duration, is_retry: bool) {
-        let Some(root) = &mut self.root else { return };
-        let events = &mut root.balances.events;
+        let events = &mut self.balances.events;
         events.looks += 1;
         let number = events.looks;
         events.look = Some(Look { number, is_retry });
-        self.run_upkeep_after(pause, move |core| core.look_at_event(number));
+        self.run_after(pause, Timer::LookAtEvent(number));
     }
 
-    fn look_at_event(&mut self, number: u64) {
+    pub(in crate::coordinator) fn look_at_event(&mut self, number: u64) {
         let may_balance = self.may_balance();
-        let Some(root) = &mut self.root else { return };
-        let events = &mut root.balances.events;
+        let events = &mut self.balances.events;
         if events.look.is_none_or(|look| look.number != number) {
             return;
         }
@@ -152,8 +142,7 @@ impl Core {
 
     /// Looks at an event again after a while, if the gate may think otherwise then.
     fn look_again(&mut self, cause: Cause) {
-        let Some(root) = &mut self.root else { return };
-        let events = &mut root.balances.events;
+        let events = &mut self.balances.events;
         events.waiting.get_or_insert(cause);
         events.pause = (events.pause * 2).clamp(EVENT_PAUSE, EVENT_PAUSE_MAX);
         if events.look.is_none() {
@@ -163,14 +152,17 @@ impl Core {
     }
 
     /// A rebalance is over. `was_judging`: an earlier plan was being judged, and still is.
-    pub(super) fn after_balance(&mut self, cause: Option<Cause>, was_judging: bool) {
+    pub(in crate::coordinator) fn after_balance(
+        &mut self,
+        cause: Option<Cause>,
+        was_judging: bool,
+    ) {
         if let (Some(Cause::Period), Some(every)) = (cause, self.common.balancing.every) {
-            self.run_upkeep_after(every, move |core| core.tick(every));
+            self.run_after(every, Timer::Period(every));
         }
         let refusal = self.tell_balances();
-        let Some(root) = &mut self.root else { return };
-        if root.balancer.is_judging() && !was_judging {
-            let pause = root.balances.measured.clamp(PAUSE_MIN, FIRST_PAUSE_MAX);
+        if self.balancer.is_judging() && !was_judging {
+            let pause = self.balances.measured.clamp(PAUSE_MIN, FIRST_PAUSE_MAX);
             self.begin_progress_probes(pause);
         }
         let may_pass = !matches!(refusal, None | Some(Refusal::TooLittle { .. }));
@@ -183,7 +175,7 @@ impl Core {
     /// it was.
     fn tell_balances(&mut self) -> Option<Refusal> {
         let mut refusal = None;
-        while let Some(report) = self.root.as_mut().and_then(|root| root.balancer.take_report()) {
+        while let Some(report) = self.balancer.take_report() {
             tracing::info!(cause = ?report.cause, refusal = ?report.refusal, "rebalance: {report}");
             for tell in &self.common.balancing.on_balance {
                 tell(&report);
@@ -194,59 +186,60 @@ impl Core {
     }
 
     /// The job ends, and nobody will know any more what the last plan has brought.
-    pub(in crate::pe) fn conclude_balances(&mut self) {
-        if let Some(root) = &mut self.root {
-            root.balancer.give_up();
-            self.tell_balances();
-        }
+    pub(in crate::coordinator) fn conclude_balances(&mut self) {
+        self.balancer.give_up();
+        self.tell_balances();
     }
 
     /// Begins to look at the pace of the job, if somebody wants to know it and nobody looks.
     fn begin_pace(&mut self) {
         let pes = self.common.layout.pe_count();
-        let Some(root) = &self.root else { return };
-        if pes > 1 && root.balancer.wants_pace() && !root.balances.progress.is_on {
+        if pes > 1 && self.balancer.wants_pace() && !self.balances.progress.is_on {
             self.begin_progress_probes(PAUSE_MIN);
         }
     }
 
     fn begin_progress_probes(&mut self, pause: Duration) {
         let pause = pause.max(PAUSE_MIN * self.common.layout.pe_count().div_ceil(PES_PER_PAUSE));
-        let Some(root) = &mut self.root else { return };
-        let ProgressProbe { number, last, .. } = root.balances.progress;
-        root.balances.progress =
+        let ProgressProbe { number, last, .. } = self.balances.progress;
+        self.balances.progress =
             ProgressProbe { is_on: true, number, last, pause, ..ProgressProbe::default() };
-        self.progress(number);
+        self.probe_progress(number);
     }
 
     /// Asks all PEs how many messages they have handled, unless somebody has asked since question
     /// `last`.
-    fn progress(&mut self, last: u64) {
-        let (now, pes) = (self.own_now(), self.common.layout.pes());
-        let Some(root) = &mut self.root else { return };
-        let progress = &mut root.balances.progress;
+    pub(in crate::coordinator) fn probe_progress(&mut self, last: u64) {
+        let pes = self.common.layout.pes();
+        let progress = &mut self.balances.progress;
         if progress.number != last {
             return;
         }
         progress.number += 1;
-        (progress.missing, progress.handled, progress.asked) = (pes.len() as u32, 0, now);
+        (progress.missing, progress.handled) = (pes.len() as u32, 0);
         let number = progress.number;
         for pe in pes {
             self.post(pe, Control::ProgressProbe { number });
         }
     }
 
-    pub(in crate::pe) fn handle_progress_probe(&mut self, number: u64) {
-        let handled = self.handled_once();
-        self.post(Self::ROOT, Control::Progress { number, handled });
-    }
-
-    pub(in crate::pe) fn handle_progress(&mut self, number: u64, handled: u64) {
-        let Some(root) = &mut self.root else { return };
-        let progress = &mut root.balances.progress;
+    /// A PE has handled so many messages; main's PE also says what the clock of the job's own time
+    /// shows.
+    pub(in crate::coordinator) fn handle_progress(
+        &mut self,
+        from: PeId,
+        number: u64,
+        (handled, own): (u64, Time),
+    ) {
+        let progress = &mut self.balances.progress;
         if number != progress.number || progress.missing == 0 {
             return;
         }
+        if from == MAIN_PE {
+            progress.asked = own;
+            self.learn_own_time(own);
+        }
+        let progress = &mut self.balances.progress;
         progress.handled += handled;
         progress.missing -= 1;
         if progress.missing > 0 {
@@ -255,10 +248,9 @@ impl Core {
         let (asked, all) = (progress.asked, progress.handled);
         let is_empty = progress.last.is_some_and(|(_, before)| before == all);
         progress.empty = if is_empty { progress.empty + 1 } else { 0 };
-        let was_judging = root.balancer.is_judging();
+        let was_judging = self.balancer.is_judging();
         self.note_pace(asked, all);
-        let Some(root) = &mut self.root else { return };
-        let (progress, balancer) = (&mut root.balances.progress, &mut root.balancer);
+        let (progress, balancer) = (&mut self.balances.progress, &mut self.balancer);
         let empty_max = if balancer.is_judging() { EMPTY_MAX } else { EMPTY_MAX_BEFORE };
         if progress.empty >= empty_max && !balancer.is_moving() {
             progress.is_on = false;
@@ -269,7 +261,7 @@ impl Core {
                 progress.pause = (progress.pause * 2).min(PAUSE_MAX);
             }
             let pause = progress.pause;
-            self.run_upkeep_after(pause, move |core| core.progress(number));
+            self.run_after(pause, Timer::ProbeProgress(number));
         } else {
             progress.is_on = false;
         }
@@ -279,10 +271,19 @@ impl Core {
         self.end_idle_tick(all);
     }
 
+    /// What the clock of the job's own time shows by now, as far as main's PE has said.
+    pub(super) fn own_now(&self) -> Time {
+        Time(self.now.0.saturating_sub(self.balances.own_lag.as_nanos() as u64))
+    }
+
+    pub(super) fn learn_own_time(&mut self, at: Time) {
+        self.balances.own_lag = self.now.since(at);
+    }
+
     /// A plan may have been judged.
     fn after_judging(&mut self) {
         // The window goes on that began with the plan, since loads are measured from then on.
-        let is_undo = self.root.as_ref().is_some_and(|root| root.balancer.wants_undo());
+        let is_undo = self.balancer.wants_undo();
         self.tell_balances();
         if is_undo {
             self.queue_balance(Cause::Undo);
@@ -292,10 +293,8 @@ impl Core {
     /// What was measured has come in: the window until the PEs were asked, after which another
     /// begins.
     pub(super) fn end_window(&mut self) -> Option<Occasion> {
-        let now = self.now;
-        let balances = &mut self.root.as_mut()?.balances;
-        let (asked, handled) = (balances.asked_own, balances.handled);
-        let occasion = balances.end_window(now);
+        let (asked, handled) = (self.balances.asked_own, self.balances.handled);
+        let occasion = self.balances.end_window(self.now);
         self.note_pace(asked, handled);
         self.begin_pace();
         occasion
@@ -304,69 +303,11 @@ impl Core {
     /// So many messages have been handled since the job began, until a moment of its own time.
     fn note_pace(&mut self, at: Time, handled: u64) {
         let now = self.now;
-        let Some(root) = &mut self.root else { return };
-        let progress = &mut root.balances.progress;
+        let progress = &mut self.balances.progress;
         // Answers to two questions may overtake each other.
         let is_new = progress.last.is_none_or(|(last, before)| at > last && handled >= before);
         if is_new && let Some((last, before)) = progress.last.replace((at, handled)) {
-            root.balancer.progress(now, at.since(last), handled - before);
+            self.balancer.progress(now, at.since(last), handled - before);
         }
-    }
-
-    /// What the clock of the job's own time shows.
-    pub(super) fn own_now(&self) -> Time {
-        let (now, is_waiting) = (self.now, self.is_main_inside());
-        self.root.as_ref().map_or(now, |root| root.balances.own_time.at(now, is_waiting))
-    }
-
-    /// Main asks for something.
-    pub(crate) fn main_goes_on(&mut self) {
-        if !self.root.as_ref().is_some_and(|root| root.balancer.is_active()) {
-            return;
-        }
-        let (now, was_waiting) = (self.now, self.is_main_inside());
-        if let Some(root) = &mut self.root {
-            root.balances.own_time.main_goes_on(now, was_waiting);
-        }
-    }
-
-    /// What the root has done in its time, if that matters: by the stopwatch, and by what was
-    /// charged.
-    pub(in crate::pe) fn work_begins(&self) -> Option<(u64, Duration)> {
-        let root = self.root.as_ref()?;
-        root.balancer.is_active().then(|| (self.stopwatch_ns(), self.charged))
-    }
-
-    /// Messages have been handled since.
-    pub(in crate::pe) fn work_ends(&mut self, begin: Option<(u64, Duration)>) {
-        if let Some((begin, charged)) = begin {
-            let timed = Duration::from_nanos(self.stopwatch_ns().saturating_sub(begin));
-            self.note_busy(timed.max(self.charged.saturating_sub(charged)));
-        }
-    }
-
-    /// The root is busy for so long from now on.
-    pub(in crate::pe) fn note_busy(&mut self, time: Duration) {
-        let until = self.now + time;
-        if let Some(root) = &mut self.root {
-            root.balances.own_time.busy_until(until);
-        }
-    }
-
-    /// Whether main waits for the job, or the job goes on without it for all that is known here.
-    fn is_main_inside(&self) -> bool {
-        let Some(root) = &self.root else { return true };
-        let is_waiting = |state: &CollectionState<Self>| {
-            state.creating > 0 || state.for_main.values().any(|main| !main.waits.is_empty())
-        };
-        let is_unseen =
-            !root.collections.is_empty() && !self.members.iter().flatten().any(Option::is_some);
-        is_unseen
-            || self.waits.len() > 0
-            || !root.balances.waits.is_empty()
-            || root.quiescence.waits().is_some()
-            || root.survey.waits().is_some()
-            || root.publications.waits().next().is_some()
-            || root.collections.values().any(is_waiting)
     }
 }

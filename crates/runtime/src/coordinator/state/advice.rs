@@ -1,5 +1,6 @@
-//! What the root knows of how tree broadcasts should travel, and of those under way.
+//! What is known of how tree broadcasts should travel, and of those under way.
 
+use crate::pe::nearest;
 use crate::wire::{Arrival, FlowId};
 use gridspan_bcast::{
     Advisor, AdvisorCommand, Broadcast, BroadcastPlan, EdgeTiming, PlanId, SearchBudget, Sharing,
@@ -39,9 +40,9 @@ pub(crate) struct Arrived {
     pub(crate) words: Vec<(NodeId, Duration)>,
 }
 
-/// The advisor with something to plan. Planning takes tens of milliseconds, which no PE
+/// The advisor with something to plan. Planning takes tens of milliseconds, which nobody
 /// should be kept waiting for: a driver has it done elsewhere and gives it back by
-/// [`Core::advised`](crate::pe::Core::advised).
+/// [`Event::Planned`](super::Event::Planned).
 pub struct PlanningJob {
     pub(crate) advisor: Box<Advisor>,
     pub(crate) news: Vec<News>,
@@ -123,7 +124,7 @@ pub(crate) struct Unconfirmed {
     pub(crate) up_tree: Option<Tree>,
 }
 
-/// The root's part in how tree broadcasts travel.
+/// The coordinator's part in how tree broadcasts travel.
 #[derive(Default)]
 pub(crate) struct Advice {
     pub(crate) next_flow: u64,
@@ -279,16 +280,6 @@ impl Advice {
         self.sub_plans.insert(name, sub_plan.clone());
         sub_plan
     }
-}
-
-/// The plan of the nearest size within a factor of two.
-pub(super) fn nearest(choices: &BTreeMap<u64, PlanId>, bytes: u64) -> Option<PlanId> {
-    let below = choices.range(..=bytes).next_back();
-    let above = choices.range(bytes..).next();
-    let ratio = |size: u64| bytes.max(size) as f64 / bytes.min(size).max(1) as f64;
-    let near = below.into_iter().chain(above).map(|(&size, &plan)| (ratio(size), plan));
-    let nearest = near.min_by(|one, other| one.0.total_cmp(&other.0));
-    nearest.filter(|&(ratio, _)| ratio <= 2.0).map(|(_, plan)| plan)
 }
 
 /// What the edges of a tree broadcast showed. A receiver sees when segments came; where they came no

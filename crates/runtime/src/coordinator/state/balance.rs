@@ -1,7 +1,6 @@
-//! The root's rebalances, one at a time, and what it watches after them.
+//! Rebalances, one at a time, and what is watched after them.
 
-use super::callback::CallbackWith;
-use super::own_time::OwnTime;
+use crate::coordinator::event::Asker;
 use crate::id::{CollectionId, RebalanceId};
 use crate::pe::replicas::ReplicaOrder;
 use crate::wire::Edge;
@@ -12,7 +11,8 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
 
 /// Rebalances, and what has come in for the present one.
-pub(crate) struct Balances<C> {
+#[derive(Default)]
+pub(crate) struct Balances {
     /// Why rebalances are wanted. The first is under way, the others wait.
     pub(crate) queue: VecDeque<Cause>,
     /// Collections whose members have all reached their first sync point, and it is not known what
@@ -35,28 +35,29 @@ pub(crate) struct Balances<C> {
     pub(crate) planning_ns: u64,
     /// And what is above them.
     pub(crate) top_ns: u64,
-    /// How long the root has collected loads. Other PEs measure at the same time, as many actors
-    /// each.
+    /// How long main's PE has measured, as others did at the same time, and how long the loads of
+    /// all were collected here.
     pub(crate) collecting_ns: u64,
     /// Messages that the PEs which have answered have handled since the job began.
     pub(crate) handled: u64,
     /// Since when by the clock of the job's own time the present window is, and how many messages
     /// had been handled by then.
     pub(crate) window: (Time, u64),
-    pub(crate) own_time: OwnTime,
     /// How long the last window was.
     pub(crate) measured: Duration,
     /// When the PEs were asked for the present occasion, and when they were told what to move.
     pub(crate) asked: Time,
     pub(crate) planned: Time,
-    /// When they were asked, by the clock of the job's own time.
+    /// When main's PE was asked, by the clock of the job's own time.
     pub(crate) asked_own: Time,
+    /// How far the clock of the job's own time was behind when main's PE told it last.
+    pub(crate) own_lag: Duration,
     /// Actors that have moved.
     pub(crate) moved: u64,
     /// How many rebalances are over.
     pub(crate) count: u64,
     /// Who asked, in order; they learn how many actors have moved.
-    pub(crate) waits: VecDeque<CallbackWith<C, usize>>,
+    pub(crate) waits: VecDeque<Asker>,
     pub(crate) progress: ProgressProbe,
     pub(crate) events: Events,
     /// Whether it is time now and then.
@@ -76,7 +77,7 @@ pub(crate) struct ProgressProbe {
     pub(crate) number: u64,
     pub(crate) missing: u32,
     pub(crate) handled: u64,
-    /// When it was asked by the clock of the job's own time.
+    /// When main's PE was asked, by the clock of the job's own time.
     pub(crate) asked: Time,
     /// When the PEs were asked before, and how many messages had been handled.
     pub(crate) last: Option<(Time, u64)>,
@@ -102,7 +103,7 @@ pub(crate) struct Events {
     pub(crate) is_fresh_wanted: bool,
 }
 
-/// A time at which the root looks at an event.
+/// A time at which an event is looked at.
 #[derive(Clone, Copy)]
 pub(crate) struct Look {
     pub(crate) number: u64,
@@ -110,7 +111,7 @@ pub(crate) struct Look {
     pub(crate) is_retry: bool,
 }
 
-impl<C> Balances<C> {
+impl Balances {
     /// The rebalance that is under way, or is next.
     pub(crate) fn present(&self) -> RebalanceId {
         RebalanceId(self.count + 1)
@@ -126,40 +127,5 @@ impl<C> Balances<C> {
         let (time, handled) = (self.measured, self.handled.saturating_sub(before));
         self.was_idle = handled == 0;
         Some(gridspan_balance::Occasion { now, cause, time, handled })
-    }
-}
-
-impl<C> Default for Balances<C> {
-    fn default() -> Self {
-        Self {
-            queue: VecDeque::new(),
-            first_syncs: BTreeSet::new(),
-            missing: 0,
-            loads: Vec::new(),
-            edges: Vec::new(),
-            replicas: Vec::new(),
-            begins: BTreeMap::new(),
-            pes: BTreeMap::new(),
-            top: None,
-            led: 0,
-            planning_ns: 0,
-            top_ns: 0,
-            collecting_ns: 0,
-            handled: 0,
-            window: (Time::ZERO, 0),
-            own_time: OwnTime::default(),
-            measured: Duration::ZERO,
-            asked: Time::ZERO,
-            asked_own: Time::ZERO,
-            planned: Time::ZERO,
-            moved: 0,
-            count: 0,
-            waits: VecDeque::new(),
-            progress: ProgressProbe::default(),
-            events: Events::default(),
-            is_periodic: false,
-            was_idle: false,
-            idle_tick: None,
-        }
     }
 }

@@ -18,17 +18,19 @@
 //! Source: paper 2's broadcast advisor (section 4), with plans handed out before and not with the
 //! message.
 
-use super::core::Core;
-use super::state::{
-    Advice, Arrived, Flow, Locality, News, PlanningJob, Purpose, Unconfirmed, edges,
-};
+use super::event::CoordinatorCommand;
+use super::machine::Coordinator;
+use super::state::advice::{Advice, Arrived, Flow, News, PlanningJob, Unconfirmed, edges};
+use super::state::survey::Purpose;
+use super::state::timers::Timer;
 use crate::probe::{ProbeKind, Probed};
-use crate::relay::default_plan;
-use crate::wire::{Arrival, Control, OutgoingControl, Packet, REPORTED_BYTES_MIN, Spread};
-use crate::wire::{FlowId, PlanNews, SEGMENT_BYTES, Travel};
+use crate::relay::{default_plan, default_plan_from};
+use crate::wire::{
+    Arrival, Control, FlowId, Multicast, OutgoingControl, PlanNews, REPORTED_BYTES_MIN,
+    SEGMENT_BYTES, Spread, Travel,
+};
 use gridspan_bcast::{
-    Advisor, AdvisorCommand, AdvisorConfig, NetworkEstimate, PlanId, ProbeRequest, Sharing,
-    SubPlan, Tree,
+    Advisor, AdvisorCommand, AdvisorConfig, NetworkEstimate, PlanId, ProbeRequest, Sharing, SubPlan,
 };
 use gridspan_topology::{NodeId, PeId, Pipes};
 use std::collections::BTreeSet;
@@ -53,48 +55,11 @@ const CLUSTERS_MAX: usize = 64;
 /// those that are larger come in segments, for which deep trees are best.
 const CONTRIBUTION_BYTES: u64 = 4096;
 
-impl Core {
-    /// Sends a control packet to every PE, this one, the root, as well: `make` is asked for each
-    /// copy that moves as a value. Other nodes get it from the relay.
-    pub(super) fn post_to_all(&mut self, make: impl Fn() -> Control) {
-        for pe in self.pes_here() {
-            self.post(pe, make());
-        }
-        if self.has_others() {
-            self.post_to_others(&make());
-        }
-    }
-
-    /// Whether there are other nodes.
-    pub(super) fn has_others(&self) -> bool {
-        self.common.layout.node_count() > 1
-    }
-
-    /// Sends a control packet to every PE of other nodes. Runs on the root.
-    pub(super) fn post_to_others(&mut self, control: &Control) {
-        if !self.has_others() {
-            return;
-        }
-        let others = self.common.layout.pe_count() - self.pes_here().len() as u32;
-        if control.is_counted() {
-            self.created += u64::from(others);
-        }
-        self.send_over_tree(OutgoingControl::new(control));
-    }
-
-    /// The PEs of this node.
-    pub(super) fn pes_here(
-        &self,
-    ) -> impl DoubleEndedIterator<Item = PeId> + ExactSizeIterator + use<> {
-        let layout = &self.common.layout;
-        layout.place(layout.node_of(self.me)).pes.clone().map(PeId)
-    }
-
-    /// Hands a tree broadcast to the relay, with the plan for its size. Runs on the root.
-    fn send_over_tree(&mut self, control: OutgoingControl) {
-        let me = self.common.layout.node_of(self.me);
-        let Some(root) = &mut self.root else { return };
-        let advice = &mut root.advice;
+impl Coordinator {
+    /// Hands a tree broadcast to the relay, with the plan for its size.
+    pub(in crate::coordinator) fn send_over_tree(&mut self, control: OutgoingControl) {
+        let me = self.node;
+        let advice = &mut self.advice;
         let bytes = control.bytes() as u64;
         let flow = advice.next_flow;
         advice.next_flow += 1;
@@ -102,21 +67,23 @@ impl Core {
         let plan = chosen.unwrap_or(PlanId { root: me, version: 0 });
         // What the runtime itself announces says nothing of what comes next.
         let is_learning = !control.is_internal();
-        self.outbox.packet(self.me, Packet::spread(Spread::TreeBroadcast { control, plan, flow }));
+        self.spread_own(Spread::TreeBroadcast { control, plan, flow });
         if is_learning {
             self.note_travel(Travel { flow: FlowId::TreeBroadcast(flow), plan, bytes });
         }
     }
 
-    /// Notes that a broadcast begins, of this node or another. Runs on the root.
-    pub(super) fn note_travel(&mut self, Travel { flow, plan, bytes }: Travel) {
+    /// Notes that a broadcast begins, of this node or another.
+    pub(in crate::coordinator) fn note_travel(&mut self, Travel { flow, plan, bytes }: Travel) {
         let (now, layout) = (self.now, self.common.layout.clone());
-        let (from, me) = (plan.root, layout.node_of(self.me));
-        let default_plan =
-            (from != me && from.0 < layout.node_count()).then(|| Box::new(self.default_from(from)));
-        let Some(root) = self.root.as_mut().filter(|root| !root.advice.is_over) else { return };
-        let is_known = root.survey.places.is_some();
-        let advice = &mut root.advice;
+        let (from, me) = (plan.root, self.node);
+        if self.advice.is_over {
+            return;
+        }
+        let is_other = from != me && from.0 < layout.node_count();
+        let default_plan = is_other.then(|| Box::new(default_plan_from(&self.common, from)));
+        let is_known = self.survey.places.is_some();
+        let advice = &mut self.advice;
         if let Some(default_plan) = default_plan
             && advice.introduced.insert(from)
         {
@@ -142,65 +109,69 @@ impl Core {
         }
     }
 
-    /// How a large multicast from here goes to other nodes, and under which name the root hears how
-    /// that went.
-    pub(super) fn sub_plan(
-        &mut self,
-        bytes: u64,
-        targets: BTreeSet<NodeId>,
-    ) -> (Arc<SubPlan>, Option<FlowId>) {
+    /// Sends a large multicast of a PE of this node to other nodes, in segments: by the plan for
+    /// its size or by sites, whatever is predicted to take less.
+    pub(in crate::coordinator) fn send_multicast(&mut self, from: PeId, multicast: Multicast) {
         let (now, layout) = (self.now, self.common.layout.clone());
-        let by_sites = SubPlan::by_sites(&layout, layout.node_of(self.me), &targets, SEGMENT_BYTES);
-        let Some(root) = self.root.as_mut().filter(|root| !root.advice.is_over) else {
-            return (Arc::new(by_sites), None);
-        };
-        let advice = &mut root.advice;
-        let sub_plan = advice.sub_plan(bytes, &targets, by_sites);
-        let name = FlowId::Multicast(advice.next_cast);
-        advice.next_cast += 1;
-        let flow = Flow::new(sub_plan.plan().id(), bytes, now, Some(targets.clone()), targets);
-        advice.watch(name, flow);
-        self.await_advisor();
-        (sub_plan, Some(name))
+        let targets: BTreeSet<NodeId> =
+            multicast.targets.iter().map(|target| layout.node_of(target.pe)).collect();
+        let multicast = OutgoingControl::new(&Control::Multicast(multicast));
+        let bytes = multicast.bytes() as u64;
+        let by_sites = SubPlan::by_sites(&layout, self.node, &targets, SEGMENT_BYTES);
+        let (mut sub_plan, mut report) = (Arc::new(by_sites.clone()), None);
+        if !self.advice.is_over {
+            let advice = &mut self.advice;
+            sub_plan = advice.sub_plan(bytes, &targets, by_sites);
+            let name = FlowId::Multicast(advice.next_cast);
+            advice.next_cast += 1;
+            let plan = sub_plan.plan().id();
+            advice.watch(name, Flow::new(plan, bytes, now, Some(targets.clone()), targets));
+            report = Some(name);
+            self.await_advisor();
+        }
+        self.spread(from, Spread::SegmentedMulticast { multicast, sub_plan, report });
     }
 
     fn retire_plan(&mut self, plan: PlanId) {
-        if let Some(root) = &mut self.root {
-            root.advice.retire(plan);
-        }
+        self.advice.retire(plan);
     }
 
     /// Sees to it that the advisor thinks soon, and first that there is one.
     fn await_advisor(&mut self) {
-        let Some(root) = self.root.as_mut().filter(|root| !root.advice.is_over) else {
+        let advice = &mut self.advice;
+        if advice.is_over {
             return;
-        };
-        let advice = &mut root.advice;
+        }
         if !std::mem::replace(&mut advice.is_awaited, true) {
-            return self.await_places(|core, places| core.begin_advice(&places));
+            self.want_places();
+            return self.begin_advice();
         }
         if !advice.leaders.is_empty() && !std::mem::replace(&mut advice.is_scheduled, true) {
             let is_new = advice.planning_jobs < THOUGHTS_AT_ONCE;
             let pause = if is_new { Duration::ZERO } else { PACE };
-            self.run_upkeep_after(pause, Self::begin_planning);
+            self.run_after(pause, Timer::BeginPlanning);
         }
     }
 
-    fn begin_advice(&mut self, places: &Locality) {
+    /// Makes the advisor, if one is awaited and the places are known.
+    pub(in crate::coordinator) fn begin_advice(&mut self) {
+        let Some(places) = self.survey.places.clone() else { return };
+        if !self.advice.is_awaited || !self.advice.leaders.is_empty() {
+            return;
+        }
         let members: Vec<NodeId> = self.common.layout.nodes().collect();
-        let Some(root) = &mut self.root else { return };
         // Where nodes of a site were seen to share their way to different sites, all may.
-        let sharing = match root.survey.uplinks.values().any(|uplink| uplink.pipes == Pipes::Shared)
+        let sharing = match self.survey.uplinks.values().any(|uplink| uplink.pipes == Pipes::Shared)
         {
             true => Sharing::SiteUplinks,
             false => Sharing::SitePairs,
         };
-        let usual = root.survey.usual_send_cost().unwrap_or(INITIATION);
-        let costs = &root.survey.send_costs;
+        let usual = self.survey.usual_send_cost().unwrap_or(INITIATION);
+        let costs = &self.survey.send_costs;
         let initiation_s = |node| costs.get(&node).unwrap_or(&usual).as_secs_f64();
         let estimate =
             NetworkEstimate::from_hierarchy(&places.hierarchy, &members, initiation_s, sharing);
-        let advice = &mut root.advice;
+        let advice = &mut self.advice;
         let is_first = |cluster: usize| {
             members.iter().copied().find(|node| estimate.cluster_of(node.0) == cluster)
         };
@@ -212,11 +183,10 @@ impl Core {
     }
 
     /// Gives the advisor what there is to think about to the driver.
-    fn begin_planning(&mut self) {
+    pub(in crate::coordinator) fn begin_planning(&mut self) {
         self.note_link_news();
         let now = self.now;
-        let Some(root) = &mut self.root else { return };
-        let advice = &mut root.advice;
+        let advice = &mut self.advice;
         advice.is_scheduled = false;
         if advice.news.is_empty() {
             return;
@@ -224,21 +194,20 @@ impl Core {
         let Some(advisor) = advice.advisor.take() else { return };
         advice.planning_jobs = advice.planning_jobs.saturating_add(1);
         let (news, commands) = (std::mem::take(&mut advice.news), Vec::new());
-        self.planning_job = Some(PlanningJob { advisor, news, now, commands });
+        self.out.push(CoordinatorCommand::Plan(PlanningJob { advisor, news, now, commands }));
     }
 
     /// Tells the advisor of links that are not as it was told.
     fn note_link_news(&mut self) {
         let now = self.now;
-        let Some(root) = &mut self.root else { return };
-        let Some(places) = root.survey.places.clone() else { return };
-        let Advice { leaders, told, news, .. } = &mut root.advice;
+        let Some(places) = self.survey.places.clone() else { return };
+        let Advice { leaders, told, news, .. } = &mut self.advice;
         if leaders.len() > CLUSTERS_MAX {
             return;
         }
         for (from, &one) in leaders.iter().enumerate() {
             for (to, &other) in leaders.iter().enumerate().filter(|&(to, _)| to != from) {
-                let known = root.survey.link(now, &places.hierarchy, (one, other));
+                let known = self.survey.link(now, &places.hierarchy, (one, other));
                 let Some(estimate) = known else { continue };
                 if let Some(estimate) = told.entry((from, to)).or_default().news(estimate) {
                     news.push(News::Link((from, to), estimate));
@@ -248,10 +217,9 @@ impl Core {
     }
 
     /// The planner is done: publishes its plans, and has measured what it wants to know.
-    pub fn advised(&mut self, planning_job: PlanningJob) {
-        let Some(root) = &mut self.root else { return };
-        root.advice.advisor = Some(planning_job.advisor);
-        let me = self.common.layout.node_of(self.me);
+    pub(in crate::coordinator) fn planned(&mut self, planning_job: PlanningJob) {
+        self.advice.advisor = Some(planning_job.advisor);
+        let me = self.node;
         for command in planning_job.commands {
             match command {
                 AdvisorCommand::Publish { plan, bytes } if plan.id().root != me => {
@@ -283,36 +251,37 @@ impl Core {
                 AdvisorCommand::Probe(ProbeRequest::Together { .. }) => {}
             }
         }
-        let has_news = self.root.as_ref().is_some_and(|root| !root.advice.news.is_empty());
-        if has_news {
+        if !self.advice.news.is_empty() {
             self.await_advisor();
         }
     }
 
     /// The advisor will not come back; broadcasts keep the plans that they have.
-    pub(crate) fn advisor_lost(&mut self) {
-        if let Some(root) = &mut self.root {
-            root.advice.is_over = true;
-            root.advice.news.clear();
-            root.advice.flows.clear();
-        }
+    pub(in crate::coordinator) fn planner_lost(&mut self) {
+        self.advice.is_over = true;
+        self.advice.news.clear();
+        self.advice.flows.clear();
     }
 
-    /// The PEs beside the root take its node's plans for what they send to all themselves.
+    /// The PEs of this node take its plans for what they send to all themselves.
     fn tell_neighbours(&mut self, news: impl Fn() -> PlanNews) {
-        let me = self.me;
-        for pe in self.pes_here().filter(|&pe| pe != me) {
+        self.tell_own_plan(self.node, news);
+    }
+
+    /// Tells the PEs of a node what concerns its plans.
+    fn tell_own_plan(&mut self, node: NodeId, news: impl Fn() -> PlanNews) {
+        let pes = self.common.layout.place(node).pes.clone();
+        for pe in pes.map(PeId) {
             self.post(pe, Control::OwnPlan(news()));
         }
     }
 
     fn publish_plan(&mut self, plan: gridspan_bcast::BroadcastPlan, bytes: u64) {
-        let me = self.common.layout.node_of(self.me);
+        let me = self.node;
         let missing: BTreeSet<NodeId> =
             self.common.layout.nodes().filter(|&node| node != me).collect();
-        let Some(root) = &mut self.root else { return };
         tracing::debug!(plan = %plan.id(), bytes, stripes = plan.stripes().len(), segment = plan.segment_bytes(), predicted = ?plan.predicted(), "a plan for broadcasts");
-        let advice = &mut root.advice;
+        let advice = &mut self.advice;
         let up_tree = match plan.stripes() {
             [one] if bytes <= CONTRIBUTION_BYTES => Some(one.tree.clone()),
             _ => None,
@@ -320,19 +289,17 @@ impl Core {
         advice.unconfirmed.insert(plan.id(), Unconfirmed { bytes, missing, up_tree });
         advice.decide(plan.id(), bytes);
         let retired = std::mem::take(&mut advice.retired);
-        self.outbox.packet(self.me, Packet::spread(Spread::Plan { plan: Box::new(plan), retired }));
+        self.spread_own(Spread::Plan { plan: Box::new(plan), retired });
     }
 
     fn take_plan(&mut self, plan: PlanId, bytes: u64) {
-        let Some(root) = &mut self.root else { return };
         tracing::debug!(%plan, bytes, "broadcasts take a plan that is known");
-        root.advice.decide(plan, bytes);
+        self.advice.decide(plan, bytes);
     }
 
     /// A node knows a plan.
-    pub(super) fn handle_plan_known(&mut self, node: NodeId, plan: PlanId) {
-        let Some(root) = &mut self.root else { return };
-        let advice = &mut root.advice;
+    pub(in crate::coordinator) fn handle_plan_known(&mut self, node: NodeId, plan: PlanId) {
+        let advice = &mut self.advice;
         let Some(unconfirmed) = advice.unconfirmed.get_mut(&plan) else { return };
         unconfirmed.missing.remove(&node);
         if !unconfirmed.missing.is_empty() {
@@ -347,28 +314,16 @@ impl Core {
         }
     }
 
-    /// Contributions take another tree from now on. While not all nodes know it they may go round
-    /// in a circle; the latest plan's tree wins everywhere, so that soon all ways lead to the root,
-    /// and they are counted there.
-    pub(super) fn handle_up_tree(&mut self, plan: PlanId, tree: Tree) {
-        let nodes = self.common.layout.nodes();
-        let is_sound = tree.root() == self.common.tree.root() && tree.nodes().eq(nodes);
-        if is_sound && plan.version > self.up_tree.0 {
-            self.up_tree = (plan.version, Arc::new(tree));
-        }
-    }
-
     /// A node has all of a tree broadcast or multicast, and has told so after some time, and what it
     /// saw.
-    pub(super) fn handle_carried(
+    pub(in crate::coordinator) fn handle_carried(
         &mut self,
         flow: FlowId,
         (node, after): (NodeId, Duration),
         arrivals: Vec<Arrival>,
     ) {
         let (now, nodes) = (self.now, self.common.layout.node_count());
-        let Some(root) = &mut self.root else { return };
-        let advice = &mut root.advice;
+        let advice = &mut self.advice;
         let Some(known) = advice.flows.get_mut(&flow) else { return };
         if !known.missing.remove(&node) {
             return;
@@ -393,20 +348,18 @@ impl Core {
 
     fn probe_pair(&mut self, (from, to): (usize, usize)) {
         let now = self.now;
-        let Some(root) = &mut self.root else { return };
-        let leaders = &root.advice.leaders;
+        let leaders = &self.advice.leaders;
         let (Some(&one), Some(&other)) = (leaders.get(from), leaders.get(to)) else { return };
         let purpose = Purpose::Broadcast((from, to), now);
-        let order = root.survey.order(purpose, ProbeKind::BURST, vec![other]);
+        let order = self.survey.order(purpose, ProbeKind::BURST, vec![other]);
         self.send_orders(vec![(one, order)]);
     }
 
     /// What the advisor wished to know of a pair of clusters.
-    pub(super) fn note_pair(&mut self, pair: (usize, usize), found: &[Probed]) {
+    pub(in crate::coordinator) fn note_pair(&mut self, pair: (usize, usize), found: &[Probed]) {
         let Some(rate) = found.first().and_then(|probed| probed.rate) else { return };
-        let Some(root) = &mut self.root else { return };
         let bandwidth = rate.bits_per_second() as f64 / 8.0;
-        root.advice.tell(News::Probed(pair, bandwidth));
+        self.advice.tell(News::Probed(pair, bandwidth));
         self.await_advisor();
     }
 }

@@ -1,12 +1,25 @@
-//! What the root knows of the links, and whom it tells unasked.
+//! What is known of places and links, and who is told of it unasked.
 
-use super::state::Locality;
 use crate::error::JobError;
-use gridspan_topology::{GroupId, LinkChange, LinkEstimate, Time, Uplink};
+use gridspan_topology::{
+    Contradiction, GroupId, Hierarchy, LinkChange, LinkEstimate, Time, Uplink,
+};
+use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
-/// What the root knows of the links.
-#[derive(Clone, Debug, PartialEq)]
+/// Which nodes are near each other.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Locality {
+    /// As measured, where the user has not said otherwise.
+    pub hierarchy: Hierarchy,
+    /// As measured.
+    pub measured: Hierarchy,
+    /// Where the user's word and the measurements differ.
+    pub contradictions: Vec<Contradiction>,
+}
+
+/// What is known of the links.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Links {
     /// When this is known.
     pub at: Time,

@@ -1,18 +1,20 @@
 //! The links between groups of nodes, watched while the job runs.
 //!
-//! **Steady state.** Every node reports twice a second what its connections show; the root combines
+//! **Steady state.** Every node reports twice a second what its connections show; the coordinator combines
 //! this into one estimate for each pair of groups and announces what has changed by more than a
 //! fifth. A pair of groups of which nothing was heard for long is probed. Once, if a plan of
-//! broadcasts or a listener needs it, the root has two nodes of each group send a train of packets
+//! broadcasts or a listener needs it, the coordinator has two nodes of each group send a train of packets
 //! to another group, first each alone and then both together, to see whether they share their way.
 //! The trains delay the job's own messages.
 //!
 //! **Failure.** Reports may be missing; estimates age.
 
-use super::core::Core;
-use super::links::Links;
-use super::state::{CHANGES_MAX, Locality, News, Purpose, UplinkProbe};
-use crate::error::GridError;
+use super::state::survey::{CHANGES_MAX, Purpose, UplinkProbe};
+use crate::coordinator::event::Asker;
+use crate::coordinator::machine::Coordinator;
+use crate::coordinator::state::advice::News;
+use crate::coordinator::state::timers::Timer;
+use crate::links::{Links, Locality};
 use crate::probe::{ProbeKind, ProbeOrder, Probed};
 use crate::wire::Control;
 use gridspan_balance::Cause;
@@ -24,7 +26,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// How often the root looks at the links.
+/// How often the coordinator looks at the links.
 const LOOK: Duration = Duration::from_millis(500);
 /// How often whoever wants to know is told of the links even if none has changed: a person who
 /// looks does not notice that it was two seconds ago.
@@ -38,20 +40,22 @@ const UPLINK_NODES: usize = 2;
 /// way.
 const UPLINK_TRIES: u32 = 3;
 
-impl Core {
-    /// Calls `done` with what is known of the links.
-    pub(crate) fn await_links(&mut self, done: impl FnOnce(&mut Self, Links) + Send + 'static) {
-        self.await_places(move |core, _| {
-            core.want_uplinks();
-            if let Some(links) = core.links() {
-                done(core, links);
+impl Coordinator {
+    /// Answers with what is known of the links, once the places are known.
+    pub(in crate::coordinator) fn await_links(&mut self, asker: Asker) {
+        self.want_uplinks();
+        match self.links() {
+            Some(links) => self.answer(asker, links),
+            None => {
+                self.survey.link_askers.push(asker);
+                self.want_places();
             }
-        });
+        }
     }
 
-    /// What is known of the links, once the hierarchy is. Nothing on other PEs than the root.
+    /// What is known of the links, once the hierarchy is.
     fn links(&self) -> Option<Links> {
-        let (at, survey) = (self.now, &self.root.as_ref()?.survey);
+        let (at, survey) = (self.now, &self.survey);
         let groups = |(from, to)| (GroupId(from), GroupId(to));
         let estimates = survey.monitor.estimates(at);
         let estimates: Vec<_> =
@@ -69,8 +73,7 @@ impl Core {
             return;
         }
         let now = self.now;
-        let Some(root) = &mut self.root else { return };
-        let told = &mut root.survey.told;
+        let told = &mut self.survey.told;
         if changes.is_empty() && told.is_some_and(|at| now.since(at) < TELL) {
             return;
         }
@@ -80,96 +83,84 @@ impl Core {
         }
     }
 
-    /// Calls `done` with the next change of a link.
-    pub(crate) fn await_link_change(
-        &mut self,
-        done: impl FnOnce(&mut Self, Result<LinkChange, GridError>) + Send + 'static,
-    ) {
+    /// Answers with the next change of a link; with nothing where there are no links.
+    pub(in crate::coordinator) fn await_link_change(&mut self, asker: Asker) {
         if self.common.layout.node_count() < 2 {
-            return done(self, Err(GridError::NoLinks));
+            return self.answer(asker, None::<LinkChange>);
         }
-        let Some(root) = &mut self.root else { return };
-        match root.survey.changes.pop_front() {
-            Some(change) => done(self, Ok(change)),
+        match self.survey.changes.pop_front() {
+            Some(change) => self.answer(asker, Some(change)),
             None => {
-                root.survey.change_waits.push_back(Box::new(done));
-                self.await_places(|_, _| {});
+                self.survey.change_waits.push_back(asker);
+                self.want_places();
             }
         }
     }
 
-    /// This node's connections show something.
-    #[cfg_attr(not(feature = "net"), expect(dead_code, reason = "only a network has connections"))]
-    pub(crate) fn observed(&mut self, samples: Vec<(NodeId, LinkSample)>) {
-        self.post(Self::ROOT, Control::Links { samples });
-    }
-
-    pub(super) fn handle_links(&mut self, from: PeId, samples: &[(NodeId, LinkSample)]) {
+    pub(in crate::coordinator) fn handle_links(
+        &mut self,
+        from: PeId,
+        samples: &[(NodeId, LinkSample)],
+    ) {
         let (now, node) = (self.now, self.common.layout.node_of(from));
-        let Some(root) = &mut self.root else { return };
-        let Some(places) = root.survey.places.clone() else { return };
+        let Some(places) = self.survey.places.clone() else { return };
         for &(target, sample) in samples {
-            root.survey.observe(now, &places.hierarchy, (node, target), sample);
+            self.survey.observe(now, &places.hierarchy, (node, target), sample);
         }
     }
 
     /// Begins to look at the links, until the job is over.
-    pub(super) fn begin_watch(&mut self) {
-        let Some(root) = &mut self.root else { return };
+    pub(in crate::coordinator) fn begin_watch(&mut self) {
         if self.common.layout.node_count() > 1
-            && !std::mem::replace(&mut root.survey.is_watching, true)
+            && !std::mem::replace(&mut self.survey.is_watching, true)
         {
             if !self.common.on_links.is_empty() {
                 self.want_uplinks();
             }
-            self.look();
+            self.look_at_links();
         }
     }
 
-    /// Sees to it that the root asks once who shares a way.
-    pub(super) fn want_uplinks(&mut self) {
-        if let Some(root) = &mut self.root
-            && root.survey.places.is_some()
-            && !std::mem::replace(&mut root.survey.wants_uplinks, true)
+    /// Sees to it that the coordinator asks once who shares a way.
+    pub(in crate::coordinator) fn want_uplinks(&mut self) {
+        if self.survey.places.is_some() && !std::mem::replace(&mut self.survey.wants_uplinks, true)
         {
             self.ask_uplinks();
         }
     }
 
-    fn look(&mut self) {
+    pub(in crate::coordinator) fn look_at_links(&mut self) {
         let now = self.now;
-        let Some(root) = &mut self.root else { return };
-        let survey = &mut root.survey;
+        let survey = &mut self.survey;
         let changes = survey.monitor.changes(now);
         for &change in &changes {
             tracing::info!(from = change.from, to = change.to, before = %change.before, after = %change.after, "a link has changed");
-            root.balancer.link_changed(&change);
+            self.balancer.link_changed(&change);
             if survey.changes.len() < CHANGES_MAX {
                 survey.changes.push_back(change);
             }
         }
         let mut told = Vec::new();
         while !survey.changes.is_empty()
-            && let Some(done) = survey.change_waits.pop_front()
+            && let Some(asker) = survey.change_waits.pop_front()
             && let Some(change) = survey.changes.pop_front()
         {
-            told.push((done, change));
+            told.push((asker, change));
         }
-        for (done, change) in told {
-            done(self, Ok(change));
+        for (asker, change) in told {
+            self.answer(asker, Some(change));
         }
         self.tell_links(&changes);
         if !changes.is_empty() {
             self.balance_after(Cause::Link);
         }
         self.probe_silent_links();
-        self.run_upkeep_after(LOOK, Self::look);
+        self.run_after(LOOK, Timer::LookAtLinks);
     }
 
     fn probe_silent_links(&mut self) {
         let now = self.now;
-        let Some(root) = &mut self.root else { return };
-        let survey = &mut root.survey;
+        let survey = &mut self.survey;
         let Some(places) = survey.places.clone() else { return };
         let hierarchy = &places.hierarchy;
         let mut probes = Vec::new();
@@ -195,10 +186,14 @@ impl Core {
 
     /// Takes the round trips, or else the rates, of what was found. The round trip of a train waits
     /// behind the train itself, and the rate of one that was paced is its pace.
-    pub(super) fn note_links(&mut self, node: NodeId, found: &[Probed], what: WantedProbe) {
+    pub(in crate::coordinator) fn note_links(
+        &mut self,
+        node: NodeId,
+        found: &[Probed],
+        what: WantedProbe,
+    ) {
         let now = self.now;
-        let Some(root) = &mut self.root else { return };
-        let Some(places) = root.survey.places.clone() else { return };
+        let Some(places) = self.survey.places.clone() else { return };
         for probed in found {
             let sample = match what {
                 WantedProbe::RoundTrip => {
@@ -208,15 +203,14 @@ impl Core {
                     LinkSample { rate: probed.rate, is_full: true, ..LinkSample::default() }
                 }
             };
-            root.survey.observe(now, &places.hierarchy, (node, probed.target), sample);
+            self.survey.observe(now, &places.hierarchy, (node, probed.target), sample);
         }
     }
 
     /// Asks for each group whether its nodes share their way to the outside: first one of them
     /// alone.
     fn ask_uplinks(&mut self) {
-        let Some(root) = &mut self.root else { return };
-        let survey = &mut root.survey;
+        let survey = &mut self.survey;
         let Some(places) = survey.places.clone() else { return };
         let hierarchy = &places.hierarchy;
         let groups: Vec<GroupId> = hierarchy.groups_at(1).collect();
@@ -245,8 +239,7 @@ impl Core {
     }
 
     fn ask_uplink(&mut self, group: GroupId) {
-        let Some(root) = &mut self.root else { return };
-        let survey = &mut root.survey;
+        let survey = &mut self.survey;
         let next = survey.asking.get(&group).map_or(Vec::new(), UplinkProbe::next);
         let mut orders = Vec::new();
         for (node, target, kind) in next {
@@ -255,10 +248,9 @@ impl Core {
         self.send_orders(orders);
     }
 
-    pub(super) fn note_uplink(&mut self, group: GroupId, found: &[Probed]) {
+    pub(in crate::coordinator) fn note_uplink(&mut self, group: GroupId, found: &[Probed]) {
         let now = self.now;
-        let Some(root) = &mut self.root else { return };
-        let survey = &mut root.survey;
+        let survey = &mut self.survey;
         let Some(probe) = survey.asking.get_mut(&group) else { return };
         // What was too fast for a train cannot be compared.
         let Some((rate, sent)) = found.first().and_then(|probed| Some((probed.rate?, probed.sent)))
@@ -280,12 +272,12 @@ impl Core {
         if let Some(uplink) = uplink {
             survey.uplinks.insert(group, uplink);
             if uplink.pipes == Pipes::Shared {
-                root.advice.tell(News::SharedUplinks);
+                self.advice.tell(News::SharedUplinks);
             }
         }
     }
 
-    pub(super) fn send_orders(&mut self, orders: Vec<(NodeId, ProbeOrder)>) {
+    pub(in crate::coordinator) fn send_orders(&mut self, orders: Vec<(NodeId, ProbeOrder)>) {
         for (node, order) in orders {
             self.post(self.common.layout.leader(node), Control::Probe(order));
         }

@@ -1,0 +1,30 @@
+//! How many hops from another site actors are, which orders messages of steps; see `pe/borders.rs`.
+
+use crate::coordinator::machine::Coordinator;
+use crate::id::ActorId;
+use crate::load_keys::id_of;
+use crate::wire::Control;
+use gridspan_balance::{Plan, Snapshot, border_hops, with_replicas};
+use gridspan_topology::PeId;
+use std::collections::BTreeMap;
+
+impl Coordinator {
+    /// Tells each PE how near the actors are to another site that live there after the plan.
+    pub(super) fn tell_borders(&mut self, snapshot: &Snapshot, plan: &Plan) {
+        if !self.uses_steps || snapshot.layout.site_count() < 2 {
+            return;
+        }
+        let Ok(mapping) = plan.mapping(snapshot) else { return };
+        let mut told: BTreeMap<PeId, Vec<(ActorId, u8)>> =
+            snapshot.layout.pes().map(|pe| (pe, Vec::new())).collect();
+        // Each replica is as near as those whom it talks with.
+        let (all, mapping) = with_replicas(snapshot, &mapping, &plan.replicas(snapshot));
+        let actors = all.actors.iter().zip(&mapping).zip(border_hops(&all, &mapping));
+        for ((actor, pe), hops) in actors {
+            told.entry(*pe).or_default().push((id_of(actor.id), hops));
+        }
+        for (pe, hops) in told {
+            self.post_large(pe, Control::Borders { hops });
+        }
+    }
+}

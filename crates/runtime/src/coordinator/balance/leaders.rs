@@ -1,0 +1,105 @@
+//! Rebalances that the leaders of the sites plan, seen from above: the coordinator knows what the
+//! plans of all would bring, and its gate decides for all. What leaders do is told in
+//! `pe/collective/lead.rs`, and what both say and decide is in [`gridspan_balance::leaders`].
+
+use crate::coordinator::machine::Coordinator;
+use crate::wire::Control;
+use gridspan_balance::leaders::{GridView, Note, Said, Top};
+use gridspan_balance::{Cause, Figures};
+use gridspan_topology::{PeId, SiteId};
+
+impl Coordinator {
+    /// Whether rebalances are for leaders. Whoever wants to be told of snapshots needs one place
+    /// that has all of it.
+    pub(super) fn is_led(&self) -> bool {
+        let layout = &self.common.layout;
+        layout.site_count() > 1
+            && layout.sites().all(|site| !layout.pes_in(site).is_empty())
+            && self.common.balancing.on_snapshot.is_empty()
+            && self.balancer.is_led()
+    }
+
+    /// Begins a rebalance of the leaders, if it is theirs.
+    pub(super) fn begin_led(&mut self) -> Option<u64> {
+        if !self.is_led() {
+            return None;
+        }
+        let (now, seed) = (self.now, self.common.seed);
+        let layout = &self.common.layout;
+        let grid = GridView {
+            layout: (**layout).clone(),
+            hierarchy: self.survey.places.as_ref().map(|places| places.hierarchy.clone()),
+            links: self.survey.site_links(now, layout),
+            speeds: self.balancer.take_speeds(),
+        };
+        let is_undo = self.balancer.take_led_undo();
+        let balances = &mut self.balances;
+        balances.led += 1;
+        (balances.planning_ns, balances.top_ns) = (0, 0);
+        balances.top = Some(Top::new(grid, seed, is_undo));
+        Some(balances.led)
+    }
+
+    fn leader_of(&self, site: SiteId) -> PeId {
+        PeId(self.common.layout.pes_in(site).start)
+    }
+
+    fn say(&mut self, number: u64, said: Said) {
+        for (to, note) in said {
+            // What leads sites has nothing to say to itself.
+            let Some(site) = to else { continue };
+            let lead = Control::Lead { number, note: Box::new(note), planning_ns: 0 };
+            self.post_large(self.leader_of(site), lead);
+        }
+    }
+
+    pub(in crate::coordinator) fn hear_at_top(
+        &mut self,
+        from: PeId,
+        number: u64,
+        note: Note,
+        planning_ns: u64,
+    ) {
+        let site = self.common.layout.site_of(from);
+        let begin = self.stopwatch_ns();
+        // Only a faulty PE speaks for a leader that it is not.
+        if from != self.leader_of(site) || self.balances.led != number || !note.is_for_top() {
+            return;
+        }
+        let Some(top) = &mut self.balances.top else { return };
+        let (said, figures) = top.handle(site, note);
+        let spent = self.stopwatch_ns().saturating_sub(begin);
+        self.balances.top_ns += spent;
+        self.balances.planning_ns = self.balances.planning_ns.max(planning_ns);
+        self.say(number, said);
+        if let Some(figures) = figures {
+            self.settle_led(number, &figures);
+        }
+    }
+
+    /// What all would do together is known.
+    fn settle_led(&mut self, number: u64, figures: &Figures) {
+        let now = self.now;
+        let balances = &mut self.balances;
+        let Some(top) = balances.top.take() else { return };
+        balances.handled = top.handled();
+        // No leader has planned for longer than since it began.
+        let most = u64::try_from(now.since(balances.asked).as_nanos()).unwrap_or(u64::MAX);
+        balances.planning_ns =
+            balances.planning_ns.min(most) + std::mem::take(&mut balances.top_ns);
+        let is_undo = top.is_undo();
+        self.balancer.keep_speeds(top.into_speeds());
+        let Some(occasion) = self.end_window() else { return };
+        let rebalance = self.balances.present();
+        let is_fresh_wanted = std::mem::take(&mut self.balances.events.is_fresh_wanted);
+        let is_passed = !(is_fresh_wanted && occasion.cause == Cause::ForeignLoad)
+            && self.balancer.decide_led(&occasion, figures, is_undo);
+        let uses_steps = self.uses_steps;
+        for site in self.common.layout.sites() {
+            let to = self.leader_of(site);
+            self.post(to, Control::Settle { number, rebalance, is_passed, uses_steps });
+        }
+        let moves = if is_passed { figures.moves.min(figures.actors) as usize } else { 0 };
+        self.begin_moves(moves);
+    }
+}

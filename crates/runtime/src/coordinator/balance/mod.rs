@@ -1,0 +1,277 @@
+//! Rebalancing: a strategy decides who lives where, and actors move.
+//!
+//! The job goes on meanwhile. PEs report loads, the coordinator sends the plan to all, PEs send off
+//! the actors that it moves away from them, and migrations on request wait until that is over. The
+//! [`Balancer`](gridspan_balance::Balancer) decides what to move, if anything; `progress` tells it
+//! afterwards how the job gets on.
+//!
+//! A rebalance may begin when all members of a collection have reached a sync point. They
+//! contribute to that as to a reduction and go on; see `LocalCollection::may_leave_sync` for when they wait.
+
+mod borders;
+mod leaders;
+mod progress;
+mod replicas;
+
+use super::event::Asker;
+use super::machine::Coordinator;
+use super::state::balance::Balances;
+use super::state::timers::Timer;
+use crate::collection::PlanEntry;
+use crate::id::{CollectionId, RebalanceId};
+use crate::load_keys::{id_of, key_of};
+use crate::wire::{Control, Loads, Moves};
+use gridspan_balance::{
+    ActorKey, ActorLoad, Cause, Edge, Move, Occasion, Plan, Replica, Snapshot, Window, rounds,
+};
+use gridspan_topology::{Layout, PeId, Time};
+use replicas::ReplicaOrders;
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+impl Coordinator {
+    /// All members of a collection have reached their sync point.
+    pub(in crate::coordinator) fn complete_sync(&mut self, collection: CollectionId) {
+        let (now, is_led) = (self.now, self.is_led());
+        let is_free = self.balances.queue.is_empty();
+        let begins = is_free && self.balancer.may_begin(now);
+        let is_first = self.collections.get(&collection).is_some_and(|state| state.syncs.next == 1);
+        // After the first, members wait until it is known what moves. Leaders at far sites talk
+        // for too long for that.
+        match begins && is_first && !is_led {
+            true => _ = self.balances.first_syncs.insert(collection),
+            false => self.settle_syncs(collection),
+        }
+        if begins {
+            self.queue_balance(Cause::SyncPoint);
+        }
+    }
+
+    /// What moves after first sync points is known.
+    fn settle_first_syncs(&mut self) {
+        for collection in std::mem::take(&mut self.balances.first_syncs) {
+            self.settle_syncs(collection);
+        }
+    }
+
+    /// Balances while the job goes on, and then answers with the number of actors that have moved.
+    pub(in crate::coordinator) fn rebalance(&mut self, asker: Asker) {
+        if !self.balancer.is_active() {
+            return self.answer(asker, 0_usize);
+        }
+        self.balances.waits.push_back(asker);
+        self.queue_balance(Cause::Request);
+    }
+
+    /// A plan may move every actor of the job, so that two at a time would contradict each other.
+    pub(in crate::coordinator) fn queue_balance(&mut self, cause: Cause) {
+        self.balances.queue.push_back(cause);
+        if self.balances.queue.len() == 1 {
+            self.measure();
+        }
+    }
+
+    /// Asks all PEs for the loads of their actors.
+    fn measure(&mut self) {
+        let now = self.now;
+        // If the places are not known yet, they count from the next time on.
+        self.want_places();
+        let pes = self.common.layout.pes();
+        let led = self.begin_led();
+        (self.balances.missing, self.balances.asked) = (pes.len(), now);
+        // Until main's PE has said.
+        self.balances.asked_own = self.own_now();
+        self.balances.handled = 0;
+        let rebalance = self.balances.present();
+        for pe in pes {
+            self.post(pe, Control::Measure { rebalance, led });
+        }
+    }
+
+    /// Main's PE was asked for its loads at this time by the clock of the job's own time, and has
+    /// measured for so long.
+    pub(in crate::coordinator) fn note_own_time(&mut self, at: Time, measuring_ns: u64) {
+        self.balances.asked_own = at;
+        self.learn_own_time(at);
+        self.balances.collecting_ns = self.balances.collecting_ns.saturating_add(measuring_ns);
+    }
+
+    /// Collects loads, and plans once all have come.
+    pub(in crate::coordinator) fn handle_loads(&mut self, from: PeId, loads: Loads) {
+        let begin = self.stopwatch_ns();
+        let Loads { rebalance, actors, edges, pe, handled, replicas, .. } = loads;
+        let balances = &mut self.balances;
+        // Only a faulty PE reports twice, or for another rebalance.
+        if rebalance != balances.present() || balances.pes.contains_key(&from) {
+            return;
+        }
+        balances.replicas.extend(replicas);
+        balances.loads.extend(actors);
+        balances.edges.extend(edges);
+        balances.pes.insert(from, pe);
+        balances.handled += handled;
+        balances.missing = balances.missing.saturating_sub(1);
+        let is_last = balances.missing == 0;
+        self.balances.collecting_ns += self.stopwatch_ns().saturating_sub(begin);
+        if is_last {
+            self.run_after(Duration::ZERO, Timer::Decide);
+        }
+    }
+
+    /// All loads are here. Plans, and sends the plan to all.
+    pub(in crate::coordinator) fn decide_and_carry_out(&mut self) {
+        let rebalance = self.balances.present();
+        let begin = self.stopwatch_ns();
+        let (moves, orders) = self.decide();
+        let planning_ns = self.stopwatch_ns().saturating_sub(begin);
+        let ends: usize = orders.end.values().map(Vec::len).sum();
+        self.balancer.planned_for(Duration::from_nanos(planning_ns));
+        (self.balances.planning_ns, self.balances.begins) = (planning_ns, orders.begin);
+        if self.begin_moves(moves.len() + ends) {
+            if !moves.is_empty() {
+                self.post_to_all(|| Control::Plan { rebalance, moves: moves.clone() });
+            }
+            self.post_ends(rebalance, orders.end);
+        }
+        // PEs learn of it after what leaves them.
+        self.settle_first_syncs();
+    }
+
+    /// So many moves are about to begin. False if there are none, and the rebalance is over.
+    pub(in crate::coordinator) fn begin_moves(&mut self, moves: usize) -> bool {
+        let now = self.now;
+        let balances = &mut self.balances;
+        (balances.moved, balances.missing, balances.planned) = (0, moves, now);
+        let planning_ns = std::mem::take(&mut balances.planning_ns);
+        let collecting_ns = std::mem::take(&mut balances.collecting_ns);
+        self.balancer.spent(Duration::from_nanos(planning_ns + collecting_ns));
+        if moves == 0 {
+            self.go_on_with_plan();
+            return false;
+        }
+        // It may have begun by itself, and actors send when they arrive.
+        self.unsettle();
+        true
+    }
+
+    /// What to move after what has been measured.
+    fn decide(&mut self) -> (Vec<PlanEntry>, ReplicaOrders) {
+        let (now, layout) = (self.now, self.common.layout.clone());
+        let takes_time = self.stopwatch.is_some();
+        let (mut snapshot, epochs) = snapshot(&mut self.balances, &layout);
+        let replicas = std::mem::take(&mut self.balances.replicas);
+        snapshot.hierarchy = self.survey.places.as_ref().map(|places| places.hierarchy.clone());
+        snapshot.links = self.survey.site_links(now, &layout);
+        snapshot.has_step_order = self.uses_steps;
+        let Some(Occasion { now, cause, time, handled }) = self.end_window() else {
+            return Default::default();
+        };
+        self.note_replicas(&mut snapshot, replicas);
+        self.balancer.learn_speeds(&mut snapshot);
+        let is_fresh_wanted = std::mem::take(&mut self.balances.events.is_fresh_wanted);
+        let window = Window { now, cause, snapshot: &snapshot, time, handled, takes_time };
+        let plan = match is_fresh_wanted && cause == Cause::ForeignLoad {
+            true => Plan::none(),
+            false => self.balancer.decide(&window),
+        };
+        self.tell_borders(&snapshot, &plan);
+        for tell in &self.common.balancing.on_snapshot {
+            tell(&snapshot, &plan);
+        }
+        let entry = |entry: &Move| {
+            let id = id_of(entry.actor);
+            // To give up a replica is a change of place, too.
+            let is_replicated = |replica: &Replica| replica.actor.cmp(&entry.actor);
+            let has_two = snapshot.replicas.binary_search_by(is_replicated).is_ok();
+            let epoch = epochs.get(&entry.actor)? + 1 + u32::from(has_two);
+            let (from, to) = (entry.from, entry.to);
+            (from != to).then_some(PlanEntry { id, from, to, epoch })
+        };
+        let moves = plan.moves.iter().filter_map(entry).collect();
+        (moves, ReplicaOrders::of(&snapshot, &plan))
+    }
+
+    pub(in crate::coordinator) fn handle_plan_done(
+        &mut self,
+        rebalance: RebalanceId,
+        moves: Moves,
+    ) {
+        let balances = &mut self.balances;
+        // Only a faulty PE reports more than there are, or what is over.
+        if balances.missing == 0 || rebalance != balances.present() {
+            return;
+        }
+        let Moves { arrived, stayed } = moves;
+        balances.moved += arrived.min(balances.missing) as u64;
+        balances.missing = balances.missing.saturating_sub(arrived.saturating_add(stayed));
+        if balances.missing == 0 {
+            self.go_on_with_plan();
+        }
+    }
+
+    /// A part of the plan is over.
+    fn go_on_with_plan(&mut self) {
+        let rebalance = self.balances.present();
+        if !self.post_begins(rebalance) {
+            self.finish_balance(rebalance);
+        }
+    }
+
+    fn finish_balance(&mut self, rebalance: RebalanceId) {
+        self.post_to_all(|| Control::Rebalanced { rebalance });
+        let now = self.now;
+        let balances = &mut self.balances;
+        balances.count += 1;
+        let cause = balances.queue.pop_front();
+        let (moved, is_next) = (balances.moved, !balances.queue.is_empty());
+        let was_judging = self.balancer.is_judging();
+        self.balancer.carried_out(now, moved, now.since(balances.planned));
+        if cause == Some(Cause::Request)
+            && let Some(asker) = balances.waits.pop_front()
+        {
+            self.answer(asker, moved as usize);
+        }
+        self.after_balance(cause, was_judging);
+        if is_next {
+            self.measure();
+        }
+    }
+
+    /// Lets the members of a collection go on from their sync point.
+    fn settle_syncs(&mut self, collection: CollectionId) {
+        if let Some(syncs) = self.state(collection).map(|state| state.syncs.next) {
+            self.post_to_all(|| Control::SettleSyncs { collection, syncs });
+        }
+    }
+}
+
+/// What the strategy sees, and the epoch of each actor.
+fn snapshot(balances: &mut Balances, layout: &Layout) -> (Snapshot, BTreeMap<ActorKey, u32>) {
+    let mut loads = std::mem::take(&mut balances.loads);
+    loads.sort_by_key(|(load, _)| load.id);
+    let epochs: BTreeMap<_, _> = loads.iter().map(|(load, epoch)| (load.id, *epoch)).collect();
+    let actors: Vec<ActorLoad> = loads.into_iter().map(|(load, _)| load).collect();
+    let position = |id| {
+        let position = actors.binary_search_by_key(&key_of(id), |load| load.id).ok()?;
+        Some(position as u32)
+    };
+    // A sender that has moved was measured in several places.
+    let mut edges: BTreeMap<(u32, u32), (u64, u64)> = BTreeMap::new();
+    for edge in std::mem::take(&mut balances.edges) {
+        if let (Some(from), Some(to)) = (position(edge.from), position(edge.to))
+            && from != to
+        {
+            let (messages, bytes) = edges.entry((from, to)).or_default();
+            *messages += edge.messages;
+            *bytes += edge.bytes;
+        }
+    }
+    let edge = |((from, to), (messages, bytes))| Edge { from, to, messages, bytes };
+    let pes = std::mem::take(&mut balances.pes);
+    let pe_load = |pe| pes.get(&pe).copied().unwrap_or_default();
+    let edges: Vec<Edge> = edges.into_iter().map(edge).collect();
+    let steps = rounds(&edges);
+    let pes = layout.pes().map(pe_load).collect();
+    let snapshot = Snapshot { steps, ..Snapshot::new(actors, edges, pes, layout.clone()) };
+    (snapshot, epochs)
+}

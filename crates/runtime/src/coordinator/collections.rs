@@ -1,0 +1,114 @@
+//! Collections: how many members they have, and the collective operations on them.
+//!
+//! **Start.** Main names a collection, and gets its identifier. Main's PE then gives every PE the
+//! description and the members that live there; PEs confirm that they have made them, and main goes
+//! on once all have. A message that outruns the description waits for it.
+//!
+//! **While running.** An insertion comes here, where it is settled with which reduction and which
+//! broadcast the new member begins, goes to the member's home, which learns where it will live, and
+//! then there. A destroyed member leaves word here and what is left of it at its home.
+
+use super::machine::Coordinator;
+use super::state::broadcasts::WaitsForNumber;
+use super::state::collections::{Attendance, CollectionState};
+use super::state::sequencer::Sequencer;
+use crate::collection::{CollectionInfo, Map};
+use crate::coordinator::event::Asker;
+use crate::id::{ActorId, CollectionId, KindId};
+use crate::index::Shape;
+use crate::payload::Payload;
+use crate::wire::{Control, Insertion, MemberRecord};
+use gridspan_topology::PeId;
+use std::collections::{BTreeMap, VecDeque};
+
+impl Coordinator {
+    /// Enters a collection of `members` members, and answers with its identifier. Answers `created`
+    /// once all PEs have made the members that live there.
+    pub(super) fn create_collection(
+        &mut self,
+        asker: Asker,
+        (kind, map, shape, members): (KindId, Map, Option<Shape>, u64),
+        created: u64,
+    ) {
+        let id = CollectionId(self.collections.len() as u32);
+        let state = CollectionState {
+            info: CollectionInfo { id, kind, map, shape, members },
+            creating: self.common.layout.pe_count(),
+            creator: Asker { slot: created, ..asker },
+            reductions: Attendance::new(members),
+            syncs: Attendance::new(members),
+            broadcasts: 0,
+            sequencer: Sequencer::default(),
+            inserting: 0,
+            waiting: VecDeque::new(),
+            sections: BTreeMap::new(),
+            for_main: BTreeMap::new(),
+        };
+        self.collections.insert(id, state);
+        self.answer(asker, id);
+    }
+
+    pub(super) fn handle_created(&mut self, collection: CollectionId) {
+        let Some(state) = self.collections.get_mut(&collection) else { return };
+        if state.creating == 0 {
+            return;
+        }
+        state.creating -= 1;
+        if state.creating == 0 {
+            let creator = state.creator;
+            self.answer(creator, ());
+            self.begin_periods();
+            self.survey_to_balance();
+        }
+    }
+
+    /// A strategy that predicts what a step would take must know the places by the first
+    /// rebalance.
+    fn survey_to_balance(&mut self) {
+        let has_sites = self.common.layout.site_count() > 1;
+        if self.balancer.is_active() && self.balancer.predicts() && has_sites {
+            self.want_places();
+        }
+    }
+
+    pub(super) fn state(&mut self, collection: CollectionId) -> Option<&mut CollectionState> {
+        self.collections.get_mut(&collection)
+    }
+
+    pub(super) fn handle_insert_request(&mut self, id: ActorId, init: Payload, at: PeId) {
+        let is_away = self.recall_right(id.collection);
+        let Some(state) = self.collections.get_mut(&id.collection) else {
+            return self.fail_no_collection(id.collection);
+        };
+        // A new member takes the broadcasts that come after it, and none that waits before it.
+        if is_away || !state.waiting.is_empty() {
+            return state.waiting.push_back(WaitsForNumber::Insertion { id, init, at });
+        }
+        state.inserting += 1;
+        let record = MemberRecord {
+            reductions: state.reductions.join(),
+            syncs: state.syncs.join_on_the_way(),
+            broadcasts: state.broadcasts,
+            ..MemberRecord::default()
+        };
+        let home = state.info.home(id.key, &self.common.layout, &self.common.maps);
+        let insertion = Insertion { id, init, at, epoch: 0, record, held: Vec::new() };
+        self.post(home, Control::Insert(Box::new(insertion)));
+    }
+
+    pub(super) fn handle_inserted(&mut self, id: ActorId) {
+        let Some(state) = self.state(id.collection) else { return };
+        state.inserting = state.inserting.saturating_sub(1);
+        if state.inserting == 0 {
+            self.release_waiting(id.collection);
+        }
+    }
+
+    pub(super) fn handle_destroyed(&mut self, id: ActorId, reductions: u64, syncs: u64) {
+        if let Some(state) = self.state(id.collection) {
+            state.reductions.leave(reductions);
+            state.syncs.leave(syncs);
+            self.complete_reductions(id.collection);
+        }
+    }
+}

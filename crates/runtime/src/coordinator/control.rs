@@ -1,0 +1,127 @@
+//! What the coordinator does about each kind of packet.
+
+use super::event::{Asker, CoordinatorCommand, CoordinatorEvent};
+use super::machine::Coordinator;
+use super::state::broadcasts::BroadcastRequest;
+use crate::error::JobError;
+use crate::wire::{Content, Control, MainRequest, Packet, SequencerNews};
+use gridspan_balance::Cause;
+use gridspan_topology::{PeId, Time};
+
+impl Coordinator {
+    /// Takes an event. The commands are to be carried out in their order.
+    pub fn handle(&mut self, now: Time, event: CoordinatorEvent) -> Vec<CoordinatorCommand> {
+        self.now = self.now.max(now);
+        match event {
+            CoordinatorEvent::Packet { from, packet } => self.take(from, packet),
+            CoordinatorEvent::Planned(job) => self.planned(job),
+            CoordinatorEvent::PlannerLost => self.planner_lost(),
+            CoordinatorEvent::Failed(error) => self.stop(Err(error)),
+        }
+        self.check_budget();
+        std::mem::take(&mut self.out)
+    }
+
+    fn take(&mut self, from: PeId, packet: Packet) {
+        if self.outcome.is_some() {
+            return;
+        }
+        match packet.0 {
+            Content::Control(control) => self.handle_control(from, *control),
+            _ => {
+                let reason = format!("{from} sent the coordinator a message of an actor");
+                self.fail(JobError::Protocol(reason));
+            }
+        }
+    }
+
+    fn handle_control(&mut self, from: PeId, control: Control) {
+        let node = self.common.node_of(from);
+        let is_of_guest = self.common.layout.is_guest(node);
+        // Guests only join, leave and fail.
+        if is_of_guest && !matches!(control, Control::Visit(_) | Control::Failed { .. }) {
+            return;
+        }
+        if control.is_counted() {
+            self.processed += 1;
+        }
+        match control {
+            Control::MainRequest { slot, request } => {
+                self.handle_main_request(Asker { pe: from, slot }, request);
+            }
+            Control::Created { collection } => self.handle_created(collection),
+            Control::InsertRequest { id, init, at } => self.handle_insert_request(id, init, at),
+            Control::Inserted { id } => self.handle_inserted(id),
+            Control::Destroyed { id, reductions, syncs } => {
+                self.handle_destroyed(id, reductions, syncs);
+            }
+            Control::BroadcastRequest { kind, collection, asked, wanted, priority, is_alone } => {
+                let request = BroadcastRequest { kind, asked, wanted, priority };
+                self.handle_broadcast_request((from, is_alone), collection, request);
+            }
+            Control::Sequencer { collection, news: SequencerNews::Return(right) } => {
+                self.handle_returned(collection, &right);
+            }
+            Control::CastBegun(travel) => self.note_travel(travel),
+            Control::LargeMulticast(multicast) => self.send_multicast(from, *multicast),
+            Control::Contribution(contribution) => self.merge(contribution),
+            Control::QuiescenceReply { round, created, processed, stranded } => {
+                self.handle_quiescence_reply(round, [created, processed, stranded]);
+            }
+            Control::Published { id } => self.handle_published(id),
+            Control::Greet { definition } => self.handle_greet(from, &definition),
+            Control::Probed(report) => self.handle_probed(from, report),
+            Control::Links { samples } => self.handle_links(from, &samples),
+            Control::ShareChanged => self.balance_after(Cause::ForeignLoad),
+            Control::OwnTime { at, measuring_ns } => self.note_own_time(at, measuring_ns),
+            Control::Progress { number, handled, own } => {
+                self.handle_progress(from, number, (handled, own));
+            }
+            Control::PlanKnown { plan } => self.handle_plan_known(node, plan),
+            Control::Carried { flow, node, arrivals, after } => {
+                self.handle_carried(flow, (node, after), arrivals);
+            }
+            Control::Loads(loads) => self.handle_loads(from, *loads),
+            Control::Lead { number, note, planning_ns } => {
+                self.hear_at_top(from, number, *note, planning_ns);
+            }
+            Control::PlanDone { rebalance, moves } => self.handle_plan_done(rebalance, moves),
+            Control::UsesSteps => self.uses_steps = true,
+            Control::PoolOpened { collection } => self.open_pool(collection),
+            Control::PoolClosed { collection, farewell } => self.close_pool(collection, &farewell),
+            Control::Visit(visit) => self.handle_visit(from, &visit),
+            Control::Looked(looked) => self.handle_looked(from, *looked),
+            Control::Inside { handler } => self.note_inside(from, handler),
+            Control::Piece(piece) => {
+                match self.pieces.take(from, piece, self.common.limits.hard_bytes) {
+                    Ok(Some(control)) => self.handle_control(from, control),
+                    Ok(None) => {}
+                    Err(error) => self.fail(JobError::Protocol(format!("{from}: {error}"))),
+                }
+            }
+            // Nothing depends on a guest that is gone.
+            Control::Failed { .. } if self.members.is_gone(node) => {}
+            Control::Failed { error } => self.stop(Err(error)),
+            Control::End { outcome } => self.stop(outcome),
+            other => {
+                let reason = format!("{from} sent the coordinator what is for a PE: {other:?}");
+                self.fail(JobError::Protocol(reason));
+            }
+        }
+    }
+
+    fn handle_main_request(&mut self, asker: Asker, request: MainRequest) {
+        match request {
+            MainRequest::Create { kind, map, shape, members, created } => {
+                self.create_collection(asker, (kind, map, shape, members), created);
+            }
+            MainRequest::Publish { value } => self.publish(asker, &value),
+            MainRequest::Rebalance => self.rebalance(asker),
+            MainRequest::Quiescence => self.await_quiescence(asker),
+            MainRequest::Reduction { group } => self.await_reduction(asker, group),
+            MainRequest::Places => self.await_places(asker),
+            MainRequest::Links => self.await_links(asker),
+            MainRequest::LinkChange => self.await_link_change(asker),
+        }
+    }
+}

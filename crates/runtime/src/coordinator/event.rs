@@ -1,0 +1,51 @@
+//! What goes into the coordinator and comes out of it.
+
+use super::state::advice::PlanningJob;
+use crate::error::JobError;
+use crate::wire::Packet;
+use gridspan_topology::PeId;
+
+/// Something for the coordinator.
+pub enum CoordinatorEvent {
+    /// A packet has come.
+    Packet {
+        /// The PE that it comes from. What a relay reports comes in the name of its first PE.
+        from: PeId,
+        /// The packet.
+        packet: Packet,
+    },
+    /// The planner is done.
+    Planned(PlanningJob),
+    /// The planner will not come back; broadcasts keep the plans that they have.
+    PlannerLost,
+    /// The node cannot go on, such as after the death of a thread.
+    Failed(JobError),
+}
+
+/// What the driver does for the coordinator.
+pub enum CoordinatorCommand {
+    /// Send a packet to a PE.
+    Send {
+        /// The PE, of any node.
+        to: PeId,
+        /// The packet.
+        packet: Packet,
+    },
+    /// Hand a packet for several nodes to the relay of this node.
+    Relay {
+        /// In whose name: that of the coordinator, or of the PE that has sent it.
+        from: PeId,
+        /// The packet; [`Packet::is_spread`] holds.
+        packet: Packet,
+    },
+    /// Run the planner elsewhere, since that takes tens of milliseconds, and give it back as
+    /// [`CoordinatorEvent::Planned`].
+    Plan(PlanningJob),
+}
+
+/// Where the answer to a question goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Asker {
+    pub(crate) pe: PeId,
+    pub(crate) slot: u64,
+}

@@ -1,0 +1,217 @@
+//! Nodes that join a running job for its tasks: admitted, made known, let go, declared lost.
+//!
+//! How they work and leave is told in `pe/guests.rs`.
+
+use super::machine::Coordinator;
+use super::state::members::{Entry, Members, Stage};
+use crate::codec;
+use crate::definition::Definition;
+use crate::error::JobError;
+use crate::id::CollectionId;
+use crate::index::{ActorIndex, Ix1};
+use crate::payload::Payload;
+use crate::pe::GuestEvent;
+use crate::wire::{Control, Visit};
+use bytes::Bytes;
+use gridspan_topology::{GUEST_PES_MAX, NodeId, PeId};
+use std::collections::BTreeSet;
+
+impl Coordinator {
+    /// The first PEs of the guests that are still there.
+    pub(super) fn guest_leaders(&self) -> Vec<PeId> {
+        let guests = self.members.up_to(Stage::Draining).into_iter();
+        guests.map(|(guest, _)| self.common.layout.leader(guest)).collect()
+    }
+
+    /// A node runs this program. It is compared with the own one: nothing else would notice that
+    /// the node takes values for others.
+    pub(super) fn handle_greet(&mut self, from: PeId, definition: &Definition) {
+        let layout = &self.common.layout;
+        let node = layout.node_of(from);
+        let site = layout.site_name(layout.site_of(from)).to_owned();
+        let (own, host) = (&self.common.definition, definition.origin.host.clone());
+        if let Some(difference) = own.difference(definition) {
+            return self.fail(JobError::OtherProgram { node, site, host, difference });
+        }
+        if own.is_of_other_build(definition) {
+            let text = format!(
+                "{node} at site {site}, on host {host}, runs another build of the program; what travels has the same \
+                 structure"
+            );
+            self.common.watch.on_warning.iter().for_each(|tell| tell(&text));
+        }
+        self.note_greeting(node);
+    }
+
+    /// A collection on PEs shares tasks with other nodes from now on: guests get members of it.
+    pub(super) fn open_pool(&mut self, collection: CollectionId) {
+        self.members.pools.insert(collection);
+        self.tell_hierarchy();
+        for guest in self.members.up_to(Stage::Active) {
+            self.equip(guest, collection);
+        }
+    }
+
+    /// A pool is over: its members on guests get the `farewell`.
+    pub(super) fn close_pool(&mut self, collection: CollectionId, farewell: &Bytes) {
+        self.members.pools.remove(&collection);
+        for (guest, pes) in self.members.up_to(Stage::Draining) {
+            for pe in self.pes_of(guest, pes) {
+                let message = farewell.clone();
+                self.post_uncounted(pe, Control::WorkerMessage { collection, message });
+            }
+        }
+    }
+
+    fn pes_of(&self, guest: NodeId, pes: u32) -> impl Iterator<Item = PeId> + use<> {
+        let first = self.common.layout.leader(guest).0;
+        (first..first + pes).map(PeId)
+    }
+
+    /// Makes the members of a collection on the PEs of a guest. What guests handle is not counted.
+    fn equip(&mut self, (guest, pes): (NodeId, u32), collection: CollectionId) {
+        let Some(info) = self.collections.get(&collection).map(|state| state.info.clone()) else {
+            return;
+        };
+        for pe in self.pes_of(guest, pes) {
+            let inits = vec![(Ix1(pe.0 as i32).key(), ())];
+            let inits = Payload::Bytes(codec::encode(&inits).into());
+            self.post_uncounted(pe, Control::Create { info: info.clone(), inits, more: 0 });
+        }
+    }
+
+    /// Lets all nodes know the hierarchy once tasks are shared, which is done by it.
+    pub(super) fn tell_hierarchy(&mut self) {
+        let Members { pools, is_hierarchy_told, .. } = &mut self.members;
+        let Some(places) = self.survey.places.clone() else { return };
+        if pools.is_empty() || std::mem::replace(is_hierarchy_told, true) {
+            return;
+        }
+        let hierarchy = || Control::Hierarchy(Box::new(places.hierarchy.clone()));
+        self.post_to_all(hierarchy);
+        for guest in self.guest_leaders() {
+            self.post(guest, hierarchy());
+        }
+    }
+
+    pub(super) fn handle_visit(&mut self, from: PeId, visit: &Visit) {
+        let layout = self.common.layout.clone();
+        let guest = layout.node_of(from);
+        match visit {
+            Visit::Knock { fingerprint, pes, contact } => {
+                self.admit(guest, *fingerprint, (*pes, contact));
+            }
+            Visit::Noted { guest } => self.note_known(*guest, from),
+            Visit::Leave => self.let_leave(guest),
+            Visit::Goodbye => self.bid_farewell(guest, &GuestEvent::Left { guest }),
+            // Of guests, each speaks for itself.
+            Visit::Lost { guest: lost, error } if *lost == guest || !layout.is_guest(guest) => {
+                self.lose_guest(*lost, error);
+            }
+            _ => {}
+        }
+    }
+
+    fn admit(&mut self, guest: NodeId, fingerprint: u64, (pes, contact): (u32, &str)) {
+        let layout = self.common.layout.clone();
+        let has_founders = layout.nodes_in(layout.site_of_node(guest)).next().is_some();
+        let is_new = layout.is_guest(guest) && !self.members.guests.contains_key(&guest);
+        if !is_new || !has_founders || pes == 0 || pes > GUEST_PES_MAX {
+            return;
+        }
+        if fingerprint != self.common.definition.fingerprint {
+            let error = JobError::Failed(format!(
+                "{guest} runs another program than the job that it is to join, or another version of it; use the job's build"
+            ));
+            return self.post(layout.leader(guest), Control::Stop { outcome: Err(error) });
+        }
+        let awaited: BTreeSet<PeId> = layout.nodes().map(|node| layout.leader(node)).collect();
+        for collection in self.members.pools.clone() {
+            self.equip((guest, pes), collection);
+        }
+        for &leader in &awaited {
+            let contact = contact.to_owned();
+            self.post(leader, Control::Visit(Visit::Came { guest, contact }));
+        }
+        self.members.guests.insert(guest, Entry { pes, stage: Stage::Joining, awaited });
+    }
+
+    /// Has a guest begin that all nodes know now.
+    fn note_known(&mut self, guest: NodeId, by: PeId) {
+        let Some(entry) = self.members.guests.get_mut(&guest) else { return };
+        entry.awaited.remove(&by);
+        if !entry.awaited.is_empty() || entry.stage != Stage::Joining {
+            return;
+        }
+        entry.stage = Stage::Active;
+        let pes = entry.pes;
+        let layout = &self.common.layout;
+        let site = layout.site_name(layout.site_of_node(guest)).to_owned();
+        let leader = layout.leader(guest);
+        // All go by the same places, so that they know whom to ask.
+        if let Some(places) = self.survey.places.clone().filter(|_| self.members.is_hierarchy_told)
+        {
+            self.post(leader, Control::Hierarchy(Box::new(places.hierarchy.clone())));
+        }
+        self.post(leader, Control::Visit(Visit::Begin));
+        self.tell_of_guest(&GuestEvent::Joined { guest, site, pes });
+    }
+
+    fn let_leave(&mut self, guest: NodeId) {
+        let Some(entry) = self.members.guests.get_mut(&guest) else { return };
+        if entry.stage < Stage::Draining {
+            entry.stage = Stage::Draining;
+            self.tell_founders(&Visit::Left { guest });
+            self.post(self.common.layout.leader(guest), Control::Visit(Visit::Leave));
+            self.tell_of_guest(&GuestEvent::Leaving { guest });
+        }
+    }
+
+    fn lose_guest(&mut self, guest: NodeId, error: &JobError) {
+        let stage = match self.members.guests.get(&guest) {
+            Some(entry) if entry.stage != Stage::Gone => entry.stage,
+            _ => return,
+        };
+        // One that has not begun owes nothing: it never got in, which may be the network's fault.
+        match self.common.tolerates_lost_guests || stage == Stage::Joining {
+            true => {
+                self.bid_farewell(guest, &GuestEvent::Lost { guest, reason: error.to_string() });
+            }
+            false => self.stop(Err(error.clone())),
+        }
+    }
+
+    fn bid_farewell(&mut self, guest: NodeId, event: &GuestEvent) {
+        let Some(entry) = self.members.guests.get_mut(&guest) else { return };
+        if entry.stage == Stage::Gone {
+            return;
+        }
+        entry.stage = Stage::Gone;
+        // Other guests may work on what has come through this one.
+        for leader in self.guest_leaders() {
+            self.post(leader, Control::Visit(Visit::Gone { guest }));
+        }
+        self.tell_founders(&Visit::Gone { guest });
+        let outcome = match event {
+            GuestEvent::Lost { reason, .. } => Err(JobError::Failed(format!(
+                "the job goes on without this node, which was taken for lost ({reason}); join again with a new invitation"
+            ))),
+            _ => Ok(()),
+        };
+        self.post(self.common.layout.leader(guest), Control::Stop { outcome });
+        self.tell_of_guest(event);
+    }
+
+    fn tell_founders(&mut self, news: &Visit) {
+        let layout = self.common.layout.clone();
+        for founder in layout.nodes() {
+            self.post(layout.leader(founder), Control::Visit(news.clone()));
+        }
+    }
+
+    fn tell_of_guest(&self, event: &GuestEvent) {
+        for tell in &self.common.on_guests {
+            tell(event);
+        }
+    }
+}

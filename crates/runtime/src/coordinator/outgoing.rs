@@ -1,0 +1,80 @@
+//! How the coordinator sends: to one PE, to all of them, in pieces.
+
+use super::event::CoordinatorCommand;
+use super::machine::Coordinator;
+use crate::id::COORDINATOR;
+use crate::wire::{Control, OutgoingControl, Packet, Spread};
+use gridspan_topology::PeId;
+
+impl Coordinator {
+    pub(super) fn post(&mut self, to: PeId, control: Control) {
+        if control.is_counted() {
+            self.created += 1;
+        }
+        self.post_uncounted(to, control);
+    }
+
+    /// The same where quiescence does not count what is handled, as on guests.
+    pub(super) fn post_uncounted(&mut self, to: PeId, control: Control) {
+        self.out.push(CoordinatorCommand::Send { to, packet: Packet::control(control) });
+    }
+
+    /// The same for controls that grow with the number of actors: towards other nodes, in pieces.
+    pub(super) fn post_large(&mut self, to: PeId, control: Control) {
+        if self.common.layout.node_of(to) == self.node {
+            return self.post(to, control);
+        }
+        if control.is_counted() {
+            self.created += 1;
+        }
+        for piece in self.pieces.split(&control) {
+            self.out.push(CoordinatorCommand::Send {
+                to,
+                packet: Packet::control(Control::Piece(piece)),
+            });
+        }
+    }
+
+    /// Sends a control to every PE: `make` makes one for each PE of this node, and one for all
+    /// others, which relays bring.
+    pub(super) fn post_to_all(&mut self, make: impl Fn() -> Control) {
+        for pe in self.pes_here() {
+            self.post(pe, make());
+        }
+        if self.has_others() {
+            self.post_to_others(&make());
+        }
+    }
+
+    /// Sends a control to every PE of other nodes.
+    pub(super) fn post_to_others(&mut self, control: &Control) {
+        if !self.has_others() {
+            return;
+        }
+        let others = self.common.layout.pe_count() - self.pes_here().len() as u32;
+        if control.is_counted() {
+            self.created += u64::from(others);
+        }
+        self.send_over_tree(OutgoingControl::new(control));
+    }
+
+    pub(super) fn spread(&mut self, from: PeId, spread: Spread) {
+        self.out.push(CoordinatorCommand::Relay { from, packet: Packet::spread(spread) });
+    }
+
+    pub(super) fn spread_own(&mut self, spread: Spread) {
+        self.spread(COORDINATOR, spread);
+    }
+
+    /// Whether there are other nodes.
+    pub(super) fn has_others(&self) -> bool {
+        self.common.layout.node_count() > 1
+    }
+
+    /// The PEs of this node.
+    pub(super) fn pes_here(
+        &self,
+    ) -> impl DoubleEndedIterator<Item = PeId> + ExactSizeIterator + use<> {
+        self.common.layout.place(self.node).pes.clone().map(PeId)
+    }
+}

@@ -1,0 +1,44 @@
+//! What the coordinator has begun and not finished.
+
+use super::machine::Coordinator;
+use crate::pending_work::{PendingWork, counted};
+use crate::wire::ReductionGroup;
+
+impl Coordinator {
+    /// What is unfinished here, and what main waits for.
+    pub fn pending_work(&self) -> PendingWork {
+        PendingWork {
+            created: self.created,
+            processed: self.processed,
+            reductions: self.accumulators.len() as u64,
+            rebalances: self.balances.queue.len() as u64,
+            main_waits: self.main_waits(),
+            ..PendingWork::default()
+        }
+    }
+
+    /// What main waits for, for people.
+    fn main_waits(&self) -> Vec<String> {
+        let publications = self.publications.waits();
+        let others = publications.chain(self.quiescence.waits()).chain(self.survey.waits());
+        let mut waits: Vec<String> = others.collect();
+        for (id, state) in &self.collections {
+            if state.creating > 0 {
+                let missing = counted(state.creating, "more PE", "more PEs");
+                waits.push(format!("collection {} on {missing}", id.0));
+            }
+            let number = state.reductions.next;
+            let come = self.accumulators.count(ReductionGroup::Collection(*id), number);
+            if state.for_main.values().any(|for_main| for_main.is_awaited()) || come > 0 {
+                let of = format!("of {}", state.reductions.expected(number));
+                let (one, several) = (format!("{of} has"), format!("{of} have"));
+                waits.push(format!(
+                    "reduction {number} over collection {}, to which {} contributed",
+                    id.0,
+                    counted(come, &one, &several)
+                ));
+            }
+        }
+        waits
+    }
+}

@@ -1,0 +1,31 @@
+//! Read-only data that main gives to every PE.
+
+use super::machine::Coordinator;
+use super::state::publications::Publications;
+use crate::coordinator::event::Asker;
+use crate::wire::Control;
+use bytes::Bytes;
+
+impl Coordinator {
+    /// Gives a value to every PE, one copy per node over the network. Answers with its number once
+    /// all have it.
+    pub(super) fn publish(&mut self, asker: Asker, value: &Bytes) {
+        let pes = self.common.layout.pe_count();
+        let Publications { next, waiting } = &mut self.publications;
+        let id = *next;
+        *next += 1;
+        waiting.insert(id, (pes, asker));
+        self.post_to_all(|| Control::Publish { id, value: value.clone() });
+    }
+
+    pub(super) fn handle_published(&mut self, id: u32) {
+        let waiting = &mut self.publications.waiting;
+        let Some((missing, asker)) = waiting.get_mut(&id) else { return };
+        *missing -= 1;
+        if *missing == 0 {
+            let asker = *asker;
+            waiting.remove(&id);
+            self.answer(asker, id);
+        }
+    }
+}

@@ -1,0 +1,142 @@
+//! The last step of reductions: contributions that have come up the tree are combined, and the
+//! result goes to main, to a member, or to all members of a collection.
+//!
+//! Contributions carry how many there are, and a reduction is complete when as many have come as
+//! members take part in it. So nothing depends on where a member was when it contributed.
+
+use super::broadcasts::by_runtime;
+use super::machine::Coordinator;
+use super::state::broadcasts::BroadcastRequest;
+use crate::coordinator::event::Asker;
+use crate::error::JobError;
+use crate::id::{ActorId, CollectionId};
+use crate::reduce::{Op, Reduction, Target, Value};
+use crate::wire::{Contribution, Control, ReductionGroup, Wanted};
+
+impl Coordinator {
+    /// Takes what PEs have combined.
+    pub(super) fn merge(&mut self, contribution: Contribution) {
+        let Contribution { group, sequence, .. } = contribution;
+        let accumulators = &mut self.accumulators.0;
+        let merged = match accumulators.remove(&(group, sequence)) {
+            None => contribution,
+            Some(here) => match here.combine(contribution, &self.common.reducers) {
+                Ok(merged) => merged,
+                Err(error) => return self.fail(error),
+            },
+        };
+        accumulators.insert((group, sequence), merged);
+        self.complete_reductions(group.collection());
+    }
+
+    /// Completes the reductions over a collection to which all have contributed.
+    pub(super) fn complete_reductions(&mut self, collection: CollectionId) {
+        self.skip_unattended_syncs(collection);
+        while let Some(done) = self.take_complete(collection) {
+            let Contribution { group, op, target, partial, .. } = done;
+            if let Some(state) = self.state(collection) {
+                state.complete(group);
+            }
+            match partial.finish() {
+                Some(value) => self.conclude(group, op, target, value),
+                None => self.fail(JobError::Failed(format!(
+                    "members of collection {} contributed values that {op:?} cannot combine",
+                    collection.0
+                ))),
+            }
+        }
+    }
+
+    /// Completes sync points that no member will reach any more, since those that have joined begin
+    /// with later ones.
+    fn skip_unattended_syncs(&mut self, collection: CollectionId) {
+        let group = ReductionGroup::Sync(collection);
+        let Some(state) = self.collections.get_mut(&collection) else { return };
+        let accumulators = &self.accumulators.0;
+        let has_later =
+            |next: u64| accumulators.range((group, next + 1)..=(group, u64::MAX)).next().is_some();
+        while state.syncs.expected(state.syncs.next) == 0 && has_later(state.syncs.next) {
+            state.syncs.complete();
+        }
+    }
+
+    fn take_complete(&mut self, collection: CollectionId) -> Option<Contribution> {
+        let state = self.collections.get(&collection)?;
+        let accumulators = &mut self.accumulators.0;
+        let mut of_collection =
+            accumulators.iter().filter(|(key, _)| key.0.collection() == collection);
+        let (&key, _) = of_collection.find(|(_, here)| state.is_complete(here))?;
+        accumulators.remove(&key)
+    }
+
+    /// Delivers the result of a reduction.
+    fn conclude(&mut self, group: ReductionGroup, op: Op, target: Target, value: Value) {
+        let collection = group.collection();
+        match target {
+            Target::Main => {
+                let Some(state) = self.state(collection) else { return };
+                let for_main = state.for_main.entry(group).or_default();
+                match for_main.askers.pop_front() {
+                    Some(asker) => self.answer(asker, Some((op, value))),
+                    None => for_main.results.push_back((op, value)),
+                }
+            }
+            Target::Sync => self.complete_sync(collection),
+            Target::Member { to, tag } => {
+                let reduction = Reduction { collection, tag, value };
+                self.deliver_result(to.collection, Some(to), reduction);
+            }
+            Target::All { to, tag } => {
+                self.deliver_result(to, None, Reduction { collection, tag, value });
+            }
+        }
+    }
+
+    /// Sends a result to one member, or to all members of a collection. One member gets it from its
+    /// home, which knows where it lives.
+    fn deliver_result(
+        &mut self,
+        receivers: CollectionId,
+        member: Option<ActorId>,
+        reduction: Reduction,
+    ) {
+        let Some(state) = self.collections.get(&receivers) else {
+            return self.fail_no_collection(receivers);
+        };
+        let (info, kind) = (state.info.clone(), state.info.kind);
+        let Some(known) = self.common.kind(kind) else { return };
+        let Some(message) = known.reduced(reduction) else {
+            return self.fail(JobError::Failed(format!(
+                "{} was sent the result of a reduction; implement `Actor::reduced` for it",
+                known.name()
+            )));
+        };
+        match member {
+            None => {
+                let (asked, wanted) = (by_runtime(receivers), Wanted::Message(message));
+                let request = BroadcastRequest { kind, asked, wanted, priority: 0 };
+                self.accept_broadcast(receivers, request);
+            }
+            Some(to) => {
+                let home = info.home(to.key, &self.common.layout, &self.common.maps);
+                let next = self.result_numbers.entry(to).or_default();
+                let number = *next;
+                *next += 1;
+                self.post(home, Control::Result { kind, to, number, message });
+            }
+        }
+    }
+
+    /// Answers with the next result that the members of a group send to main; with nothing if there
+    /// is no such group.
+    pub(super) fn await_reduction(&mut self, asker: Asker, group: ReductionGroup) {
+        let Some(state) = self.state(group.collection()) else {
+            return self.answer(asker, None::<(Op, Value)>);
+        };
+        let for_main = state.for_main.entry(group).or_default();
+        match for_main.results.pop_front() {
+            Some(result) => self.answer(asker, Some(result)),
+            None => for_main.askers.push_back(asker),
+        }
+    }
+}

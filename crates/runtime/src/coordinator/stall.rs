@@ -1,0 +1,240 @@
+//! Finds a job that can never go on, and says what it waits for.
+//!
+//! **Start.** A driver whose time is real has the coordinator watch. In virtual time a job stalls
+//! when no event is left.
+//!
+//! **Steady state.** Once the coordinator has had nothing to do for [`IDLE`], it asks all PEs. Each
+//! answers as soon as it is idle: how much it has ever done, and what it has begun and not
+//! finished. Its driver adds whether all that its node had sent before the *last* question has
+//! arrived, and what main does. If two rounds in a row are quiet and say the same, no PE has
+//! done anything between its two answers, and what was on its way at the first had arrived by the
+//! second without any effect. As no timer is set, and main waits for nothing else, nothing will
+//! ever happen (compare F. Mattern, "Algorithms for distributed termination detection", 1987,
+//! section 5).
+//!
+//! **Handlers.** A PE that is inside of a handler does not answer. A watchdog beside it says of
+//! which actor that is and since when, and the coordinator tells if nobody else has anything to do.
+//!
+//! **Failure.** A question that is lost with a connection comes with the next one. Nothing is
+//! reported before all have answered, except at the time limit.
+
+use super::machine::Coordinator;
+use super::state::stall::Round;
+use super::state::timers::Timer;
+use crate::error::JobError;
+use crate::pending_work::{NAMED_MAX, PendingWork, counted};
+use crate::wire::{Control, Looked, MainStatus};
+use gridspan_topology::{PeId, Time};
+use std::time::Duration;
+
+/// How long the coordinator has nothing to do before it asks.
+const IDLE: Duration = Duration::from_secs(3);
+/// The pause between two rounds while all say the same. What is on its way arrives within it, or is
+/// known to be on its way.
+const PAUSE_MIN: Duration = Duration::from_secs(1);
+/// The longest pause, while others are busy: a few packets for each PE.
+const PAUSE_MAX: Duration = Duration::from_secs(10);
+/// How long a PE is inside of one handler before that is told: a computation of half a minute
+/// without a word to others is rare.
+const HANDLER_LONG: Duration = Duration::from_secs(30);
+/// How long PEs may take to say what they do when the time of the job is up.
+const LAST_WORDS: Duration = Duration::from_secs(2);
+
+impl Coordinator {
+    /// Begins to watch for stalls and the time limit, where time is real. In virtual time a job
+    /// stalls when no event is left.
+    pub fn watch(&mut self) {
+        let now = self.now;
+        let is_wanted = !self.common.watch.on_warning.is_empty() || self.common.watch.fails;
+        let limit = self.common.watch.time_limit;
+        let stall = &mut self.stall;
+        if std::mem::replace(&mut stall.is_on, true) {
+            return;
+        }
+        (stall.idle_since, stall.pause) = (now, PAUSE_MIN);
+        if is_wanted {
+            self.run_after(IDLE, Timer::CheckStall);
+        }
+        if let Some(limit) = limit {
+            self.run_after(limit, Timer::TimeIsUp);
+        }
+    }
+
+    pub(super) fn check_stall(&mut self) {
+        let (now, activity) = (self.now, self.activity());
+        let stall = &mut self.stall;
+        if stall.is_told || stall.is_over_time {
+            return;
+        }
+        if std::mem::replace(&mut stall.activity, activity) != activity {
+            (stall.idle_since, stall.pause, stall.previous) = (now, PAUSE_MIN, None);
+            stall.has_dropped = false;
+        }
+        let is_idle = now.since(stall.idle_since) >= IDLE;
+        let (is_asking, pause) = (!stall.missing.is_empty(), stall.pause);
+        let is_stuck = stall.missing.iter().all(|pe| stall.inside.contains_key(pe));
+        if is_asking && is_idle && is_stuck && !stall.sum.is_quiet {
+            // Nobody else was quiet yet; those that are inside of handlers do not answer either.
+            self.ask_all();
+        } else if is_asking {
+            self.tell_long_handlers();
+        } else if is_idle {
+            self.ask_all();
+        }
+        self.run_after(pause, Timer::CheckStall);
+    }
+
+    /// Begins a round.
+    fn ask_all(&mut self) {
+        let pes: Vec<PeId> = self.common.layout.pes().collect();
+        let stall = &mut self.stall;
+        stall.round += 1;
+        stall.missing = pes.iter().copied().collect();
+        stall.sum = Round { is_quiet: true, ..Round::default() };
+        let round = stall.round;
+        for pe in pes {
+            self.post(pe, Control::Look { round });
+        }
+    }
+
+    pub(super) fn handle_looked(&mut self, from: PeId, looked: Looked) {
+        let stall = &mut self.stall;
+        if looked.round != stall.round || !stall.missing.remove(&from) {
+            return;
+        }
+        stall.sum.activity = stall.sum.activity.wrapping_add(looked.activity);
+        stall.sum.is_quiet &= looked.is_quiet;
+        stall.sum.pending += looked.pending;
+        if let Some(main) = looked.main {
+            stall.main = main;
+        }
+        if !stall.missing.is_empty() {
+            return;
+        }
+        let (activity, pending) = (self.activity(), self.pending_work());
+        let is_quiet = self.has_only_upkeep();
+        let stall = &mut self.stall;
+        stall.sum.activity = stall.sum.activity.wrapping_add(activity);
+        stall.sum.is_quiet &= is_quiet;
+        stall.sum.pending += pending;
+        if stall.is_over_time {
+            return self.end_at_limit();
+        }
+        let sum = stall.sum.clone();
+        let previous = stall.previous.replace(sum.clone());
+        let is_first = previous.is_none();
+        let is_same = previous.is_some_and(|previous| is_same(&previous, &sum));
+        stall.pause = match is_first || is_same {
+            true => PAUSE_MIN,
+            false => (stall.pause * 2).min(PAUSE_MAX),
+        };
+        match stall.main {
+            MainStatus::WaitsInside
+                if is_same && sum.is_quiet && sum.pending.awaiting > 0 && !stall.has_dropped =>
+            {
+                // Drops messages to members that do not exist, if they are all that is left. What
+                // is told then says so.
+                self.stall.has_dropped = true;
+                self.drop_all_stranded();
+            }
+            MainStatus::WaitsInside if is_same && sum.is_quiet => self.tell_stall(),
+            MainStatus::WaitsOutside if is_same && sum.is_quiet => {
+                tracing::info!("all PEs are idle, and main waits for something outside");
+            }
+            _ => {}
+        }
+    }
+
+    fn tell_stall(&mut self) {
+        self.stall.is_told = true;
+        let waits = self.stall.sum.pending.stalled();
+        self.common.watch.on_warning.iter().for_each(|tell| tell(&waits));
+        if self.common.watch.fails {
+            self.fail(JobError::Stalled(waits));
+        }
+    }
+
+    /// A PE is inside of one handler for so many nanoseconds, or no longer.
+    pub(super) fn note_inside(&mut self, pe: PeId, handler: Option<(String, u64)>) {
+        let now = self.now;
+        let inside = &mut self.stall.inside;
+        match handler {
+            Some((actor, ns)) => {
+                inside.insert(pe, (actor, Time(now.0.saturating_sub(ns))));
+            }
+            None => drop(inside.remove(&pe)),
+        }
+    }
+
+    /// Tells of handlers if nothing else keeps the job from going on, or from being found to have
+    /// stalled.
+    fn tell_long_handlers(&mut self) {
+        let now = self.now;
+        let stall = &mut self.stall;
+        let is_long = |pe: &PeId| {
+            let since = stall.inside.get(pe).map(|(_, since)| *since);
+            since.is_some_and(|since| now.since(since) >= HANDLER_LONG)
+        };
+        let is_told = stall.is_handler_told;
+        if is_told || !stall.sum.is_quiet || !stall.missing.iter().all(is_long) {
+            return;
+        }
+        stall.is_handler_told = true;
+        let text = format!("{}; nobody else has anything to do", self.handlers());
+        self.common.watch.on_warning.iter().for_each(|tell| tell(&text));
+    }
+
+    /// The handlers that keep PEs from answering, for people.
+    fn handlers(&self) -> String {
+        let (stall, layout) = (&self.stall, &self.common.layout);
+        let name = |pe: &PeId| {
+            let node = layout.node_of(*pe);
+            let place = format!("{pe} ({node} at site {})", layout.site_name(layout.site_of(*pe)));
+            match stall.inside.get(pe) {
+                Some((actor, since)) => {
+                    let seconds = self.now.since(*since).as_secs();
+                    format!("{place} has been inside of a handler of {actor} for {seconds} s")
+                }
+                None => format!("{place} has not answered"),
+            }
+        };
+        let mut names: Vec<String> = stall.missing.iter().take(NAMED_MAX).map(name).collect();
+        if stall.missing.len() > NAMED_MAX {
+            let more = (stall.missing.len() - NAMED_MAX) as u64;
+            names.push(counted(more, "more PE does not answer", "more PEs do not answer"));
+        }
+        names.join("; ")
+    }
+
+    /// The job has run for as long as it may: asks what it waits for, and ends it.
+    pub(super) fn time_is_up(&mut self) {
+        self.stall.is_over_time = true;
+        self.ask_all();
+        self.run_after(LAST_WORDS, Timer::EndAtLimit);
+    }
+
+    pub(super) fn end_at_limit(&mut self) {
+        let Some(limit) = self.common.watch.time_limit else { return };
+        let mut waits = match self.stall.main {
+            MainStatus::WaitsOutside => {
+                format!("main waits for something outside; {}", self.stall.sum.pending)
+            }
+            _ => self.stall.sum.pending.to_string(),
+        };
+        if !self.stall.missing.is_empty() {
+            waits = format!("{}; {waits}", self.handlers());
+        }
+        self.fail(JobError::TimeLimit { limit, waits });
+    }
+}
+
+/// Whether nothing has happened between two rounds. What main waits for is told in words that may
+/// differ.
+fn is_same(previous: &Round, sum: &Round) -> bool {
+    let counts = |round: &Round| {
+        let pending = round.pending.clone();
+        let pending = PendingWork { main_waits: Vec::new(), nobody: Vec::new(), ..pending };
+        (round.activity, round.is_quiet, pending)
+    };
+    previous.is_quiet && counts(previous) == counts(sum)
+}

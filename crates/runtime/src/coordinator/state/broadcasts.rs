@@ -1,0 +1,62 @@
+//! Broadcasts that wait for their number.
+
+use crate::id::{ActorId, CollectionId, KindId};
+use crate::payload::Payload;
+use crate::pe::{Accounted, Budget};
+use crate::wire::{Asked, Wanted};
+use gridspan_topology::PeId;
+use std::collections::BTreeMap;
+
+/// What the coordinator keeps of each sender that has broadcast to a collection, in a table that is
+/// at least half full. It is needed as long as messages of that sender may come, so that there are
+/// as many entries as actors that have ever broadcast, and they count in the memory budget.
+const REQUESTS_BYTES: usize = 2 * size_of::<((CollectionId, ActorId), RequestOrder)>();
+
+/// Broadcast requests by sender, so that they get their numbers in the order they were sent.
+#[derive(Default)]
+pub(crate) struct RequestOrders(pub(crate) BTreeMap<(CollectionId, ActorId), RequestOrder>);
+
+impl RequestOrders {
+    /// How many requests of a sender have come in order.
+    pub(crate) fn come(&self, name: (CollectionId, ActorId)) -> u64 {
+        self.0.get(&name).map_or(0, |order| order.come)
+    }
+
+    pub(crate) fn order(
+        &mut self,
+        name: (CollectionId, ActorId),
+        budget: &Budget,
+    ) -> &mut RequestOrder {
+        self.0.entry(name).or_insert_with(|| {
+            budget.keep_forever(REQUESTS_BYTES);
+            RequestOrder::default()
+        })
+    }
+}
+
+/// Broadcasts that one sender asked for.
+#[derive(Default)]
+pub(crate) struct RequestOrder {
+    /// How many have come in order.
+    pub(crate) come: u64,
+    /// Others, by how many there are with each.
+    pub(crate) early: BTreeMap<u64, Accounted<BroadcastRequest>>,
+}
+
+/// A broadcast without a number yet.
+pub(crate) struct BroadcastRequest {
+    pub(crate) kind: KindId,
+    pub(crate) asked: Asked,
+    pub(crate) wanted: Wanted,
+    pub(crate) priority: i32,
+}
+
+/// What needs the number of the next broadcast, while that is not here or not settled.
+pub(crate) enum WaitsForNumber {
+    /// As it has come, while a PE had the right to number.
+    Request(Accounted<BroadcastRequest>),
+    /// A broadcast whose sender's turn it is.
+    Broadcast(Accounted<BroadcastRequest>),
+    /// A new member is wanted.
+    Insertion { id: ActorId, init: Payload, at: PeId },
+}

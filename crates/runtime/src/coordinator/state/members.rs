@@ -1,0 +1,50 @@
+//! What is kept of nodes that join.
+
+use crate::id::CollectionId;
+use gridspan_topology::{NodeId, PeId};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// The nodes that have joined, and the pools of tasks that they may work for.
+#[derive(Default)]
+pub(crate) struct Members {
+    /// Every guest that ever knocked.
+    pub(crate) guests: BTreeMap<NodeId, Entry>,
+    /// The pools that are open.
+    pub(crate) pools: BTreeSet<CollectionId>,
+    /// Whether all nodes were told of the hierarchy.
+    pub(crate) is_hierarchy_told: bool,
+}
+
+/// What is known of a guest.
+pub(crate) struct Entry {
+    pub(crate) pes: u32,
+    pub(crate) stage: Stage,
+    /// The first PEs of nodes that do not know of it yet.
+    pub(crate) awaited: BTreeSet<PeId>,
+}
+
+/// How far a visit has come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Stage {
+    /// Not all nodes know it.
+    Joining,
+    /// It takes part.
+    Active,
+    /// It hands back what it can.
+    Draining,
+    /// It has left, or was lost.
+    Gone,
+}
+
+impl Members {
+    /// Whether a node was a guest, and is gone.
+    pub(crate) fn is_gone(&self, node: NodeId) -> bool {
+        self.guests.get(&node).is_some_and(|entry| entry.stage == Stage::Gone)
+    }
+
+    /// The guests that are up to this stage, and with how many PEs.
+    pub(crate) fn up_to(&self, stage: Stage) -> Vec<(NodeId, u32)> {
+        let known = self.guests.iter().filter(|(_, entry)| entry.stage <= stage);
+        known.map(|(&guest, entry)| (guest, entry.pes)).collect()
+    }
+}

@@ -1,0 +1,15 @@
+//! What the coordinator keeps, part by part. Nothing in here knows the coordinator.
+
+pub(super) mod advice;
+pub(super) mod balance;
+pub(super) mod broadcasts;
+pub(super) mod clusters;
+pub(super) mod collections;
+pub(super) mod members;
+pub(super) mod publications;
+pub(super) mod quiescence;
+pub(super) mod reductions;
+pub(super) mod sequencer;
+pub(super) mod stall;
+pub(super) mod survey;
+pub(super) mod timers;

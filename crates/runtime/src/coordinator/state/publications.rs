@@ -1,0 +1,22 @@
+//! Publications that are under way.
+
+use crate::coordinator::event::Asker;
+use crate::pending_work::counted;
+use std::collections::BTreeMap;
+
+/// Publications that main waits for: PEs still to confirm, and where the answer goes.
+#[derive(Default)]
+pub(crate) struct Publications {
+    pub(crate) next: u32,
+    pub(crate) waiting: BTreeMap<u32, (u32, Asker)>,
+}
+
+impl Publications {
+    /// What main waits for here, for people.
+    pub(crate) fn waits(&self) -> impl Iterator<Item = String> {
+        self.waiting.iter().map(|(id, (missing, _))| {
+            let missing = counted(*missing, "more PE", "more PEs");
+            format!("publication {id} to reach {missing}")
+        })
+    }
+}

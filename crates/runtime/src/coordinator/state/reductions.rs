@@ -1,0 +1,34 @@
+//! Reductions that are not complete, and results for main.
+
+use crate::coordinator::event::Asker;
+use crate::reduce::{Op, Value};
+use crate::wire::{Contribution, ReductionGroup};
+use std::collections::{BTreeMap, VecDeque};
+
+/// Reductions that are not complete.
+#[derive(Default)]
+pub(crate) struct Accumulators(pub(crate) BTreeMap<(ReductionGroup, u64), Contribution>);
+
+impl Accumulators {
+    /// How many have contributed to a reduction so far.
+    pub(crate) fn count(&self, group: ReductionGroup, sequence: u64) -> u64 {
+        self.0.get(&(group, sequence)).map_or(0, |here| here.count)
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.0.len()
+    }
+}
+
+/// Results of reductions to main, or main's questions for them, in order.
+#[derive(Default)]
+pub(crate) struct ForMain {
+    pub(crate) results: VecDeque<(Op, Value)>,
+    pub(crate) askers: VecDeque<Asker>,
+}
+
+impl ForMain {
+    pub(crate) fn is_awaited(&self) -> bool {
+        !self.askers.is_empty()
+    }
+}

@@ -1,0 +1,195 @@
+//! The hierarchy of places, found by measuring.
+//!
+//! **Start.** Once every node has greeted the coordinator, or when main asks, it has the nodes
+//! measure round trips: of each pair once in small jobs, in rounds of samples in large ones. From
+//! these it infers the hierarchy. What the user said of sites holds; where the measurements say
+//! otherwise, there is a warning. Nobody waits for any of it but who asks.
+//!
+//! **Steady state.** See `monitor`.
+//!
+//! **Failure.** A node that does not answer a probe leaves a gap, which inference tolerates. A node
+//! that is lost ends the job.
+
+use super::event::Asker;
+use super::machine::Coordinator;
+use super::state::clusters::Clusters;
+use super::state::survey::Purpose;
+use crate::links::Locality;
+use crate::probe::{ProbeKind, ProbeReport, Probed};
+use gridspan_topology::{
+    Distances, Hierarchy, Inference, Labelled, Layout, NodeId, PeId, SiteNames, Time, WantedProbe,
+};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+impl Coordinator {
+    /// A node is there. Once all are, their distances are measured.
+    pub(in crate::coordinator) fn note_greeting(&mut self, node: NodeId) {
+        let nodes = self.common.layout.node_count() as usize;
+        self.survey.greeted.insert(node);
+        if self.survey.greeted.len() == nodes {
+            self.begin_survey();
+        }
+    }
+
+    /// Answers with the places once they are known.
+    pub(in crate::coordinator) fn await_places(&mut self, asker: Asker) {
+        match self.survey.places.clone() {
+            Some(places) => self.answer(asker, places),
+            None => {
+                self.survey.place_askers.push(asker);
+                self.want_places();
+            }
+        }
+    }
+
+    /// Sees to it that the places will be known.
+    pub(in crate::coordinator) fn want_places(&mut self) {
+        // Where nodes greet, a node that has not cannot answer yet.
+        if self.survey.greeted.is_empty() {
+            self.begin_survey();
+        }
+    }
+
+    fn begin_survey(&mut self) {
+        let nodes = self.common.layout.node_count() as usize;
+        let seed = self.common.seed;
+        let survey = &mut self.survey;
+        if survey.inference.is_some() || survey.places.is_some() {
+            return;
+        }
+        if nodes > Inference::MAX_NODES {
+            tracing::warn!(nodes, "too many nodes to measure their distances; sites are as given");
+            let given = Hierarchy::from_layout(&self.common.layout);
+            let (measured, contradictions) = (given.clone(), Vec::new());
+            let places = Locality { hierarchy: given, measured, contradictions };
+            return self.settle(places, Distances::default());
+        }
+        survey.inference = Some((Inference::new(nodes, seed), 0));
+        self.next_round();
+    }
+
+    /// Has nodes measure what inference wants to know next, or settles what it has found.
+    fn next_round(&mut self) {
+        let survey = &mut self.survey;
+        let Some((inference, missing)) = &mut survey.inference else { return };
+        let mut targets: BTreeMap<NodeId, Vec<NodeId>> = BTreeMap::new();
+        for (a, b) in inference.next_probes() {
+            let (from, to) = if measures(a, b) { (a, b) } else { (b, a) };
+            targets.entry(from).or_default().push(to);
+        }
+        *missing = targets.len();
+        if targets.is_empty() {
+            let Some((inference, _)) = survey.inference.take() else { return };
+            let names = site_names(&self.common.layout);
+            let Labelled { hierarchy, contradictions } = inference.clone().finish_labelled(&names);
+            let distances = Distances::new(&hierarchy, inference.measured());
+            let measured = inference.finish();
+            return self.settle(Locality { hierarchy, measured, contradictions }, distances);
+        }
+        let mut orders = Vec::new();
+        for (node, targets) in targets {
+            orders.push((node, survey.order(Purpose::Survey, ProbeKind::RoundTrip, targets)));
+        }
+        self.send_orders(orders);
+    }
+
+    /// The places are known.
+    fn settle(&mut self, places: Locality, distances: Distances) {
+        // Whoever is told of the links is told of these too.
+        if self.common.on_links.is_empty() {
+            places.contradictions.iter().for_each(|found| tracing::warn!("{found}"));
+        }
+        tracing::info!(levels = places.hierarchy.depth(), "the hierarchy of places is known");
+        let (now, places) = (self.now, Arc::new(places));
+        self.survey.clusters = Clusters::new(now, &places.hierarchy, distances);
+        self.survey.places = Some(places.clone());
+        for asker in std::mem::take(&mut self.survey.place_askers) {
+            self.answer(asker, places.clone());
+        }
+        for asker in std::mem::take(&mut self.survey.link_askers) {
+            self.await_links(asker);
+        }
+        self.begin_advice();
+        self.tell_hierarchy();
+        self.begin_watch();
+    }
+
+    pub(in crate::coordinator) fn handle_probed(&mut self, from: PeId, report: ProbeReport) {
+        let node = self.common.layout.node_of(from);
+        let ProbeReport { id, send_cost, found } = report;
+        if let Some(cost) = send_cost {
+            self.survey.send_costs.insert(node, cost);
+        }
+        match self.survey.purposes.remove(&id) {
+            Some(Purpose::Survey) => self.note_round_trips(node, &found),
+            Some(Purpose::RoundTrip) => self.note_links(node, &found, WantedProbe::RoundTrip),
+            Some(Purpose::Bandwidth(since)) => {
+                let found = self.undisturbed(node, &found, since);
+                self.note_links(node, &found, WantedProbe::Bandwidth);
+            }
+            Some(Purpose::Uplink(group)) => self.note_uplink(group, &found),
+            Some(Purpose::Broadcast(pair, since)) => {
+                let found = self.undisturbed(node, &found, since);
+                self.note_pair(pair, &found);
+            }
+            None => {}
+        }
+    }
+
+    /// Without the rates of trains that met a large broadcast of the job, and were slower than is
+    /// known for that reason.
+    fn undisturbed(&self, node: NodeId, found: &[Probed], since: Time) -> Vec<Probed> {
+        if !self.advice.is_disturbed(since) {
+            return found.to_vec();
+        }
+        let survey = &self.survey;
+        let known = |target: NodeId| {
+            let (here, there) = survey.places.as_ref()?.hierarchy.ends(node, target)?;
+            survey.monitor.estimate(self.now, here.0, there.0)?.bandwidth
+        };
+        let is_less = |probed: &&Probed| known(probed.target) > probed.rate;
+        found.iter().filter(|probed| !is_less(probed)).copied().collect()
+    }
+
+    fn note_round_trips(&mut self, node: NodeId, found: &[Probed]) {
+        let nodes = self.common.layout.node_count();
+        let Some((inference, missing)) = &mut self.survey.inference else { return };
+        for probed in found.iter().filter(|probed| probed.target.0 < nodes) {
+            inference.answer(node, probed.target, probed.round_trip);
+        }
+        *missing = missing.saturating_sub(1);
+        if *missing == 0 {
+            self.next_round();
+        }
+    }
+}
+
+/// What the user said: a job at one site only says nothing about places.
+fn site_names(layout: &Layout) -> SiteNames {
+    if layout.site_count() < 2 {
+        return SiteNames::new();
+    }
+    let name = |node| layout.site_name(layout.site_of_node(node)).to_owned();
+    layout.nodes().map(|node| (node, name(node))).collect()
+}
+
+/// Whether `node` is the one of the two that measures, so that all measure about as many.
+fn measures(node: NodeId, other: NodeId) -> bool {
+    node != other && ((node.0 + other.0).is_multiple_of(2) == (node < other))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_pair_is_measured_once_and_all_nodes_measure_about_as_many() {
+        let nodes = || (0..33).map(NodeId);
+        for a in nodes() {
+            let measured = nodes().filter(|&b| measures(a, b)).count();
+            assert!((15..=17).contains(&measured), "{a} measures {measured}");
+            assert!(nodes().all(|b| a == b || measures(a, b) != measures(b, a)));
+        }
+    }
+}

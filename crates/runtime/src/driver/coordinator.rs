@@ -1,0 +1,143 @@
+//! Runs the coordinator in real time.
+//!
+//! A packet for it is handled on the thread that brings it, whichever that is, so that no thread has
+//! to be woken. While another thread is at it, that one takes the packet before it leaves. What the
+//! coordinator does later, planning of rebalances with it, is for its own thread alone: packets wait
+//! meanwhile, and neither PEs nor the network do.
+
+use crate::coordinator::{Coordinator, CoordinatorCommand, CoordinatorEvent};
+use crate::error::{JobError, panic_message};
+use gridspan_topology::Time;
+use std::collections::VecDeque;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, OnceLock, PoisonError, TryLockError};
+use std::thread::{self, Thread};
+use std::time::Instant;
+
+/// No time.
+const NEVER: u64 = u64::MAX;
+
+/// What is around the coordinator on its node.
+pub(super) trait Surroundings {
+    /// Does what the coordinator wants.
+    fn obey(&self, commands: Vec<CoordinatorCommand>);
+    /// Whether the job is over on this node.
+    fn is_closed(&self) -> bool;
+}
+
+/// The coordinator of a job, on its node.
+pub(super) struct CoordinatorDriver {
+    events: Mutex<VecDeque<CoordinatorEvent>>,
+    machine: Mutex<Coordinator>,
+    /// When its thread has something to do, in nanoseconds since `begin`.
+    due_ns: AtomicU64,
+    thread: OnceLock<Thread>,
+    begin: Instant,
+}
+
+impl CoordinatorDriver {
+    /// The coordinator looks out for stalls from now on.
+    pub(super) fn new(mut machine: Coordinator, begin: Instant) -> Self {
+        machine.set_stopwatch(Box::new(move || begin.elapsed().as_nanos() as u64));
+        machine.watch();
+        Self {
+            events: Mutex::default(),
+            machine: Mutex::new(machine),
+            due_ns: AtomicU64::new(NEVER),
+            thread: OnceLock::new(),
+            begin,
+        }
+    }
+
+    /// Leaves something for [`run`](Self::run).
+    pub(super) fn push(&self, event: CoordinatorEvent) {
+        self.events.lock().unwrap_or_else(PoisonError::into_inner).push_back(event);
+    }
+
+    /// Has the coordinator take what is there, unless another thread is at it, which will.
+    pub(super) fn run(&self, surroundings: &dyn Surroundings) {
+        // Whoever holds the machine looks again after it has let go of it, so nothing stays.
+        while self.has_events() {
+            let mut machine = match self.machine.try_lock() {
+                Ok(machine) => machine,
+                Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
+                Err(TryLockError::WouldBlock) => return,
+            };
+            self.take_all(&mut machine, surroundings);
+            self.note_due(&machine);
+        }
+    }
+
+    /// Does what is due, until the job is over on this node.
+    pub(super) fn serve(&self, surroundings: &dyn Surroundings) {
+        // Set once, here.
+        let _ = self.thread.set(thread::current());
+        while !surroundings.is_closed() {
+            {
+                let mut machine = self.machine.lock().unwrap_or_else(PoisonError::into_inner);
+                self.guard(&mut machine, surroundings, |machine, now| machine.wake(now));
+                self.take_all(&mut machine, surroundings);
+                self.note_due(&machine);
+            }
+            self.run(surroundings);
+            match self.due_ns.load(Ordering::SeqCst) {
+                NEVER => thread::park(),
+                due => thread::park_timeout(Time(due).since(self.now())),
+            }
+        }
+    }
+
+    /// Has the thread look whether the job is over.
+    pub(super) fn wake(&self) {
+        if let Some(thread) = self.thread.get() {
+            thread.unpark();
+        }
+    }
+
+    fn has_events(&self) -> bool {
+        !self.events.lock().unwrap_or_else(PoisonError::into_inner).is_empty()
+    }
+
+    fn take_all(&self, machine: &mut Coordinator, surroundings: &dyn Surroundings) {
+        loop {
+            let event = self.events.lock().unwrap_or_else(PoisonError::into_inner).pop_front();
+            let Some(event) = event else { return };
+            self.guard(machine, surroundings, |machine, now| machine.handle(now, event));
+        }
+    }
+
+    /// Has the machine do something, and does what follows. A panic, such as one of a strategy or of
+    /// an operator of the job, ends the job.
+    fn guard(
+        &self,
+        machine: &mut Coordinator,
+        surroundings: &dyn Surroundings,
+        act: impl FnOnce(&mut Coordinator, Time) -> Vec<CoordinatorCommand>,
+    ) {
+        let now = self.now();
+        let commands = match catch_unwind(AssertUnwindSafe(|| act(machine, now))) {
+            Ok(commands) => commands,
+            Err(panic) => {
+                let reason = panic_message(&*panic);
+                let error = JobError::Failed(format!("the coordinator panicked: {reason}"));
+                machine.handle(now, CoordinatorEvent::Failed(error))
+            }
+        };
+        surroundings.obey(commands);
+    }
+
+    /// Notes when the thread has something to do, and wakes it if that is earlier than it knows.
+    fn note_due(&self, machine: &Coordinator) {
+        let due_ns = machine.next_wakeup().map_or(NEVER, |due| due.0);
+        if due_ns < self.due_ns.swap(due_ns, Ordering::SeqCst)
+            && let Some(thread) = self.thread.get().filter(|own| own.id() != thread::current().id())
+        {
+            thread.unpark();
+        }
+    }
+
+    fn now(&self) -> Time {
+        Time(self.begin.elapsed().as_nanos() as u64)
+    }
+}

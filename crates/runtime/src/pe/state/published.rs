@@ -1,0 +1,11 @@
+//! Read-only data that main has given to every PE.
+
+use bytes::Bytes;
+use std::any::Any;
+use std::sync::Arc;
+
+/// A published value: its bytes, and its decoded form once an actor has looked.
+pub(crate) struct Published {
+    pub(crate) bytes: Bytes,
+    pub(crate) value: Option<Arc<dyn Any + Send + Sync>>,
+}

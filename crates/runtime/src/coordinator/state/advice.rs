@@ -42,7 +42,7 @@ pub(crate) struct Arrived {
 
 /// The advisor with something to plan. Planning takes tens of milliseconds, which nobody
 /// should be kept waiting for: a driver has it done elsewhere and gives it back by
-/// [`Event::Planned`](super::Event::Planned).
+/// [`CoordinatorEvent::Planned`](crate::coordinator::CoordinatorEvent::Planned).
 pub struct PlanningJob {
     pub(crate) advisor: Box<Advisor>,
     pub(crate) news: Vec<News>,

@@ -307,11 +307,11 @@ impl<A: Actor> Context<'_, A> {
     }
 
     /// Adds a member to a collection, on this PE. It takes part in broadcasts that begin on this
-    /// node later, and in those of other nodes that the coordinator puts into its order after this; and
-    /// in reductions from the first on that is not complete yet: so insert while none is under way,
-    /// or let the new member contribute. Sync points that are under way do without it. Messages can
-    /// be sent to it at once; but if a member of this index was destroyed before, those that come
-    /// before the insertion are dropped.
+    /// node later, and in those of other nodes that the coordinator puts into its order after this;
+    /// and in reductions from the first on that is not complete yet: so insert while none is under
+    /// way, or let the new member contribute. Sync points that are under way do without it.
+    /// Messages can be sent to it at once; but if a member of this index was destroyed before,
+    /// those that come before the insertion are dropped.
     pub fn insert<B: Actor>(&mut self, at: &ActorRef<B>, init: B::Init) {
         let pe = self.core.me;
         self.insert_on(at, init, pe);

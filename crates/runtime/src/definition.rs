@@ -1,4 +1,5 @@
-//! What a node says of the program that it runs, and how the coordinator compares that with its own.
+//! What a node says of the program that it runs, and how the coordinator compares that with its
+//! own.
 //!
 //! The wire format does not describe itself: a node whose program is stale could take numbers for
 //! others, and the result would be wrong. So each node says at the start what the values of its job

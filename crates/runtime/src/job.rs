@@ -89,8 +89,8 @@ impl Job {
 
     /// Adds an actor type whose actors may be computed at two sites at once, so that those who talk
     /// with them at both wait for one crossing of the wide area in a step instead of two. A
-    /// strategy decides whether that is worth their work, which is done twice: `auto`, or `replicate`,
-    /// which always does it at the borders of sites.
+    /// strategy decides whether that is worth their work, which is done twice: `auto`, or
+    /// `replicate`, which always does it at the borders of sites.
     ///
     /// By this the type promises that its actors are determinate (G. Kahn, "The semantics of a
     /// simple language for parallel programming", 1974): what one sends to another, and in which

@@ -77,7 +77,8 @@ impl Default for SessionFaults {
     }
 }
 
-/// A network under QUIC that fails. Nodes are lost after 3 s of silence: partitions must be shorter.
+/// A network under QUIC that fails. Nodes are lost after 3 s of silence: partitions must be
+/// shorter.
 #[derive(Clone, Copy, Debug)]
 pub struct QuicFaults {
     /// Frames of more than this many bytes go as bulk and overtake others.

@@ -3,8 +3,8 @@
 use gridspan_topology::Time;
 use std::time::Duration;
 
-/// As long as the coordinator of a job in real time is idle before it is found to have stalled: no upkeep
-/// of which anybody waits for the outcome pauses for longer.
+/// As long as the coordinator of a job in real time is idle before it is found to have stalled: no
+/// upkeep of which anybody waits for the outcome pauses for longer.
 const QUIET: Duration = Duration::from_secs(4);
 /// The pause between two looks at how much has been done.
 const LOOK: Duration = Duration::from_secs(1);

@@ -67,7 +67,8 @@ impl Network {
         self.spec.link(from, to).latency.duration()
     }
 
-    /// Sends a frame or packet of `bytes` at `now`. Returns when it arrives, or `None` if it never does.
+    /// Sends a frame or packet of `bytes` at `now`. Returns when it arrives, or `None` if it never
+    /// does.
     pub(crate) fn carry(
         &mut self,
         now: Time,

@@ -17,7 +17,7 @@ use std::time::Duration;
 
 /// How often servers are looked at, at most.
 const GLANCE_MIN: Duration = Duration::from_millis(1);
-/// What is said of servers that have left, and of whose data nobody has taken over.
+/// The error for servers that have left and whose data no other server has taken over.
 const LEFT: &str = "its server has left";
 
 /// What a server, or time, says.

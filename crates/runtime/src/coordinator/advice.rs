@@ -1,4 +1,5 @@
-//! How tree broadcasts travel: the root has an advisor, which plans ahead while nothing waits for it.
+//! How tree broadcasts travel: the root has an advisor, which plans ahead while nothing waits for
+//! it.
 //!
 //! **Start.** Tree broadcasts travel by the default plan that all relays know. The first makes the
 //! root ask for the places; once those are known, there is an advisor.
@@ -97,8 +98,8 @@ impl Coordinator {
             let (targets, edges, words) = (None, Vec::new(), Vec::new());
             advice.tell(News::Arrived(Arrived { plan, bytes, began: now, targets, edges, words }));
         }
-        // Others may have asked for the places. One that is small is no reason to; several are where
-        // they can go by another site.
+        // Others may have asked for the places. One that is small is no reason to; several are
+        // where they can go by another site.
         advice.small += u32::from(!is_large && !advice.is_awaited);
         if is_known || advice.small >= SMALL_MIN && layout.site_count() > 2 {
             self.await_advisor();
@@ -314,8 +315,8 @@ impl Coordinator {
         }
     }
 
-    /// A node has all of a tree broadcast or multicast, and has told so after some time, and what it
-    /// saw.
+    /// A node has all of a tree broadcast or multicast, and has told so after some time, and what
+    /// it saw.
     pub(in crate::coordinator) fn handle_carried(
         &mut self,
         flow: FlowId,

@@ -2,8 +2,8 @@
 //!
 //! A broadcast comes here with its message, is numbered and goes to every PE; or its sender brings
 //! the message to every PE, and only the number goes out from here. Requests are brought into the
-//! order in which their sender made them. While a PE has the right to number (`sequencer`), and while
-//! an insertion is under way, what needs a number waits.
+//! order in which their sender made them. While a PE has the right to number (`sequencer`), and
+//! while an insertion is under way, what needs a number waits.
 
 use super::machine::Coordinator;
 use super::state::broadcasts::{BroadcastRequest, WaitsForNumber};

@@ -1,5 +1,5 @@
-//! All that the coordinator keeps. What it does is told in the files beside this one, each of which adds
-//! its part.
+//! All that the coordinator keeps. What it does is told in the files beside this one, each of which
+//! adds its part.
 
 use super::event::{Asker, CoordinatorCommand};
 use super::state::advice::Advice;

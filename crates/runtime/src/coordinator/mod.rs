@@ -2,24 +2,26 @@
 //!
 //! It keeps count of the members of collections, numbers broadcasts, completes reductions, finds
 //! quiescence and stalls, has the job rebalanced, knows places and links, plans broadcasts, and
-//! admits guests. It is a pure machine beside the PEs and the relay of its node: [`CoordinatorEvent`]s in,
-//! [`CoordinatorCommand`]s out, time passed in. PEs and relays reach it under the address [`COORDINATOR`](crate::COORDINATOR), as
-//! they reach each other, and it does not wait for any of them: it goes on while every PE of its
-//! node is inside a handler.
+//! admits guests. It is a pure machine beside the PEs and the relay of its node:
+//! [`CoordinatorEvent`]s in, [`CoordinatorCommand`]s out, time passed in. PEs and relays reach it
+//! under the address [`COORDINATOR`](crate::COORDINATOR), as they reach each other, and it does not
+//! wait for any of them: it goes on while every PE of its node is inside a handler.
 //!
-//! **Start.** The driver of node 0 makes it, and, where time is real, has it watch for stalls.
+//! **Start.** The driver of its node makes it, and, where time is real, has it watch for stalls.
 //!
 //! **Steady state.** It answers controls and its own timers. Main asks through its PE
 //! (`MainRequest`), and the answer goes back there as that to any question. Nothing that it keeps
 //! refers to a PE by anything but its number.
 //!
-//! **Failure.** The first error ends the job: all nodes are told to stop, and [`Coordinator::outcome`]
-//! says how it ended.
+//! **Failure.** The first error ends the job: all nodes are told to stop, and
+//! [`Coordinator::outcome`] says how it ended.
 //!
-//! - `collections`, `broadcasts`, `sequencer`, `reductions`, `quiescence`, `publications`: collective
-//!   operations.
-//! - `balance`: when to rebalance, and how. `survey`: places; `monitor`: links. `advice`: how broadcasts travel.
-//! - `machine`: all that it keeps, in parts that stand in `state`. `control`: what it does about each packet.
+//! - `collections`, `broadcasts`, `sequencer`, `reductions`, `quiescence`, `publications`:
+//!   collective operations.
+//! - `balance`: when to rebalance, and how. `survey`: places; `monitor`: links. `advice`: how
+//!   broadcasts travel.
+//! - `machine`: all that it keeps, in parts that stand in `state`. `control`: what it does about
+//!   each packet.
 //! - `members`: nodes that join and leave. `stall`: a job that cannot go on.
 
 mod advice;

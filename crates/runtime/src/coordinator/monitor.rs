@@ -1,11 +1,11 @@
 //! The links between groups of nodes, watched while the job runs.
 //!
-//! **Steady state.** Every node reports twice a second what its connections show; the coordinator combines
-//! this into one estimate for each pair of groups and announces what has changed by more than a
-//! fifth. A pair of groups of which nothing was heard for long is probed. Once, if a plan of
-//! broadcasts or a listener needs it, the coordinator has two nodes of each group send a train of packets
-//! to another group, first each alone and then both together, to see whether they share their way.
-//! The trains delay the job's own messages.
+//! **Steady state.** Every node reports twice a second what its connections show; the coordinator
+//! combines this into one estimate for each pair of groups and announces what has changed by more
+//! than a fifth. A pair of groups of which nothing was heard for long is probed. Once, if a plan of
+//! broadcasts or a listener needs it, the coordinator has two nodes of each group send a train of
+//! packets to another group, first each alone and then both together, to see whether they share
+//! their way. The trains delay the job's own messages.
 //!
 //! **Failure.** Reports may be missing; estimates age.
 

@@ -2,8 +2,8 @@
 //!
 //! F. Mattern, "Algorithms for distributed termination detection" (1987), the four-counter method:
 //! the coordinator asks every PE how many messages it has made and handled; a PE answers once it is
-//! idle. If two rounds in a row report the same, and as many messages handled as made, none is left.
-//! The coordinator's own counts are taken when a round ends.
+//! idle. If two rounds in a row report the same, and as many messages handled as made, none is
+//! left. The coordinator's own counts are taken when a round ends.
 //!
 //! What will lead to a message counts as one on its way: armed timers and open questions of actors,
 //! members that are moving, insertions, rebalances. A PE with contributions that wait for others to

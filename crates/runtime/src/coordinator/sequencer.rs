@@ -8,12 +8,12 @@
 //! everyone itself. It numbers one only if the same sender's one before has its number: those of a
 //! sender that came with requests on their way go to the coordinator, as from any other PE.
 //!
-//! **End.** Whatever needs a number at the coordinator recalls the right and waits for it: requests,
-//! insertions, results of reductions for all members. The holder returns it with the next number,
-//! and says how far it has come with each sender. So one PE at a time can number, and there are no
-//! gaps. A recall that overtakes its grant is remembered by the term. Who had to return the right
-//! soon needs more requests in a row for the next. A PE whose actors insert members wants no right:
-//! their insertions and broadcasts are in order because both go to the coordinator.
+//! **End.** Whatever needs a number at the coordinator recalls the right and waits for it:
+//! requests, insertions, results of reductions for all members. The holder returns it with the next
+//! number, and says how far it has come with each sender. So one PE at a time can number, and there
+//! are no gaps. A recall that overtakes its grant is remembered by the term. Who had to return the
+//! right soon needs more requests in a row for the next. A PE whose actors insert members wants no
+//! right: their insertions and broadcasts are in order because both go to the coordinator.
 //!
 //! **Failure.** The steps are counted, so that the job is not quiescent while something waits for
 //! the right. A holder inside a long handler returns it afterwards.

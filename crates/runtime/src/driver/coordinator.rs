@@ -1,9 +1,9 @@
 //! Runs the coordinator in real time.
 //!
-//! A packet for it is handled on the thread that brings it, whichever that is, so that no thread has
-//! to be woken. While another thread is at it, that one takes the packet before it leaves. What the
-//! coordinator does later, planning of rebalances with it, is for its own thread alone: packets wait
-//! meanwhile, and neither PEs nor the network do.
+//! A packet for it is handled on the thread that brings it, whichever that is, so that no thread
+//! has to be woken. While another thread is at it, that one takes the packet before it leaves. What
+//! the coordinator does later, planning of rebalances with it, is for its own thread alone: packets
+//! wait meanwhile, and neither PEs nor the network do.
 
 use crate::coordinator::{Coordinator, CoordinatorCommand, CoordinatorEvent};
 use crate::error::{JobError, panic_message};
@@ -107,8 +107,8 @@ impl CoordinatorDriver {
         }
     }
 
-    /// Has the machine do something, and does what follows. A panic, such as one of a strategy or of
-    /// an operator of the job, ends the job.
+    /// Has the machine do something, and does what follows. A panic, such as one of a strategy or
+    /// of an operator of the job, ends the job.
     fn guard(
         &self,
         machine: &mut Coordinator,

@@ -5,8 +5,8 @@
 //! - [`cluster`]: this process is one node of a job (feature `net`).
 //!
 //! Inside: `worker` is the thread of a PE, `inbox` where packets wait for it, `switch` the way to
-//! other PEs, `net_driver` the way to other nodes. `watchdog` sees what a PE inside of a handler cannot
-//! say.
+//! other PEs, `net_driver` the way to other nodes. `watchdog` sees what a PE inside of a handler
+//! cannot say.
 
 #[cfg(feature = "net")]
 mod arrivals;

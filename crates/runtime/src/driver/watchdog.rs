@@ -1,9 +1,8 @@
 //! Watches PEs that are busy in a handler and cannot answer.
 //!
 //! A thread for each node looks every second which handlers its PEs are inside of. It tells the
-//! root of one that lasts, which the coordinator makes something of if it gets no answer from that PE. On
-//! PE 0 itself it tells the job's listeners, and so it does if PE 0 does not heed the job's time
-//! limit.
+//! coordinator of one that lasts, which heeds that if it gets no answer from that PE. On main's PE
+//! it tells the job's listeners, too, and so it does if that PE does not heed the job's time limit.
 
 use super::switch::Switch;
 use crate::error::JobError;
@@ -22,8 +21,8 @@ const LOOK: Duration = Duration::from_secs(1);
 const NOTED: Duration = Duration::from_secs(2);
 /// A handler on PE 0 that lasts longer is told to the job's listeners.
 const LONG: Duration = Duration::from_secs(30);
-/// How much longer than the limit a job may take to end by itself: the coordinator asks all PEs what they
-/// wait for, which it gives 2 s, and they end.
+/// How much longer than the limit a job may take to end by itself: the coordinator asks all PEs
+/// what they wait for, which it gives 2 s, and they end.
 const OVERDUE: Duration = Duration::from_secs(5);
 
 /// What is watched.

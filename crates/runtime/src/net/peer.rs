@@ -131,7 +131,8 @@ impl Peer {
         self.is_refusal_reported = false;
     }
 
-    /// The connection or dial failed. `share` is any number from 0 to 1. Returns when to dial again.
+    /// The connection or dial failed. `share` is any number from 0 to 1. Returns when to dial
+    /// again.
     pub(super) fn failed(&mut self, me: NodeId, them: NodeId, now: Time, share: f64) -> Time {
         let pause = (PAUSE_MIN * 2u32.pow(self.attempts.min(8))).min(PAUSE_MAX);
         self.attempts += 1;

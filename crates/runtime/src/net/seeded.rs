@@ -8,8 +8,8 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 /// As long as quinn's own identifiers.
 const IDENTIFIER_BYTES: usize = 8;
 
-/// Identifiers of connections by the seed of a transport. Which packets still belong to a connection
-/// depends on them. They can be guessed, so they are not for real networks.
+/// Identifiers of connections by the seed of a transport. Which packets still belong to a
+/// connection depends on them. They can be guessed, so they are not for real networks.
 pub(super) struct SeededIdentifiers(Dice);
 
 impl SeededIdentifiers {

@@ -4,24 +4,24 @@
 //! all that can be lost with one is tasks, and those who lent them keep them until their results
 //! are in (`tasks/ledger.rs`).
 //!
-//! **Joining.** A guest knocks at the coordinator, which makes workers there for every pool that is open,
-//! tells all nodes, and has the guest begin once all of them know: nobody drops its requests for
-//! want of knowing it.
+//! **Joining.** A guest knocks at the coordinator, which makes workers there for every pool that is
+//! open, tells all nodes, and has the guest begin once all of them know: nobody drops its requests
+//! for want of knowing it.
 //!
 //! **While running.** Guests trade with founders only, and know of no other guest, which they need
-//! not reach. Agents speak with those of guests as with all; workers in *worker messages*, which are no
-//! messages of actors: they have no numbers, and are no part of what quiescence counts. Whatever
-//! else a guest sends is dropped, and a guest that sends what makes no sense is lost.
+//! not reach. Agents speak with those of guests as with all; workers in *worker messages*, which
+//! are no messages of actors: they have no numbers, and are no part of what quiescence counts.
+//! Whatever else a guest sends is dropped, and a guest that sends what makes no sense is lost.
 //!
-//! **Leaving.** The coordinator tells all nodes that they get nothing from the guest any more, then the
-//! guest, which hands back what it has not begun, and says goodbye when nobody waits for anything
-//! of it, or after [`GRACE`].
+//! **Leaving.** The coordinator tells all nodes that they get nothing from the guest any more, then
+//! the guest, which hands back what it has not begun, and says goodbye when nobody waits for
+//! anything of it, or after [`GRACE`].
 //!
 //! **Gone.** When a guest has said goodbye, or any node finds that it does not answer, the
-//! coordinator tells all nodes. They do again what it still owes, and drop what still comes of it, and all
-//! tasks that have come through it (`tasks/lineage.rs`). A guest that was lost in error learns that
-//! it is not needed. A job that does not tolerate the loss of guests ends, unless the guest had not
-//! begun: it has got nothing.
+//! coordinator tells all nodes. They do again what it still owes, and drop what still comes of it,
+//! and all tasks that have come through it (`tasks/lineage.rs`). A guest that was lost in error
+//! learns that it is not needed. A job that does not tolerate the loss of guests ends, unless the
+//! guest had not begun: it has got nothing.
 
 use super::core::Core;
 use super::state::{IsAllowed, Notice, PoolHooks, Tell, Visiting};
@@ -59,8 +59,8 @@ impl Core {
         !is_for_guests && self.is_of_another_guest(from)
     }
 
-    /// Asks the coordinator to take part, and has others told where this node can be reached, in a form
-    /// that only drivers know. Runs on the first PE of a guest.
+    /// Asks the coordinator to take part, and has others told where this node can be reached, in a
+    /// form that only drivers know. Runs on the first PE of a guest.
     pub fn knock(&mut self, contact: String) {
         let layout = &self.common.layout;
         let pes = layout.place(layout.node_of(self.me)).pes.len() as u32;
@@ -143,8 +143,8 @@ impl Core {
             Visit::Came { guest, contact } => {
                 self.guests.present.insert(guest);
                 self.guests.contacts.push((guest, contact));
-                // Before the coordinator hears that this node knows the guest, so that no agent drops
-                // what the guest asks for.
+                // Before the coordinator hears that this node knows the guest, so that no agent
+                // drops what the guest asks for.
                 self.tell_agents(MembershipEvent::Came(guest));
                 self.notify(Notice::Came);
                 self.post(COORDINATOR, Control::Visit(Visit::Noted { guest }));

@@ -1,6 +1,6 @@
 //! One message for many members. What is for other nodes goes to the relay of this one: whole, to
-//! be split up on its way, or in segments on a sub-plan if it is large. From the coordinator's node that
-//! is the plan's for this size, if it is predicted to take no longer than going by sites.
+//! be split up on its way, or in segments on a sub-plan if it is large. From the coordinator's node
+//! that is the plan's for this size, if it is predicted to take no longer than going by sites.
 
 use super::core::Core;
 use crate::Actor;

@@ -1,5 +1,5 @@
-//! Plans for broadcasts that go from a PE to all: the coordinator's advisor makes them and tells the
-//! PEs of the node. What travels names its trees, so that no other node has to know them.
+//! Plans for broadcasts that go from a PE to all: the coordinator's advisor makes them and tells
+//! the PEs of the node. What travels names its trees, so that no other node has to know them.
 
 use super::core::Core;
 use crate::relay::default_plan_from;

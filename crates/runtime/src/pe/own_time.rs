@@ -1,5 +1,5 @@
-//! The job's own time, by which its pace is measured: while main waits for nothing of the job and its
-//! PE has nothing to do, the job waits for main.
+//! The job's own time, by which its pace is measured: while main waits for nothing of the job and
+//! its PE has nothing to do, the job waits for main.
 //!
 //! Kept beside main, on [`MAIN_PE`], where jobs are balanced. A job that goes on without main and
 //! without that PE is taken for one that waits, unless actors live there.

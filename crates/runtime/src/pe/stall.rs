@@ -34,8 +34,8 @@ impl Core {
         }
     }
 
-    /// Answers the coordinator. `is_quiet`: whether all that this node had sent before the last answer has
-    /// arrived, and nothing waits to be taken.
+    /// Answers the coordinator. `is_quiet`: whether all that this node had sent before the last
+    /// answer has arrived, and nothing waits to be taken.
     pub fn looked(&mut self, round: u64, is_quiet: bool, main: MainStatus) {
         let is_timed =
             self.awaits_event() || !self.delivery.awaited().all(|id| self.is_stranded(id));

@@ -1,7 +1,8 @@
-//! Worker messages: what workers of guests and founders tell each other, outside of the order of messages.
+//! Worker messages: what workers of guests and founders tell each other, outside of the order of
+//! messages.
 //!
-//! Worker messages have no numbers, and are no part of what quiescence counts. Inside of a node, its
-//! relay gives them to PEs in the name of the first one.
+//! Worker messages have no numbers, and are no part of what quiescence counts. Inside of a node,
+//! its relay gives them to PEs in the name of the first one.
 
 use super::core::Core;
 use crate::envelope::Header;
@@ -60,8 +61,8 @@ impl Core {
         self.arrive_any(number, envelope);
     }
 
-    /// Whether this is a worker message of a guest. None waits for a collection that is not known here:
-    /// nothing that a guest answers is older than the workers of founders, so it would wait
+    /// Whether this is a worker message of a guest. None waits for a collection that is not known
+    /// here: nothing that a guest answers is older than the workers of founders, so it would wait
     /// forever.
     pub(super) fn is_worker_message_of_guest(&self, from: PeId, control: &Control) -> bool {
         matches!(control, Control::WorkerMessage { .. }) && self.is_of_another_guest(from)

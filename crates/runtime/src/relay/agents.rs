@@ -67,8 +67,8 @@ impl StealAgents {
         }
     }
 
-    /// A message comes from another node. Refused if it does not decode, came before, or if more would
-    /// wait here than may of that node.
+    /// A message comes from another node. Refused if it does not decode, came before, or if more
+    /// would wait here than may of that node.
     pub(super) fn receive(
         &mut self,
         from: NodeId,

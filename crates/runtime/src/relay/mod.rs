@@ -196,7 +196,8 @@ impl Relay {
         agents.wake(&mut post);
     }
 
-    /// Bytes of tree broadcasts, multicasts and messages of agents that are not complete, or came too early.
+    /// Bytes of tree broadcasts, multicasts and messages of agents that are not complete, or came
+    /// too early.
     pub fn bytes(&self) -> usize {
         let flows = self.flows.values().chain(self.multicasts.values());
         flows.map(|flow| flow.bytes() as usize).sum::<usize>() + self.agents.bytes()

@@ -237,8 +237,8 @@ pub(crate) enum Control {
     Location { id: ActorId, pe: PeId, epoch: u32, gone: bool, replica: Option<PeId> },
     /// One message for many members.
     Multicast(Multicast),
-    /// To the coordinator: broadcast this. `is_alone` if all broadcasts that the sender has asked for
-    /// before have their numbers.
+    /// To the coordinator: broadcast this. `is_alone` if all broadcasts that the sender has asked
+    /// for before have their numbers.
     BroadcastRequest {
         kind: KindId,
         collection: CollectionId,
@@ -247,8 +247,8 @@ pub(crate) enum Control {
         priority: i32,
         is_alone: bool,
     },
-    /// To everyone: a broadcast. In the total order, it comes from the coordinator with its number, or
-    /// from another sender without, which the coordinator sends.
+    /// To everyone: a broadcast. In the total order, it comes from the coordinator with its number,
+    /// or from another sender without, which the coordinator sends.
     Broadcast {
         kind: KindId,
         collection: CollectionId,
@@ -257,15 +257,15 @@ pub(crate) enum Control {
         message: Payload,
         priority: i32,
     },
-    /// From the coordinator to everyone: the number of the broadcast that this sender asked for as the one
-    /// with this count.
+    /// From the coordinator to everyone: the number of the broadcast that this sender asked for as
+    /// the one with this count.
     BroadcastNumber { collection: CollectionId, number: u64, source: ActorId, count: u64 },
     /// Who numbers the broadcasts of a collection.
     Sequencer { collection: CollectionId, news: SequencerNews },
     /// Up the tree.
     Contribution(Contribution),
-    /// To the home of a member: the result of a reduction, as a message of the coordinator, with its
-    /// number among those to that member.
+    /// To the home of a member: the result of a reduction, as a message of the coordinator, with
+    /// its number among those to that member.
     Result { kind: KindId, to: ActorId, number: u64, message: Payload },
     /// The answer to an ask.
     Reply { slot: u64, answer: Payload },
@@ -290,15 +290,15 @@ pub(crate) enum Control {
     QuiescenceReply { round: u64, created: u64, processed: u64, stranded: u64 },
     /// Drop the stranded messages that were reported last; see `pe/collective/quiescence.rs`.
     DropStranded,
-    /// Report the loads of your actors. `led`: to the leader of your site, for this rebalance of the
-    /// leaders.
+    /// Report the loads of your actors. `led`: to the leader of your site, for this rebalance of
+    /// the leaders.
     Measure { rebalance: RebalanceId, led: Option<u64> },
     /// What was measured.
     Loads(Box<Loads>),
     /// Everyone learns the whole plan; those named as origin carry it out.
     Plan { rebalance: RebalanceId, moves: Vec<PlanEntry> },
-    /// Between leaders of sites and the coordinator: their plan for a rebalance. `planning_ns`: nanoseconds
-    /// that the sender has spent on it.
+    /// Between leaders of sites and the coordinator: their plan for a rebalance. `planning_ns`:
+    /// nanoseconds that the sender has spent on it.
     Lead { number: u64, note: Box<Note>, planning_ns: u64 },
     /// To leaders of sites: carry out what you have planned, or not. `uses_steps`: tell how near
     /// borders are.
@@ -351,8 +351,8 @@ pub(crate) enum Control {
     OwnPlan(PlanNews),
     /// To the coordinator: the sender has begun an unordered broadcast, which travels like this.
     CastBegun(Travel),
-    /// To the coordinator: this node has all of a tree broadcast or multicast; its report arrived this long
-    /// after the transfer began.
+    /// To the coordinator: this node has all of a tree broadcast or multicast; its report arrived
+    /// this long after the transfer began.
     Carried { flow: FlowId, node: NodeId, arrivals: Vec<Arrival>, after: Duration },
     /// To the coordinator: send a large multicast on its way to other nodes.
     LargeMulticast(Box<Multicast>),
@@ -373,8 +373,8 @@ pub(crate) enum Control {
     Look { round: u64 },
     /// To the coordinator: this.
     Looked(Box<Looked>),
-    /// To the coordinator: the sender is inside of a handler of this actor, for so many nanoseconds; or no
-    /// longer.
+    /// To the coordinator: the sender is inside of a handler of this actor, for so many
+    /// nanoseconds; or no longer.
     Inside { handler: Option<(String, u64)> },
     /// To the coordinator: the job cannot go on.
     Failed { error: JobError },
@@ -417,8 +417,8 @@ impl Control {
         }
     }
 
-    /// Whether the PE itself has sent it that it comes from: worker messages inside of a node come from its
-    /// relay, in the name of its first PE.
+    /// Whether the PE itself has sent it that it comes from: worker messages inside of a node come
+    /// from its relay, in the name of its first PE.
     pub(crate) fn is_of_pe(&self) -> bool {
         !matches!(self, Self::WorkerMessage { .. })
     }

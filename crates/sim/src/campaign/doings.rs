@@ -17,7 +17,8 @@ pub struct Doings {
     pub destructions: u64,
     /// Broadcasts.
     pub broadcasts: u64,
-    /// Of those, large ones of members; from other nodes than the coordinator's, they go to everyone.
+    /// Of those, large ones of members; from other nodes than the coordinator's, they go to
+    /// everyone.
     pub large_broadcasts: u64,
     /// Unordered broadcasts.
     pub unordered_broadcasts: u64,

@@ -1,5 +1,5 @@
-//! A strategy that does what another one does, and gives deterministic actors replicas and takes them
-//! away at random.
+//! A strategy that does what another one does, and gives deterministic actors replicas and takes
+//! them away at random.
 
 use gridspan_balance::{ActorKey, Move, Plan, Replica, Snapshot, Strategy, by_name};
 use gridspan_topology::PeId;

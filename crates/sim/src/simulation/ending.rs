@@ -9,9 +9,9 @@ use gridspan_topology::Time;
 
 impl Simulation {
     /// Whether the job has stalled although the runtime goes on with its upkeep: where a job is
-    /// balanced on a period, the coordinator looks again and again whether there is anything to balance.
-    /// `event` is the next. Over simulated QUIC there are the transports' own events, too, and
-    /// [`only_transports_are_active`](Self::only_transports_are_active) tells.
+    /// balanced on a period, the coordinator looks again and again whether there is anything to
+    /// balance. `event` is the next. Over simulated QUIC there are the transports' own events, too,
+    /// and [`only_transports_are_active`](Self::only_transports_are_active) tells.
     pub(super) fn only_upkeep_is_left(&mut self, now: Time, event: &Event) -> bool {
         let activity = || {
             let all = self.stations.iter().map(|pe| pe.machine.activity());

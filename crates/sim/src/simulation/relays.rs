@@ -8,8 +8,8 @@ use gridspan_runtime::{DecodeError, NodeId, PeId, Time};
 use std::time::Duration;
 
 impl Simulation {
-    /// Gives the relay of a node what a PE there, or the coordinator, has for many nodes; each frame
-    /// takes it as long to send as one of its own.
+    /// Gives the relay of a node what a PE there, or the coordinator, has for many nodes; each
+    /// frame takes it as long to send as one of its own.
     pub(super) fn hand_over(
         &mut self,
         (node, from, send_cost): (NodeId, PeId, Duration),

@@ -9,8 +9,8 @@ use gridspan_balance::{Cause, Figures};
 use gridspan_topology::{PeId, SiteId};
 
 impl Coordinator {
-    /// Whether rebalances are for leaders. Whoever wants to be told of snapshots needs one place
-    /// that has all of it.
+    /// Whether the leaders of the sites plan. A listener for snapshots needs one place that has all
+    /// loads.
     pub(super) fn is_led(&self) -> bool {
         let layout = &self.common.layout;
         layout.site_count() > 1

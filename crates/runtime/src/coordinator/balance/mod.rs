@@ -6,7 +6,8 @@
 //! afterwards how the job gets on.
 //!
 //! A rebalance may begin when all members of a collection have reached a sync point. They
-//! contribute to that as to a reduction and go on; see `LocalCollection::may_leave_sync` for when they wait.
+//! contribute to that as to a reduction and go on; see `LocalCollection::may_leave_sync` for when
+//! they wait.
 
 mod borders;
 mod leaders;

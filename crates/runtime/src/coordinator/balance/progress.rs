@@ -5,11 +5,11 @@
 //! events after which a strategy that predicts is asked too, at most once a second and less often
 //! while that leads to nothing.
 //!
-//! **Steady state.** The coordinator asks all PEs now and then how many messages they have handled, often
-//! at first and after each plan. So the balancer knows the pace before a plan. When it has seen
-//! enough of that after it, it says how the plan turned out, and may want it undone, which is one
-//! more rebalance while everybody goes on. The pace is that by the job's own time, which main's PE
-//! keeps (`pe/own_time.rs`).
+//! **Steady state.** The coordinator asks all PEs now and then how many messages they have handled,
+//! often at first and after each plan. So the balancer knows the pace before a plan. When it has
+//! seen enough of that after it, it says how the plan turned out, and may want it undone, which is
+//! one more rebalance while everybody goes on. The pace is that by the job's own time, which main's
+//! PE keeps (`pe/own_time.rs`).
 //!
 //! **Failure.** A job that handles nothing for long waits for something else; its plan is not
 //! judged.
@@ -32,8 +32,8 @@ const FIRST_PAUSE_MAX: Duration = Duration::from_millis(10);
 const PAUSE_MAX: Duration = Duration::from_secs(1);
 /// So many questions come with one pause.
 const PROBES_PER_PAUSE: u32 = 4;
-/// For each so many PEs the first pause is longer by the least, so that the coordinator has little to do
-/// with it.
+/// For each so many PEs the first pause is longer by the least, so that the coordinator has little
+/// to do with it.
 const PES_PER_PAUSE: u32 = 16;
 /// So many answers in a row that nothing was handled, and nobody asks any more: half a minute.
 const EMPTY_MAX: u32 = 30;

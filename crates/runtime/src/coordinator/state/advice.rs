@@ -207,7 +207,8 @@ impl Advice {
         Self { is_over: !is_wanted, ..Self::default() }
     }
 
-    /// Keeps news of broadcasts for the next planning job. Too many are dropped: there will be others.
+    /// Keeps news of broadcasts for the next planning job. Too many are dropped: there will be
+    /// others.
     pub(crate) fn tell(&mut self, news: News) {
         if !self.is_over && self.news.len() < NEWS_MAX {
             self.news.push(news);
@@ -282,8 +283,8 @@ impl Advice {
     }
 }
 
-/// What the edges of a tree broadcast showed. A receiver sees when segments came; where they came no
-/// slower than the sender itself got them, that says nothing of the edge between.
+/// What the edges of a tree broadcast showed. A receiver sees when segments came; where they came
+/// no slower than the sender itself got them, that says nothing of the edge between.
 pub(crate) fn edges(arrivals: &[(NodeId, Arrival)]) -> Vec<EdgeTiming> {
     /// A difference of rates that shows which edge is the slower.
     const SLOWER: f64 = 0.9;

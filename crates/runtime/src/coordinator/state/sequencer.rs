@@ -1,4 +1,5 @@
-//! Who numbers the broadcasts of a collection; how that passes is told in `coordinator/sequencer.rs`.
+//! Who numbers the broadcasts of a collection; how that passes is told in
+//! `coordinator/sequencer.rs`.
 
 use gridspan_topology::PeId;
 

@@ -1,8 +1,8 @@
 //! Broadcasts to all members of a collection: handled by every member, once, in the same order.
 //!
-//! **Start.** A broadcast goes to the coordinator, which numbers it, and from there to every PE; or from
-//! its sender to every PE, and the coordinator only sends the number (`direct`). A PE that broadcasts alone
-//! numbers its own (`sequencer`).
+//! **Start.** A broadcast goes to the coordinator, which numbers it, and from there to every PE; or
+//! from its sender to every PE, and the coordinator only sends the number (`direct`). A PE that
+//! broadcasts alone numbers its own (`sequencer`).
 //!
 //! **Steady state.** Each PE takes broadcasts in the order of their numbers and gives them to the
 //! members that live there. A member knows the number it expects next, so that it takes each once,
@@ -13,8 +13,8 @@
 //! new PE had reached when it accepted the member, and sends them after it; the new PE keeps later
 //! ones for it from then on. What was supplied twice is dropped by number.
 //!
-//! How broadcasts are in order with messages to single members is told in `pe/delivery/order.rs`, those without
-//! the total order in `unordered`.
+//! How broadcasts are in order with messages to single members is told in `pe/delivery/order.rs`,
+//! those without the total order in `unordered`.
 
 use crate::Actor;
 use crate::envelope::Header;
@@ -31,8 +31,8 @@ use crate::wire::{Asked, Control, Wanted};
 ///
 /// The last number of a sender is needed as long as messages of it may come, and nobody knows until
 /// when: it may be destroyed and inserted again under its index, and goes on with the numbers that
-/// its tombstone keeps. So there are as many entries as actors that have ever broadcast, and they count
-/// in the memory budget.
+/// its tombstone keeps. So there are as many entries as actors that have ever broadcast, and they
+/// count in the memory budget.
 const SEEN_BYTES: usize = 2 * size_of::<(ActorId, Seen)>();
 
 impl Core {
@@ -207,8 +207,8 @@ impl Core {
         }
     }
 
-    /// Broadcasts that came before an earlier one, or ordered ones of which only the message or the number has
-    /// come.
+    /// Broadcasts that came before an earlier one, or ordered ones of which only the message or the
+    /// number has come.
     pub(in crate::pe) fn early_broadcasts(&self) -> u64 {
         let waiting =
             |known: &Broadcasts| known.early.len() + known.unnumbered.len() + known.numbered.len();

@@ -1,5 +1,5 @@
-//! Making collections and members. How many there are, and what they begin with, the coordinator keeps
-//! (`coordinator/collections.rs`).
+//! Making collections and members. How many there are, and what they begin with, the coordinator
+//! keeps (`coordinator/collections.rs`).
 
 use crate::Actor;
 use crate::codec;
@@ -38,7 +38,8 @@ fn in_parts<I: Serialize>(inits: &[(Key, I)]) -> Vec<Payload> {
 }
 
 impl Core {
-    /// Makes a collection, on behalf of main. `done` is called when all PEs have made their members.
+    /// Makes a collection, on behalf of main. `done` is called when all PEs have made their
+    /// members.
     pub(crate) fn create_collection<A: Actor>(
         &mut self,
         kind: KindId,

@@ -1,12 +1,12 @@
 //! Broadcasts whose message goes from the sender to everyone while the coordinator numbers them.
 //!
-//! **Start.** A sender on another node than the coordinator's hands a message that is not small to the
-//! relay of its own node, with a plan from there, and asks the coordinator for a number. So the message
-//! does not go there first, and the number is fetched while it travels.
+//! **Start.** A sender on another node than the coordinator's hands a message that is not small to
+//! the relay of its own node, with a plan from there, and asks the coordinator for a number. So the
+//! message does not go there first, and the number is fetched while it travels.
 //!
-//! **Steady state.** The coordinator brings requests into their order as it does those with a message, and
-//! sends the number to everyone. A PE joins message and number by the sender and its count, in
-//! whichever order they come, and takes the broadcast when its turn has come.
+//! **Steady state.** The coordinator brings requests into their order as it does those with a
+//! message, and sends the number to everyone. A PE joins message and number by the sender and its
+//! count, in whichever order they come, and takes the broadcast when its turn has come.
 //!
 //! **Failure.** Both are counted, so that the job is not quiescent while one of them is missing;
 //! neither is lost unless a node is.
@@ -21,13 +21,13 @@ use crate::wire::{
 };
 use gridspan_topology::PeId;
 
-/// Smaller messages go to the coordinator and get their number there, which costs less than to send the
-/// number apart. At 50 Mbit/s so many bytes take 0.7 ms.
+/// Smaller messages go to the coordinator and get their number there, which costs less than to send
+/// the number apart. At 50 Mbit/s so many bytes take 0.7 ms.
 const DIRECT_BYTES_MIN: usize = 4 << 10;
 
 impl Core {
-    /// Sends a message to everyone and asks the coordinator for its number, if it is not small and this
-    /// is not the coordinator's node. Otherwise gives it back.
+    /// Sends a message to everyone and asks the coordinator for its number, if it is not small and
+    /// this is not the coordinator's node. Otherwise gives it back.
     pub(super) fn broadcast_directly(
         &mut self,
         (kind, collection): (KindId, CollectionId),

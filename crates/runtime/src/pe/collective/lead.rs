@@ -1,14 +1,14 @@
-//! Rebalances that the leaders of the sites plan: the first PE of each site, and the coordinator above
-//! them. What they tell each other, and decide, is in [`gridspan_balance::leaders`].
+//! Rebalances that the leaders of the sites plan: the first PE of each site, and the coordinator
+//! above them. What they tell each other, and decide, is in [`gridspan_balance::leaders`].
 //!
-//! **Start.** The coordinator has all PEs measure. They report to the leaders of their sites, with the
-//! sites of those they have talked to, as far as they know.
+//! **Start.** The coordinator has all PEs measure. They report to the leaders of their sites, with
+//! the sites of those they have talked to, as far as they know.
 //!
-//! **Steady state.** Leaders and coordinator plan. When the coordinator knows what the plans of all would bring,
-//! its gate decides for all, and it tells the leaders. Each tells the PEs of its site what moves to
-//! it, and PEs of other sites what is to leave them; who else talks to an actor that has moved
-//! learns of it with the first message. PEs report moves that are over to the coordinator, as those of
-//! other plans.
+//! **Steady state.** Leaders and coordinator plan. When the coordinator knows what the plans of all
+//! would bring, its gate decides for all, and it tells the leaders. Each tells the PEs of its site
+//! what moves to it, and PEs of other sites what is to leave them; who else talks to an actor that
+//! has moved learns of it with the first message. PEs report moves that are over to the
+//! coordinator, as those of other plans.
 //!
 //! **Failure.** As for all rebalances: a lost node ends the job.
 

@@ -1,5 +1,5 @@
-//! The right to number the broadcasts of a collection, on the PE that has it. How it passes is told in
-//! `coordinator/sequencer.rs`.
+//! The right to number the broadcasts of a collection, on the PE that has it. How it passes is told
+//! in `coordinator/sequencer.rs`.
 
 use crate::id::{COORDINATOR, CollectionId, KindId};
 use crate::payload::Payload;
@@ -44,9 +44,9 @@ impl Core {
         self.return_right(collection, returned);
     }
 
-    /// A member asks for an insertion, which the coordinator brings into order with broadcasts: those that
-    /// are sent from this node afterwards may not have a number before it, by whom ever the other
-    /// PEs of the node are told of the insertion.
+    /// A member asks for an insertion, which the coordinator brings into order with broadcasts:
+    /// those that are sent from this node afterwards may not have a number before it, by whom ever
+    /// the other PEs of the node are told of the insertion.
     pub(super) fn renounce_right(&mut self, collection: CollectionId) {
         if self.rights.has_renounced(collection) {
             return;

@@ -181,8 +181,8 @@ pub(crate) trait Queue: Any + Send {
     /// Puts an encoded message in. Returns how many bytes of the memory budget it holds.
     fn push_encoded(&mut self, slot: u32, rank: Rank, message: &[u8])
     -> Result<usize, DecodeError>;
-    /// Puts a message in. Returns how many bytes of the memory budget it holds; nothing if it is for
-    /// actors of another type.
+    /// Puts a message in. Returns how many bytes of the memory budget it holds; nothing if it is
+    /// for actors of another type.
     fn push_envelope(
         &mut self,
         slot: u32,

@@ -191,8 +191,8 @@ impl Core {
         self.delivery.report(&stranded)
     }
 
-    /// Drops the stranded messages that were reported last: the coordinator knows that no insertion was on
-    /// its way by then.
+    /// Drops the stranded messages that were reported last: the coordinator knows that no insertion
+    /// was on its way by then.
     pub(crate) fn drop_stranded(&mut self) {
         let stranded = self.stranded();
         for (kind, envelope) in self.delivery.take_reported(&stranded) {

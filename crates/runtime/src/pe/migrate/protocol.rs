@@ -210,8 +210,8 @@ pub(crate) fn handle_commit(
     core.release_awaiting(id);
 }
 
-/// Lets an actor go on that waited at its sync point when it left, if the coordinator has settled that
-/// meanwhile.
+/// Lets an actor go on that waited at its sync point when it left, if the coordinator has settled
+/// that meanwhile.
 fn resume_if_settled(core: &mut Core, stores: &mut [Box<dyn Store>], slot: (KindId, u32)) {
     let (kind, slot) = slot;
     if core.leave_sync(kind, slot) {

@@ -29,8 +29,8 @@ pub(crate) struct LocalCollection {
     pub(crate) broadcasts: Broadcasts,
     /// Unordered broadcasts.
     pub(crate) streams: Streams,
-    /// How many sync points the coordinator has settled: all members have reached them, and what moves
-    /// after them is known.
+    /// How many sync points the coordinator has settled: all members have reached them, and what
+    /// moves after them is known.
     pub(crate) settled_syncs: u64,
 }
 

@@ -1,5 +1,5 @@
-//! The right to number the broadcasts of a collection, as the PE that has it keeps it. How it passes
-//! is told in `coordinator/sequencer.rs`.
+//! The right to number the broadcasts of a collection, as the PE that has it keeps it. How it
+//! passes is told in `coordinator/sequencer.rs`.
 
 use crate::id::{ActorId, CollectionId};
 use crate::pe::PlantedFault;
@@ -56,8 +56,8 @@ impl Rights {
     }
 
     /// Numbers the broadcast of this count of a sender, if this PE may: the sender's one before
-    /// must have its number. The first of a sender that `has_moved` goes to the coordinator: it may follow
-    /// an insertion that was asked for elsewhere.
+    /// must have its number. The first of a sender that `has_moved` goes to the coordinator: it may
+    /// follow an insertion that was asked for elsewhere.
     pub(crate) fn number(
         &mut self,
         collection: CollectionId,

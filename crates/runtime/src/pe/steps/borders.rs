@@ -1,13 +1,13 @@
 //! How near the actors of a PE are to another site, for the order in which messages of steps are
 //! handled.
 //!
-//! **Start.** A PE that handles the first message of a step tells the coordinator, so that jobs without
-//! steps pay for none of this. Until the first rebalance nobody knows who talks to whom, and steps
-//! alone decide.
+//! **Start.** A PE that handles the first message of a step tells the coordinator, so that jobs
+//! without steps pay for none of this. Until the first rebalance nobody knows who talks to whom,
+//! and steps alone decide.
 //!
-//! **Steady state.** With every plan, the coordinator counts the hops of each actor to another site as
-//! they will be once the plan is carried out, and tells each PE those of its members. Who arrives
-//! later takes the rank that was told before; who comes on its own wish counts as far.
+//! **Steady state.** With every plan, the coordinator counts the hops of each actor to another site
+//! as they will be once the plan is carried out, and tells each PE those of its members. Who
+//! arrives later takes the rank that was told before; who comes on its own wish counts as far.
 //!
 //! **Order.** Messages that wait are ranked anew with their receiver, so that those of one pair and
 //! one step never have two ranks, and are handled in the order sent.

@@ -127,7 +127,8 @@ fn a_guest_that_has_much_waiting_is_refused_and_others_are_not() {
     let unknown = CollectionId(9);
     let mut node = Node::new();
     node.open();
-    // Messages of no bytes before which one is missing, and large ones for a pool that there never is.
+    // Messages of no bytes before which one is missing, and large ones for a pool that there never
+    // is.
     let (sparse, strange) = (node.guest(0), node.guest(1));
     let empty = taken(&mut node, sparse, 1, POOL, b"");
     let large = taken(&mut node, strange, 0, unknown, &[7; 1000]);

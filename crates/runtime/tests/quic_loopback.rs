@@ -7,7 +7,10 @@ use gridspan_runtime::Frame;
 use gridspan_runtime::net::{
     Authority, Emulator, FrameClass, NetLoop, Transport, TransportConfig, TransportEvent, UdpPort,
 };
+use gridspan_runtime::probe::{ProbeKind, ProbeOrder};
 use gridspan_topology::{Bandwidth, GridSpec, Latency, Layout, Link, NodeId};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 const A: NodeId = NodeId(0);
@@ -136,4 +139,47 @@ fn a_megabyte_there_and_back_over_twenty_milliseconds_takes_at_most_fifty_five()
     echo.join().unwrap();
     println!("1 MB round trips: {times:?}");
     assert!(times.iter().any(|&time| time <= GOAL), "{times:?}");
+}
+
+#[test]
+fn a_node_that_is_probed_faster_than_it_answers_still_sends_frames() {
+    let [mut a, mut b] = pair(None);
+    let frames = Arc::new(AtomicUsize::new(0));
+    let arrived = Arc::clone(&frames);
+    let (connected, is_connected) = std::sync::mpsc::channel();
+    let prober = std::thread::spawn(move || {
+        let (mut is_connected, mut is_over) = (false, false);
+        while !is_over {
+            a.turn(Some(Duration::from_secs(1)), &mut |event| match event {
+                TransportEvent::Frame { .. } => {
+                    arrived.fetch_add(1, Ordering::SeqCst);
+                }
+                TransportEvent::Lost { .. } => is_over = true,
+                _ => {}
+            })
+            .unwrap();
+            if arrived.load(Ordering::SeqCst) > 0 && !std::mem::replace(&mut is_connected, true) {
+                // 5,000 pings a second, for longer than this test takes.
+                let targets = vec![B; 10_000];
+                a.probe(ProbeOrder { id: 1, kind: ProbeKind::RoundTrip, targets });
+                connected.send(()).unwrap();
+            }
+        }
+    });
+    let frame = Bytes::from_static(b"frame");
+    b.transport().send(A, FrameClass::Auto, frame.clone()).unwrap();
+    assert!(b.flush(Duration::from_secs(10), &mut |_| {}).unwrap());
+    is_connected.recv().unwrap();
+
+    // Between two turns come 100 pings, and more than are answered in one.
+    for _ in 0..20 {
+        std::thread::sleep(Duration::from_millis(20));
+        b.turn(Some(Duration::ZERO), &mut |_| {}).unwrap();
+        b.transport().send(A, FrameClass::Auto, frame.clone()).unwrap();
+    }
+    let before_close = frames.load(Ordering::SeqCst);
+    b.close("done").unwrap();
+    prober.join().unwrap();
+
+    assert!(before_close > 10, "{before_close} of 21 frames left among the answers");
 }

@@ -44,6 +44,22 @@ pub struct NetLoop {
     stuck: Option<Stuck>,
 }
 
+/// Where packets to send come from.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Source {
+    Probes,
+    Connections,
+}
+
+impl Source {
+    fn other(self) -> Self {
+        match self {
+            Self::Probes => Self::Connections,
+            Self::Connections => Self::Probes,
+        }
+    }
+}
+
 #[derive(Clone, Copy, Debug)]
 struct Stuck {
     destination: SocketAddr,
@@ -181,6 +197,8 @@ impl NetLoop {
             return Ok(false);
         }
         let segments = self.port.segments_max();
+        // By turns: many nodes that probe this one must not keep its signs of life from leaving.
+        let mut first = Source::Connections;
         for _ in 0..SENDS_PER_TURN {
             self.buffer.clear();
             if let Some(emulator) = &mut self.emulator
@@ -192,30 +210,53 @@ impl NetLoop {
                 }
                 continue;
             }
-            if let Some((node, packet)) = self.prober.poll_transmit(now) {
-                // Of a node whose address is not known there are no packets to answer.
-                let Some(destination) = self.transport.address_of(node) else { continue };
-                self.buffer.extend_from_slice(&packet);
-                if !self.pass(now, Stuck { destination, ecn: None, segment_size: None })? {
-                    return Ok(false);
-                }
-                continue;
-            }
             let begin = Instant::now();
-            let Some(transmit) = self.transport.poll_transmit(now, segments, &mut self.buffer)
-            else {
+            first = first.other();
+            let Some((source, packet)) = self.poll_transmit(now, segments, first) else {
                 return Ok(false);
             };
-            self.buffer.truncate(transmit.size);
-            let Transmit { destination, ecn, segment_size, .. } = transmit;
-            if !self.pass(now, Stuck { destination, ecn, segment_size })? {
+            if !self.pass(now, packet)? {
                 return Ok(false);
             }
-            if segment_size.is_none() {
+            if source == Source::Connections && packet.segment_size.is_none() {
                 self.send_costs.add(begin.elapsed());
             }
         }
         Ok(true)
+    }
+
+    /// Writes the next packet to the buffer, from `first` if it has one.
+    fn poll_transmit(
+        &mut self,
+        now: Instant,
+        segments: usize,
+        first: Source,
+    ) -> Option<(Source, Stuck)> {
+        [first, first.other()].into_iter().find_map(|source| {
+            let packet = match source {
+                Source::Probes => self.poll_probe(now),
+                Source::Connections => self.poll_connections(now, segments),
+            };
+            Some((source, packet?))
+        })
+    }
+
+    fn poll_probe(&mut self, now: Instant) -> Option<Stuck> {
+        loop {
+            let (node, packet) = self.prober.poll_transmit(now)?;
+            // Of a node whose address is not known there are no packets to answer.
+            if let Some(destination) = self.transport.address_of(node) {
+                self.buffer.extend_from_slice(&packet);
+                return Some(Stuck { destination, ecn: None, segment_size: None });
+            }
+        }
+    }
+
+    fn poll_connections(&mut self, now: Instant, segments: usize) -> Option<Stuck> {
+        let transmit = self.transport.poll_transmit(now, segments, &mut self.buffer)?;
+        self.buffer.truncate(transmit.size);
+        let Transmit { destination, ecn, segment_size, .. } = transmit;
+        Some(Stuck { destination, ecn, segment_size })
     }
 
     /// Puts the buffer on the emulated link to its destination, or sends it if there is none.

@@ -4,7 +4,8 @@
 //!
 //! One order is worked off at a time. Round trips: each target gets pings in rounds, until
 //! [`PINGS`] rounds have brought nothing better; the least answer counts, so that one quiet moment
-//! is enough. Trains: each target gets a train of packets, one target after the other; it says how
+//! is enough. A target that is [`PINGS`] answers behind is left out, so that many nodes that probe
+//! a slow one do not bury it in pings. Trains: each target gets a train of packets, one target after the other; it says how
 //! far apart the first and the last arrived.
 //!
 //! # Failure
@@ -59,6 +60,8 @@ pub(super) struct Prober {
 struct Running {
     order: ProbeOrder,
     found: Vec<Probed>,
+    /// The last round whose ping each target has answered.
+    answered: Vec<u32>,
     /// Targets that packets are still to be sent to: positions in `found`.
     queue: VecDeque<usize>,
     /// Packets of the train to the first of them that are on their way, and when it left.
@@ -117,6 +120,7 @@ impl Prober {
             let queue = (0..found.len()).collect();
             let running = Running {
                 order,
+                answered: vec![0; found.len()],
                 found,
                 queue,
                 train: 0,
@@ -208,9 +212,14 @@ impl Prober {
         if running.order.id != packet.order {
             return;
         }
-        let Some(found) = running.found.iter_mut().find(|found| found.target == packet.from) else {
+        let Some(at) = running.found.iter().position(|found| found.target == packet.from) else {
             return;
         };
+        if packet.kind == Kind::Pong {
+            let round = u32::from(packet.index).min(running.rounds);
+            running.answered[at] = running.answered[at].max(round);
+        }
+        let found = &mut running.found[at];
         let sent = self.began + Duration::from_nanos(packet.stamp);
         let round_trip = now.saturating_duration_since(sent);
         if found.round_trip.is_none_or(|best| round_trip < best.mul_f64(1.0 - BETTER)) {
@@ -251,6 +260,8 @@ impl Running {
             self.train = 0;
             self.next_at = now + if kind == Kind::Train { TRAIN_PAUSE } else { PACE };
         }
+        // A pong returns the index, which says to which round it belongs.
+        let index = if kind == Kind::Ping { self.rounds as u16 } else { index };
         let (to, order) = (self.found[at].target, self.order.id);
         ProbePacket { kind, from: me, to, order, index, count, stamp, span: 0, bytes: 0 }
     }
@@ -276,6 +287,12 @@ impl Running {
     /// Whether another round of pings may bring better answers.
     fn wants_more(&self) -> bool {
         self.rounds < (self.improved + PINGS).min(PINGS_MAX)
+            && (0..self.found.len()).any(|at| self.keeps_up(at))
+    }
+
+    /// Whether a target has answered one of the latest pings.
+    fn keeps_up(&self, at: usize) -> bool {
+        self.rounds - self.answered[at] < PINGS
     }
 
     /// Begins another round, if there is reason for one.
@@ -283,7 +300,7 @@ impl Running {
         let silent = |at: &usize| self.found[*at].round_trip.is_none();
         let all = 0..self.found.len();
         if self.order.kind == ProbeKind::RoundTrip && self.wants_more() {
-            self.queue = all.collect();
+            self.queue = all.filter(|&at| self.keeps_up(at)).collect();
         } else if !self.is_second_try {
             self.is_second_try = true;
             self.queue = all.filter(silent).collect();

@@ -22,6 +22,8 @@ use thiserror::Error;
 const SOCKET_BUFFER_BYTES: usize = 4 << 20;
 /// Receives per system call. Each may hold 64 KiB of joined packets.
 const BATCH: usize = 8;
+/// Batches that are read at a time while more waits: as much is done before anything is sent.
+const BATCHES_MAX: usize = 8;
 const RECEIVE_BYTES: usize = 64 << 10;
 /// So many senders are remembered; anybody can send, and a job has fewer nodes that talk to one.
 const REACHED_MAX: usize = 16 << 10;
@@ -116,20 +118,38 @@ impl UdpPort {
         &mut self,
         on_packet: &mut dyn FnMut(SocketAddr, Option<EcnCodepoint>, BytesMut),
     ) -> io::Result<usize> {
-        let mut metas = [RecvMeta::default(); BATCH];
-        let received = {
-            let mut parts = self.buffer.chunks_exact_mut(RECEIVE_BYTES);
-            let mut slices: [IoSliceMut<'_>; BATCH] =
-                std::array::from_fn(|_| IoSliceMut::new(parts.next().unwrap_or_default()));
-            self.state.recv(UdpSockRef::from(&self.socket), &mut slices, &mut metas)
-        };
-        let messages = match received {
-            Ok(messages) => messages,
-            Err(error) if is_temporary(&error) => return Ok(0),
-            Err(error) => return Err(error),
-        };
         let mut packets = 0;
-        for (meta, part) in metas[..messages].iter().zip(self.buffer.chunks_exact(RECEIVE_BYTES)) {
+        for _ in 0..BATCHES_MAX {
+            let mut metas = [RecvMeta::default(); BATCH];
+            let messages = self.receive_batch(&mut metas)?;
+            packets += self.hand_up(&metas[..messages], on_packet);
+            if messages < BATCH {
+                break;
+            }
+        }
+        Ok(packets)
+    }
+
+    /// Reads messages that wait, into `buffer`.
+    fn receive_batch(&mut self, metas: &mut [RecvMeta; BATCH]) -> io::Result<usize> {
+        let mut parts = self.buffer.chunks_exact_mut(RECEIVE_BYTES);
+        let mut slices: [IoSliceMut<'_>; BATCH] =
+            std::array::from_fn(|_| IoSliceMut::new(parts.next().unwrap_or_default()));
+        match self.state.recv(UdpSockRef::from(&self.socket), &mut slices, metas) {
+            Ok(messages) => Ok(messages),
+            Err(error) if is_temporary(&error) => Ok(0),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Takes the packets of the messages in `buffer` apart.
+    fn hand_up(
+        &mut self,
+        metas: &[RecvMeta],
+        on_packet: &mut dyn FnMut(SocketAddr, Option<EcnCodepoint>, BytesMut),
+    ) -> usize {
+        let mut packets = 0;
+        for (meta, part) in metas.iter().zip(self.buffer.chunks_exact(RECEIVE_BYTES)) {
             if let (Some(reached), Some(here)) = (&mut self.reached, meta.dst_ip) {
                 if reached.len() >= REACHED_MAX {
                     reached.clear();
@@ -144,7 +164,7 @@ impl UdpPort {
                 packets += 1;
             }
         }
-        Ok(packets)
+        packets
     }
 
     /// Waits for a packet, for room to send if `writable`, or for a [`Waker`], at most `timeout`.

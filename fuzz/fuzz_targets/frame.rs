@@ -2,7 +2,7 @@
 #![no_main]
 
 use bytes::Bytes;
-use gridspan_runtime::wire::Packet;
+use gridspan_runtime::message::Packet;
 use gridspan_runtime::{Actor, Context, Ix1, Job, Layout, Numbers, PeId, Program};
 use libfuzzer_sys::fuzz_target;
 use serde::{Deserialize, Serialize};

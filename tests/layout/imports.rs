@@ -79,7 +79,8 @@ fn uses(code: &str) -> Vec<Use> {
         expand(&[], &tree, &mut |path| found.push(Use { path, is_export }));
     }
     let is_part = |c: char| c.is_alphanumeric() || c == '_' || c == ':';
-    for word in code.split(|c: char| !is_part(c)) {
+    // What comes before a group, as in `crate::{A, B}`, names no file.
+    for word in code.split(|c: char| !is_part(c)).filter(|word| !word.ends_with("::")) {
         if word.starts_with("crate::") || word.starts_with("super::") {
             let path = word.split("::").filter(|part| !part.is_empty()).map(str::to_owned);
             found.push(Use { path: path.collect(), is_export: false });

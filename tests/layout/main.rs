@@ -34,19 +34,39 @@ const MAY_DEPEND_ON: &[(&str, &[&str])] = &[
 ];
 
 /// The layers of crates whose folders and files import downwards only, the lowest first.
-const LAYERS: &[(&str, &[&str])] = &[(
-    "bcast",
-    &[
-        "search_budget",
-        "trees",
-        "model",
-        "gupta_vadhiyar",
-        "anneal",
-        "pipeline",
-        "advisor",
-        "strategies",
-    ],
-)];
+const LAYERS: &[(&str, &[&str])] = &[
+    (
+        "bcast",
+        &[
+            "search_budget",
+            "trees",
+            "model",
+            "gupta_vadhiyar",
+            "anneal",
+            "pipeline",
+            "advisor",
+            "strategies",
+        ],
+    ),
+    (
+        "runtime",
+        &[
+            "error",
+            "schema",
+            "address",
+            "reduce",
+            "message",
+            "session",
+            "net",
+            "pe",
+            "relay",
+            "coordinator",
+            "job",
+            "tasks",
+            "driver",
+        ],
+    ),
+];
 
 fn root() -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR"))

@@ -1,79 +1,59 @@
 //! Actors, the PE machine and the drivers that run them.
 //!
-//! - Written by users: [`Actor`], [`Context`], [`Job`]; used in `main`: [`Grid`], [`Collection`].
-//! - [`pe`]: the machine that runs actors. It does no I/O.
+//! Folders import only from those above them in this list:
+//!
+//! - `error`; [`schema`]: what values look like on the wire, for programs that compare it before
+//!   they exchange any.
+//! - `address`: names of actors, collections and places, and where members are placed at first.
+//! - `reduce`: operations of reductions.
+//! - [`message`]: what travels between PEs, relays and the coordinator, and its form on the network.
+//! - [`session`]: frames between two nodes, each once and in order; when a node is lost.
+//! - `net`: sessions over QUIC.
+//! - [`pe`]: the machine that runs actors, and what their code is written against: [`Actor`],
+//!   [`Context`]. It does no I/O.
+//! - [`relay`]: brings what is for many nodes from node to node, without waiting for PEs. It does no
+//!   I/O.
 //! - [`coordinator`]: what a job needs exactly one of, beside the PEs of a node. It does no I/O.
-//! - [`relay`]: brings what is for many nodes from node to node, without waiting for PEs.
-//! - [`driver`]: the loops around all three, in real time.
-//! - [`wire`]: what travels between PEs.
-//! - [`schema`]: what values look like there, for programs that compare it before they exchange
-//!   any.
+//! - `job`: a [`Job`], and what its main works with: [`Grid`], [`Collection`].
+//! - `tasks`: trees of tasks, as actors that steal from each other.
+//! - [`driver`]: the loops around the three machines, in real time.
 
-mod abilities;
-mod actor;
-mod codec;
-mod collection;
-mod context;
+mod address;
 pub mod coordinator;
-mod definition;
 pub mod driver;
-mod envelope;
 mod error;
-mod frame;
-mod grid;
-mod handle;
-mod handler;
-mod id;
-mod index;
 mod job;
-mod limits;
-mod links;
-mod load_keys;
+pub mod message;
 #[cfg(feature = "net")]
 pub mod net;
-mod node_local;
-mod numbers;
-mod payload;
 pub mod pe;
-mod pending_work;
-pub mod probe;
-mod program;
-mod promise;
-mod published;
-mod rank;
 mod reduce;
-mod reference;
-mod registry;
 pub mod relay;
-mod route;
 pub mod schema;
 pub mod session;
-mod steal_agent;
 mod tasks;
-mod watch;
-pub mod wire;
 
-pub use abilities::To;
-pub use actor::Actor;
-pub use codec::DecodeError;
-pub use collection::{Placement, PlacementMap};
-pub use context::Context;
+pub use address::collection::{Placement, PlacementMap};
+pub use address::id::{ActorId, COORDINATOR, CollectionId, MAIN_PE, Timer};
+pub use address::index::{ActorIndex, IndexBox, IndexSet, Ix1, Ix2, Ix3, Ix4, Key, Shape};
 pub use error::{AskError, GridError, JobError};
-pub use frame::Frame;
-pub use grid::{Collection, Grid, MainPort, Member, Per};
 pub use gridspan_topology::{Layout, NodeId, PeId, SiteId, Time};
-pub use id::{ActorId, COORDINATOR, CollectionId, MAIN_PE, Timer};
-pub use index::{ActorIndex, IndexBox, IndexSet, Ix1, Ix2, Ix3, Ix4, Key, Shape};
+pub use job::grid::{Collection, Grid, MainPort, Member, Per};
+pub use job::program::{Program, end};
+pub use job::promise::Awaited;
 pub use job::{Job, MainFuture};
-pub use limits::Limits;
-pub use links::{Links, Locality};
-pub use numbers::Numbers;
+pub use message::codec::DecodeError;
+pub use message::frame::Frame;
+pub use message::limits::Limits;
 pub use pe::GuestEvent;
-pub use program::{Program, end};
-pub use promise::Awaited;
-pub use published::Published;
+pub use pe::actor::Actor;
+pub use pe::actor::abilities::To;
+pub use pe::actor::context::Context;
+pub use pe::actor::published::Published;
+pub use pe::actor::reference::{ActorRef, CollectionRef, Reply, SectionRef};
+pub use pe::links::{Links, Locality};
 pub use reduce::{Custom, CustomOp, ExactSum, Op, Reducible, Reduction, Value};
-pub use reference::{ActorRef, CollectionRef, Reply, SectionRef};
+pub use schema::numbers::Numbers;
 pub use tasks::{
     Goal, Merge, Search, SearchContext, SearchPool, SearchStream, StealStatistics, Step, Task,
     TaskContext, TaskPool, TaskPoolRef, TaskStream,

@@ -4,10 +4,10 @@
 
 use bytes::Bytes;
 use gridspan_runtime::Frame;
+use gridspan_runtime::message::probe::{ProbeKind, ProbeOrder};
 use gridspan_runtime::net::{
     Authority, Emulator, FrameClass, NetLoop, Transport, TransportConfig, TransportEvent, UdpPort,
 };
-use gridspan_runtime::probe::{ProbeKind, ProbeOrder};
 use gridspan_topology::{Bandwidth, GridSpec, Latency, Layout, Link, NodeId};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};

@@ -1,7 +1,7 @@
 //! What nodes measure of each other, packet by packet, over the modelled network.
 
 use crate::network::Network;
-use gridspan_runtime::probe::{ProbeKind, ProbeOrder, Probed};
+use gridspan_runtime::message::probe::{ProbeKind, ProbeOrder, Probed};
 use gridspan_runtime::{NodeId, PeId, Time};
 use std::collections::BTreeMap;
 use std::time::Duration;

@@ -1,8 +1,8 @@
 //! One PE in virtual time: its machine, what waits for it, and when it is free.
 
 use crate::options::SimOptions;
+use gridspan_runtime::message::Packet;
 use gridspan_runtime::pe::{Action, Pe, Spent, TRIAL};
-use gridspan_runtime::wire::Packet;
 use gridspan_runtime::{JobError, PeId, Time};
 use gridspan_topology::Speed;
 use std::any::Any;

@@ -24,9 +24,9 @@ use super::machine::Coordinator;
 use super::state::advice::{Advice, Arrived, Flow, News, PlanningJob, Unconfirmed, edges};
 use super::state::survey::Purpose;
 use super::state::timers::Timer;
-use crate::probe::{ProbeKind, Probed};
-use crate::relay::{default_plan, default_plan_from};
-use crate::wire::{
+use crate::message::default_plan;
+use crate::message::probe::{ProbeKind, Probed};
+use crate::message::{
     Arrival, Control, FlowId, Multicast, OutgoingControl, PlanNews, REPORTED_BYTES_MIN,
     SEGMENT_BYTES, Spread, Travel,
 };
@@ -82,7 +82,7 @@ impl Coordinator {
             return;
         }
         let is_other = from != me && from.0 < layout.node_count();
-        let default_plan = is_other.then(|| Box::new(default_plan_from(&self.common, from)));
+        let default_plan = is_other.then(|| Box::new(self.common.default_plan_from(from)));
         let is_known = self.survey.places.is_some();
         let advice = &mut self.advice;
         if let Some(default_plan) = default_plan

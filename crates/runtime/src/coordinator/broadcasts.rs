@@ -7,9 +7,9 @@
 
 use super::machine::Coordinator;
 use super::state::broadcasts::{BroadcastRequest, WaitsForNumber};
-use crate::id::{ActorId, CollectionId};
+use crate::address::id::{ActorId, CollectionId};
+use crate::message::{Asked, BroadcastOrder, Control, Earlier, Wanted};
 use crate::pe::{Accounted, broadcasts_of};
-use crate::wire::{Asked, BroadcastOrder, Control, Earlier, Wanted};
 use gridspan_topology::PeId;
 
 /// The sender of the runtime's own broadcasts, such as the results of reductions.

@@ -12,12 +12,12 @@ use super::machine::Coordinator;
 use super::state::broadcasts::WaitsForNumber;
 use super::state::collections::{Attendance, CollectionState};
 use super::state::sequencer::Sequencer;
-use crate::collection::{CollectionInfo, Map};
+use crate::address::collection::{CollectionInfo, Map};
+use crate::address::id::{ActorId, CollectionId, KindId};
+use crate::address::index::Shape;
 use crate::coordinator::event::Asker;
-use crate::id::{ActorId, CollectionId, KindId};
-use crate::index::Shape;
-use crate::payload::Payload;
-use crate::wire::{Control, Insertion, MemberRecord};
+use crate::message::payload::Payload;
+use crate::message::{Control, Insertion, MemberRecord};
 use gridspan_topology::PeId;
 use std::collections::{BTreeMap, VecDeque};
 

@@ -4,7 +4,7 @@ use super::event::{Asker, CoordinatorCommand, CoordinatorEvent};
 use super::machine::Coordinator;
 use super::state::broadcasts::BroadcastRequest;
 use crate::error::JobError;
-use crate::wire::{Content, Control, MainRequest, Packet, SequencerNews};
+use crate::message::{Content, Control, MainRequest, Packet, SequencerNews};
 use gridspan_balance::Cause;
 use gridspan_topology::{PeId, Time};
 

@@ -1,9 +1,9 @@
 //! The end of the job.
 
 use super::machine::Coordinator;
+use crate::address::id::CollectionId;
 use crate::error::JobError;
-use crate::id::CollectionId;
-use crate::wire::Control;
+use crate::message::Control;
 
 impl Coordinator {
     /// Ends the job with an error, the first one if there are several.

@@ -2,7 +2,7 @@
 
 use super::state::advice::PlanningJob;
 use crate::error::JobError;
-use crate::wire::Packet;
+use crate::message::Packet;
 use gridspan_topology::PeId;
 
 /// Something for the coordinator.

@@ -4,14 +4,14 @@
 
 use super::machine::Coordinator;
 use super::state::members::{Entry, Members, Stage};
-use crate::codec;
-use crate::definition::Definition;
+use crate::address::id::CollectionId;
+use crate::address::index::{ActorIndex, Ix1};
 use crate::error::JobError;
-use crate::id::CollectionId;
-use crate::index::{ActorIndex, Ix1};
-use crate::payload::Payload;
+use crate::message::codec;
+use crate::message::payload::Payload;
+use crate::message::{Control, Visit};
 use crate::pe::GuestEvent;
-use crate::wire::{Control, Visit};
+use crate::schema::definition::Definition;
 use bytes::Bytes;
 use gridspan_topology::{GUEST_PES_MAX, NodeId, PeId};
 use std::collections::BTreeSet;

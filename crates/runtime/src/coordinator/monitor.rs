@@ -14,9 +14,9 @@ use crate::coordinator::event::Asker;
 use crate::coordinator::machine::Coordinator;
 use crate::coordinator::state::advice::News;
 use crate::coordinator::state::timers::Timer;
-use crate::links::{Links, Locality};
-use crate::probe::{ProbeKind, ProbeOrder, Probed};
-use crate::wire::Control;
+use crate::message::Control;
+use crate::message::probe::{ProbeKind, ProbeOrder, Probed};
+use crate::pe::links::{Links, Locality};
 use gridspan_balance::Cause;
 use gridspan_topology::{
     Bandwidth, BandwidthRange, GroupId, Hierarchy, LinkChange, LinkEstimate, LinkSample, NodeId,

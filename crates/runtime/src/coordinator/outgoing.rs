@@ -2,8 +2,8 @@
 
 use super::event::CoordinatorCommand;
 use super::machine::Coordinator;
-use crate::id::COORDINATOR;
-use crate::wire::{Control, OutgoingControl, Packet, Spread};
+use crate::address::id::COORDINATOR;
+use crate::message::{Control, OutgoingControl, Packet, Spread};
 use gridspan_topology::PeId;
 
 impl Coordinator {

@@ -1,8 +1,8 @@
 //! What the coordinator has begun and not finished.
 
 use super::machine::Coordinator;
-use crate::pending_work::{PendingWork, counted};
-use crate::wire::ReductionGroup;
+use crate::message::ReductionGroup;
+use crate::message::pending_work::{PendingWork, counted};
 
 impl Coordinator {
     /// What is unfinished here, and what main waits for.

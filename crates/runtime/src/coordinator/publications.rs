@@ -3,7 +3,7 @@
 use super::machine::Coordinator;
 use super::state::publications::Publications;
 use crate::coordinator::event::Asker;
-use crate::wire::Control;
+use crate::message::Control;
 use bytes::Bytes;
 
 impl Coordinator {

@@ -18,7 +18,7 @@ use super::machine::Coordinator;
 use super::state::quiescence::{Counts, Waiting};
 use super::state::timers::Timer;
 use crate::coordinator::event::Asker;
-use crate::wire::Control;
+use crate::message::Control;
 use std::time::Duration;
 
 /// The pause between two rounds of questions while messages are still on their way: this share of

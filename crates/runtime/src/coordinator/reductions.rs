@@ -7,11 +7,11 @@
 use super::broadcasts::by_runtime;
 use super::machine::Coordinator;
 use super::state::broadcasts::BroadcastRequest;
+use crate::address::id::{ActorId, CollectionId};
 use crate::coordinator::event::Asker;
 use crate::error::JobError;
-use crate::id::{ActorId, CollectionId};
+use crate::message::{Contribution, Control, ReductionGroup, Wanted};
 use crate::reduce::{Op, Reduction, Target, Value};
-use crate::wire::{Contribution, Control, ReductionGroup, Wanted};
 
 impl Coordinator {
     /// Takes what PEs have combined.

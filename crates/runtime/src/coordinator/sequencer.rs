@@ -20,8 +20,8 @@
 
 use super::machine::Coordinator;
 use super::state::broadcasts::WaitsForNumber;
-use crate::id::{ActorId, CollectionId};
-use crate::wire::{Control, SequencerNews, SequencerRight};
+use crate::address::id::{ActorId, CollectionId};
+use crate::message::{Control, SequencerNews, SequencerRight};
 use gridspan_topology::PeId;
 use std::collections::VecDeque;
 

@@ -22,8 +22,8 @@ use super::machine::Coordinator;
 use super::state::stall::Round;
 use super::state::timers::Timer;
 use crate::error::JobError;
-use crate::pending_work::{NAMED_MAX, PendingWork, counted};
-use crate::wire::{Control, Looked, MainStatus};
+use crate::message::pending_work::{NAMED_MAX, PendingWork, counted};
+use crate::message::{Control, Looked, MainStatus};
 use gridspan_topology::{PeId, Time};
 use std::time::Duration;
 

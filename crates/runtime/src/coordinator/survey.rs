@@ -14,8 +14,8 @@ use super::event::Asker;
 use super::machine::Coordinator;
 use super::state::clusters::Clusters;
 use super::state::survey::Purpose;
-use crate::links::Locality;
-use crate::probe::{ProbeKind, ProbeReport, Probed};
+use crate::message::probe::{ProbeKind, ProbeReport, Probed};
+use crate::pe::links::Locality;
 use gridspan_topology::{
     Distances, Hierarchy, Inference, Labelled, Layout, NodeId, PeId, SiteNames, Time, WantedProbe,
 };

@@ -2,16 +2,16 @@
 
 use super::event::{CoordinatorCommand, CoordinatorEvent};
 use super::machine::Coordinator;
-use crate::codec;
-use crate::collection::Map;
+use crate::address::collection::Map;
+use crate::address::id::CollectionId;
+use crate::address::id::{ActorId, COORDINATOR, KindId, MAIN_PE};
+use crate::address::index::{ActorIndex, Ix1};
 use crate::error::JobError;
-use crate::id::CollectionId;
-use crate::id::{ActorId, COORDINATOR, KindId, MAIN_PE};
-use crate::index::{ActorIndex, Ix1};
-use crate::payload::Payload;
-use crate::program::Program;
-use crate::wire::{Asked, Earlier, Wanted};
-use crate::wire::{Content, Control, MainRequest, Packet};
+use crate::job::program::Program;
+use crate::message::codec;
+use crate::message::payload::Payload;
+use crate::message::{Asked, Earlier, Wanted};
+use crate::message::{Content, Control, MainRequest, Packet};
 use crate::{Actor, Context, Job};
 use gridspan_topology::{Layout, SiteId};
 use gridspan_topology::{PeId, Time};
@@ -83,9 +83,9 @@ fn request(collection: CollectionId, count: u64) -> Control {
 
 fn numbers(told: &[(PeId, Control)]) -> Vec<(PeId, u64, u64)> {
     let number = |(to, control): &(PeId, Control)| match control {
-        Control::Broadcast { order: crate::wire::BroadcastOrder::Total(number), asked, .. } => {
-            Some((*to, *number, asked.count))
-        }
+        Control::Broadcast {
+            order: crate::message::BroadcastOrder::Total(number), asked, ..
+        } => Some((*to, *number, asked.count)),
         _ => None,
     };
     told.iter().filter_map(number).collect()

@@ -4,7 +4,7 @@ use super::main_thread;
 use super::node::{Node, check_pes};
 use crate::Job;
 use crate::error::JobError;
-use crate::program::Program;
+use crate::job::program::Program;
 use gridspan_topology::{Layout, NodeId, Speed};
 use std::thread;
 use std::time::Instant;

@@ -1,8 +1,8 @@
 //! Where packets for a PE wait, and how its thread sleeps until there are any.
 
-use crate::id::KindId;
+use crate::address::id::KindId;
+use crate::message::Packet;
 use crate::pe::Action;
-use crate::wire::Packet;
 use gridspan_topology::PeId;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};

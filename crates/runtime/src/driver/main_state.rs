@@ -1,6 +1,6 @@
 //! Shows other threads what main does.
 
-use crate::wire::MainStatus;
+use crate::message::MainStatus;
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 
 /// What main does, for those who look for a reason that the job does not go on.

@@ -2,11 +2,11 @@
 
 use super::switch::Switch;
 use crate::MainFuture;
+use crate::address::id::MAIN_PE;
 use crate::error::{JobError, panic_message};
-use crate::grid::MainPort;
-use crate::id::MAIN_PE;
-use crate::program::{Program, end};
-use crate::promise::Awaited;
+use crate::job::grid::MainPort;
+use crate::job::program::{Program, end};
+use crate::job::promise::Awaited;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::task::{Context, Poll, Wake, Waker};

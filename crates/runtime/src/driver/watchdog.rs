@@ -5,11 +5,11 @@
 //! it tells the job's listeners, too, and so it does if that PE does not heed the job's time limit.
 
 use super::switch::Switch;
+use crate::address::id::MAIN_PE;
 use crate::error::JobError;
-use crate::id::MAIN_PE;
-use crate::links::OnFailure;
 use crate::pe::HandlerView;
-use crate::watch::Watch;
+use crate::pe::links::OnFailure;
+use crate::pe::watch::Watch;
 use gridspan_topology::{NodeId, Time};
 use std::sync::Arc;
 use std::thread;

@@ -4,7 +4,7 @@ use super::congestion::LossTolerantConfig;
 use super::identity::{Identity, IdentityError};
 use super::seeded::{SeededIdentifiers, StandingClock};
 use super::stopwatch::Stopwatches;
-use crate::limits::Limits;
+use crate::message::limits::Limits;
 use crate::session::{DetectorSettings, PlantedFault};
 use gridspan_topology::{Layout, NodeId};
 use quinn_proto::congestion::CubicConfig;

@@ -18,7 +18,7 @@ use super::sampler::Sampler;
 use super::send_costs::SendCosts;
 use super::transport::Transport;
 use super::udp::{Outbound, UdpPort, Waker};
-use crate::probe::{ProbeOrder, ProbeReport};
+use crate::message::probe::{ProbeOrder, ProbeReport};
 use quinn_proto::{EcnCodepoint, Transmit};
 use std::io;
 use std::net::SocketAddr;

@@ -1,7 +1,7 @@
 //! What a transport tells the layer above, and how it answers a send.
 
 use super::hello::HelloRefusal;
-use crate::probe::ProbeReport;
+use crate::message::probe::ProbeReport;
 use crate::session::Backlog;
 use bytes::Bytes;
 use gridspan_topology::{LinkSample, NodeId};

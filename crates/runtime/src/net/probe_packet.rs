@@ -6,7 +6,7 @@
 //! forge one. An answer is never longer than what it answers, and goes to the address of the node
 //! that the packet names, whatever its sender says.
 
-use crate::probe::ProbeKind;
+use crate::message::probe::ProbeKind;
 use gridspan_topology::NodeId;
 use ring::hmac;
 

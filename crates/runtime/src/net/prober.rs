@@ -15,7 +15,7 @@
 //! asked, change nothing.
 
 use super::probe_packet::{Kind, PING_BYTES, ProbePacket, TRAIN_BYTES};
-use crate::probe::{ProbeKind, ProbeOrder, Probed};
+use crate::message::probe::{ProbeKind, ProbeOrder, Probed};
 use gridspan_topology::{Bandwidth, NodeId};
 use ring::hmac;
 use std::collections::{BTreeMap, VecDeque};

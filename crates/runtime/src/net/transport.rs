@@ -38,7 +38,7 @@ use super::peer::{DIAL_TIMEOUT, Peer, Phase};
 use super::peers::Peers;
 use super::stopwatch::take_least;
 use super::wire::write_beat;
-use crate::frame::Frame;
+use crate::message::frame::Frame;
 use crate::session::{Class, Detector, Health, LocalHealth};
 use bytes::BytesMut;
 use gridspan_topology::dice::Dice;

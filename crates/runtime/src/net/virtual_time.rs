@@ -14,7 +14,7 @@ use super::config::{TransportConfig, TransportLimits};
 use super::event::{FrameClass, LinkStats, SendError, TransportEvent};
 use super::identity::{Authority, IdentityError};
 use super::transport::Transport;
-use crate::frame::Frame;
+use crate::message::frame::Frame;
 use crate::session::PlantedFault;
 use bytes::BytesMut;
 use gridspan_topology::{Layout, NodeId, Time};

@@ -3,11 +3,11 @@
 use super::core::Core;
 use super::state::{Resume, TimerId};
 use crate::Actor;
+use crate::address::id::{ActorId, COORDINATOR, Sender, Timer};
 use crate::error::{AskError, JobError};
-use crate::id::{ActorId, COORDINATOR, Sender, Timer};
-use crate::payload::Payload;
-use crate::reference::Reply;
-use crate::wire::{Control, MainRequest};
+use crate::message::payload::Payload;
+use crate::message::{Control, MainRequest};
+use crate::pe::actor::reference::Reply;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use std::time::Duration;

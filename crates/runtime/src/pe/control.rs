@@ -4,11 +4,11 @@ use super::delivery::{Early, Place};
 use super::replicas::Then;
 use super::state::{Incomplete, NewMembers};
 use super::{Pe, migrate, replicas};
-use crate::collection::PlanEntry;
+use crate::address::collection::PlanEntry;
+use crate::address::id::{ActorId, COORDINATOR, CollectionId, KindId, RebalanceId};
 use crate::error::JobError;
-use crate::id::{ActorId, COORDINATOR, CollectionId, KindId, RebalanceId};
-use crate::payload::Payload;
-use crate::wire::{BroadcastOrder, Control, Insertion, MemberRecord};
+use crate::message::payload::Payload;
+use crate::message::{BroadcastOrder, Control, Insertion, MemberRecord};
 use gridspan_topology::PeId;
 use std::time::Duration;
 

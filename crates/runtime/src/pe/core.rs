@@ -16,23 +16,27 @@ use super::state::{
 };
 use super::statistics::Statistics;
 use super::steps::Steps;
-use crate::codec::DecodeError;
-use crate::collection::PlacementMap;
-use crate::definition::{Definition, Part};
-use crate::envelope::{AnyEnvelope, Batch, Header};
+use crate::address::collection::PlacementMap;
+use crate::address::id::{
+    ActorId, COORDINATOR, CollectionId, KindId, MAIN_PE, RebalanceId, Sender, Slot,
+};
+use crate::address::index::Key;
 use crate::error::JobError;
-use crate::id::{ActorId, COORDINATOR, CollectionId, KindId, MAIN_PE, RebalanceId, Sender, Slot};
-use crate::index::Key;
-use crate::limits::Limits;
-use crate::links::OnLinks;
-use crate::node_local::NodeLocal;
-use crate::payload::Payload;
-use crate::probe::ProbeOrder;
-use crate::rank::Rank;
+use crate::message::codec::DecodeError;
+use crate::message::default_plan;
+use crate::message::envelope::{AnyEnvelope, Batch, Header};
+use crate::message::limits::Limits;
+use crate::message::payload::Payload;
+use crate::message::probe::ProbeOrder;
+use crate::message::{EncodedBatch, Moves, Multicast, MulticastMember, ReductionGroup};
+use crate::pe::links::OnLinks;
+use crate::pe::node_local::NodeLocal;
+use crate::pe::rank::Rank;
+use crate::pe::watch::Watch;
 use crate::reduce::{CustomOp, Reduction};
-use crate::watch::Watch;
-use crate::wire::{EncodedBatch, Moves, Multicast, MulticastMember, ReductionGroup};
+use crate::schema::definition::{Definition, Part};
 use bytes::Bytes;
+use gridspan_bcast::BroadcastPlan;
 use gridspan_bcast::{Mode, Tree};
 use gridspan_topology::{Hierarchy, Layout, NodeId, PeId, SiteId, Speed, Time};
 use std::any::{Any, TypeId};
@@ -161,6 +165,11 @@ pub(crate) struct Common {
 }
 
 impl Common {
+    /// The plan for broadcasts from this node that needs no advisor.
+    pub(crate) fn default_plan_from(&self, node: NodeId) -> BroadcastPlan {
+        default_plan(&self.broadcasts.tree(&self.layout, node))
+    }
+
     /// The actor types with their numbers.
     pub(super) fn kinds(&self) -> impl Iterator<Item = (KindId, &'static dyn Kind)> {
         self.kinds.iter().enumerate().map(|(position, &kind)| (KindId(position as u16), kind))

@@ -25,10 +25,10 @@
 
 use super::core::Core;
 use super::state::{IsAllowed, Notice, PoolHooks, Tell, Visiting};
+use crate::address::id::{COORDINATOR, CollectionId, MAIN_PE};
 use crate::error::JobError;
-use crate::id::{COORDINATOR, CollectionId, MAIN_PE};
-use crate::steal_agent::MembershipEvent;
-use crate::wire::{Control, Packet, Spread, Visit};
+use crate::message::steal_agent::MembershipEvent;
+use crate::message::{Control, Packet, Spread, Visit};
 use gridspan_topology::{NodeId, PeId};
 use std::collections::BTreeSet;
 use std::fmt::Display;

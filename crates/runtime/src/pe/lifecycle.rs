@@ -1,9 +1,9 @@
 //! The end of the job.
 
 use super::core::Core;
+use crate::address::id::COORDINATOR;
 use crate::error::JobError;
-use crate::id::COORDINATOR;
-use crate::wire::Control;
+use crate::message::Control;
 use gridspan_topology::PeId;
 
 impl Core {

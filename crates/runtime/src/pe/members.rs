@@ -3,8 +3,8 @@
 
 use super::core::Core;
 use super::state::Member;
-use crate::id::{ActorId, COORDINATOR, CollectionId, KindId, RebalanceId};
-use crate::wire::{Control, Moves};
+use crate::address::id::{ActorId, COORDINATOR, CollectionId, KindId, RebalanceId};
+use crate::message::{Control, Moves};
 use bytes::Bytes;
 
 impl Core {

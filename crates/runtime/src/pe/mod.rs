@@ -4,6 +4,7 @@
 //! finds in the [`Outbox`]. The machine itself reads no clock, opens no socket and awaits nothing,
 //! so that the same code runs under threads, over the network, and in virtual time.
 //!
+//! - `actor`: what a user's code is written against.
 //! - `core` holds all that a PE keeps; parts of it stand in `state`. `store`: actors of one type,
 //!   which `core` knows as a `Kind`.
 //! - `delivery`: the way of a message. `migrate`: the way of an actor. `post`: what PEs tell each
@@ -13,6 +14,7 @@
 //! - `guests`: nodes that join while the job runs, and leave or are lost. `worker_message`: what
 //!   workers tell theirs.
 
+pub(crate) mod actor;
 mod ask;
 mod balancing;
 mod collective;
@@ -22,29 +24,34 @@ mod delivery;
 mod fault;
 mod guest_event;
 mod guests;
+pub(crate) mod handler;
 mod lifecycle;
+pub(crate) mod links;
 mod measure;
 mod members;
 mod migrate;
 mod multicast;
+pub(crate) mod node_local;
 mod outbox;
 mod own_plans;
 mod own_time;
 mod pending_work;
 mod post;
 mod published;
-pub(crate) mod replicas;
+pub(crate) mod rank;
+mod replicas;
 mod stall;
 mod state;
 mod statistics;
 mod steps;
 mod store;
 mod survey;
+pub(crate) mod watch;
 mod worker_message;
 
 pub use self::core::{Action, Core, Stopwatch};
 pub(crate) use self::core::{Common, Deliver, Kind, Store};
-pub use crate::pending_work::PendingWork;
+pub use crate::message::pending_work::PendingWork;
 pub(crate) use balancing::{Balancing, Source};
 pub(crate) use delivery::{Accounted, Budget, Queue, TypedQueue, broadcasts_of, message_bytes};
 pub use fault::PlantedFault;
@@ -56,12 +63,12 @@ pub use state::{Spent, TRIAL};
 pub use statistics::Statistics;
 pub(crate) use store::TypedStore;
 
-use crate::definition::Definition;
+use crate::address::id::{ActorId, COORDINATOR, KindId};
 use crate::error::JobError;
-use crate::handler::CurrentHandler;
-use crate::id::{ActorId, COORDINATOR, KindId};
-use crate::probe::ProbeOrder;
-use crate::wire::{Content, Control, Packet};
+use crate::message::probe::ProbeOrder;
+use crate::message::{Content, Control, Packet};
+use crate::pe::handler::CurrentHandler;
+use crate::schema::definition::Definition;
 use gridspan_topology::{NodeId, PeId, Speed, Time};
 use migrate::Tentatives;
 use std::sync::Arc;
@@ -125,7 +132,10 @@ impl Pe {
             Content::Encoded(batch) => {
                 let result = match self.core.kind(batch.kind) {
                     Some(kind) => kind.deliver_encoded(&mut self.core, &batch),
-                    None => Err(crate::codec::DecodeError::new("a frame", "unknown actor type")),
+                    None => Err(crate::message::codec::DecodeError::new(
+                        "a frame",
+                        "unknown actor type",
+                    )),
                 };
                 if let Err(error) = result {
                     self.core.fail(JobError::Protocol(format!("from {from}: {error}")));

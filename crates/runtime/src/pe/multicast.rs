@@ -4,15 +4,15 @@
 
 use super::core::Core;
 use crate::Actor;
-use crate::envelope::{Envelope, Header};
+use crate::address::id::{ActorId, COORDINATOR, Sender};
 use crate::error::JobError;
-use crate::id::{ActorId, COORDINATOR, Sender};
-use crate::payload::Payload;
-use crate::reference::SectionRef;
-use crate::wire::{
+use crate::message::envelope::{Envelope, Header};
+use crate::message::payload::Payload;
+use crate::message::{
     Control, Multicast, MulticastMember, MulticastTarget, OutgoingControl, Packet,
     REPORTED_BYTES_MIN, SEGMENT_BYTES, Spread,
 };
+use crate::pe::actor::reference::SectionRef;
 use gridspan_bcast::SubPlan;
 use gridspan_topology::{NodeId, PeId};
 use std::collections::{BTreeMap, BTreeSet};

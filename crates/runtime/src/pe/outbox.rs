@@ -1,8 +1,8 @@
 //! What a PE has to send at the end of its turn, with consecutive messages gathered into batches.
 
-use crate::envelope::{EnvelopeBatch, Header};
-use crate::id::KindId;
-use crate::wire::{Content, MessageFrame, Packet};
+use crate::address::id::KindId;
+use crate::message::envelope::{EnvelopeBatch, Header};
+use crate::message::{Content, MessageFrame, Packet};
 use gridspan_topology::PeId;
 use rustc_hash::FxHashMap;
 use serde::Serialize;

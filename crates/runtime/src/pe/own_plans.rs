@@ -2,8 +2,7 @@
 //! the PEs of the node. What travels names its trees, so that no other node has to know them.
 
 use super::core::Core;
-use crate::relay::default_plan_from;
-use crate::wire::PlanNews;
+use crate::message::PlanNews;
 use gridspan_bcast::SubPlan;
 use std::sync::Arc;
 
@@ -16,10 +15,8 @@ impl Core {
         if let Some(sub_plan) = &self.own_plans.default_plan {
             return sub_plan.clone();
         }
-        let sub_plan = Arc::new(SubPlan::whole(&default_plan_from(
-            &self.common,
-            self.common.layout.node_of(self.me),
-        )));
+        let node = self.common.layout.node_of(self.me);
+        let sub_plan = Arc::new(SubPlan::whole(&self.common.default_plan_from(node)));
         self.own_plans.default_plan = Some(sub_plan.clone());
         sub_plan
     }

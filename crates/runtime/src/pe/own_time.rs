@@ -5,8 +5,8 @@
 //! without that PE is taken for one that waits, unless actors live there.
 
 use super::core::Core;
-use crate::id::{COORDINATOR, MAIN_PE};
-use crate::wire::Control;
+use crate::address::id::{COORDINATOR, MAIN_PE};
+use crate::message::Control;
 use gridspan_topology::Time;
 use std::time::Duration;
 

@@ -3,8 +3,8 @@
 use super::Pe;
 use super::core::Core;
 use super::delivery::Channels;
-use crate::id::ActorId;
-use crate::pending_work::PendingWork;
+use crate::address::id::ActorId;
+use crate::message::pending_work::PendingWork;
 
 impl Pe {
     /// What is unfinished here. Takes time in proportion to what the PE holds.

@@ -1,9 +1,9 @@
 //! What PEs tell each other beside messages, and that the job cannot go on.
 
 use super::core::Core;
+use crate::address::id::COORDINATOR;
 use crate::error::JobError;
-use crate::id::COORDINATOR;
-use crate::wire::{Control, Packet};
+use crate::message::{Control, Packet};
 use gridspan_topology::PeId;
 
 impl Core {

@@ -2,10 +2,10 @@
 
 use super::core::Core;
 use super::state::Published;
-use crate::codec;
+use crate::address::id::COORDINATOR;
 use crate::error::JobError;
-use crate::id::COORDINATOR;
-use crate::wire::Control;
+use crate::message::Control;
+use crate::message::codec;
 use bytes::Bytes;
 use serde::de::DeserializeOwned;
 use std::any::{Any, type_name};

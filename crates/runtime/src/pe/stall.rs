@@ -2,8 +2,8 @@
 //! `coordinator/stall.rs`.
 
 use super::core::Core;
-use crate::id::{COORDINATOR, MAIN_PE};
-use crate::wire::{Control, Looked, MainStatus};
+use crate::address::id::{COORDINATOR, MAIN_PE};
+use crate::message::{Control, Looked, MainStatus};
 
 impl Core {
     /// How much this PE has ever done. Questions and upkeep do not count.

@@ -3,12 +3,12 @@
 use super::core::{Core, Store};
 use super::delivery::message_bytes;
 use super::state::NewMembers;
-use crate::codec::{self, DecodeError};
+use crate::address::id::{ActorId, KindId, Slot};
+use crate::address::index::Key;
 use crate::error::JobError;
-use crate::id::{ActorId, KindId, Slot};
-use crate::index::Key;
-use crate::payload::Payload;
-use crate::rank::Rank;
+use crate::message::codec::{self, DecodeError};
+use crate::message::payload::Payload;
+use crate::pe::rank::Rank;
 use crate::{Actor, Context};
 use bytes::Bytes;
 use std::any::{Any, type_name};

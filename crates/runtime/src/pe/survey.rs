@@ -3,9 +3,9 @@
 
 use super::core::Core;
 use super::state::Notice;
-use crate::id::COORDINATOR;
-use crate::probe::{ProbeOrder, ProbeReport};
-use crate::wire::Control;
+use crate::address::id::COORDINATOR;
+use crate::message::Control;
+use crate::message::probe::{ProbeOrder, ProbeReport};
 use gridspan_topology::{Hierarchy, LinkSample, NodeId, PeId};
 use std::sync::Arc;
 

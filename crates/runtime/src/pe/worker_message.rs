@@ -5,11 +5,11 @@
 //! its relay gives them to PEs in the name of the first one.
 
 use super::core::Core;
-use crate::envelope::Header;
-use crate::id::{ActorId, CollectionId, Sender};
-use crate::index::{ActorIndex, Ix1};
-use crate::payload::Payload;
-use crate::wire::Control;
+use crate::address::id::{ActorId, CollectionId, Sender};
+use crate::address::index::{ActorIndex, Ix1};
+use crate::message::Control;
+use crate::message::envelope::Header;
+use crate::message::payload::Payload;
 use bytes::Bytes;
 use gridspan_topology::PeId;
 

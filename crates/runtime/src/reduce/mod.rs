@@ -14,7 +14,7 @@ pub use op::{Custom, CustomOp, Op};
 pub(crate) use partial::Partial;
 pub use value::{Reducible, Value};
 
-use crate::id::{ActorId, CollectionId};
+use crate::address::id::{ActorId, CollectionId};
 use serde::{Deserialize, Serialize};
 
 /// The result of a reduction, as it reaches an actor.

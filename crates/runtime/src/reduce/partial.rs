@@ -3,7 +3,7 @@
 use super::exact::ExactSum;
 use super::op::{CustomOp, Op, combine};
 use super::value::Value;
-use crate::index::Key;
+use crate::address::index::Key;
 use serde::{Deserialize, Serialize};
 
 /// The state of a reduction between its first contribution and its result.

@@ -2,11 +2,11 @@
 
 use super::command::RelayCommand;
 use super::lines::{Lines, Room};
-use crate::codec::DecodeError;
+use crate::address::id::CollectionId;
 use crate::error::JobError;
-use crate::id::CollectionId;
-use crate::steal_agent::{MembershipEvent, Nudge, StealAgent, StealCommand, StealEvent};
-use crate::wire::{AgentMessageHead, Control, Packet, SpreadFrame};
+use crate::message::codec::DecodeError;
+use crate::message::steal_agent::{MembershipEvent, Nudge, StealAgent, StealCommand, StealEvent};
+use crate::message::{AgentMessageHead, Control, Packet, SpreadFrame};
 use bytes::Bytes;
 use gridspan_topology::{Layout, NodeId, Time};
 use std::collections::{BTreeMap, BTreeSet};

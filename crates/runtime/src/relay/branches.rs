@@ -1,6 +1,6 @@
 //! Where a multicast goes from one node.
 
-use crate::wire::MulticastTarget;
+use crate::message::MulticastTarget;
 use gridspan_topology::{Layout, NodeId, SiteId};
 use std::collections::BTreeMap;
 

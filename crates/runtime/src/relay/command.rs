@@ -1,8 +1,8 @@
 //! What drivers do for relays.
 
-use crate::frame::Frame;
+use crate::message::Packet;
+use crate::message::frame::Frame;
 use crate::pe::Action;
-use crate::wire::Packet;
 use gridspan_topology::{NodeId, PeId};
 
 /// What a driver has to do for a relay.

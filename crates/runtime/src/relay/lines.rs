@@ -6,8 +6,8 @@
 //! known here yet. What waits is bounded for each node: whoever passes its bound is refused, and
 //! nobody else.
 
-use crate::codec::DecodeError;
-use crate::id::CollectionId;
+use crate::address::id::CollectionId;
+use crate::message::codec::DecodeError;
 use bytes::Bytes;
 use gridspan_topology::{Layout, NodeId};
 use std::collections::{BTreeMap, BTreeSet};

@@ -15,7 +15,6 @@
 //! A relay does no I/O: packets and frames in, [`RelayCommand`]s out.
 
 mod agents;
-mod assembly;
 mod branches;
 mod command;
 mod lines;
@@ -23,17 +22,16 @@ mod multicasts;
 mod plans;
 mod watch;
 
-use crate::codec::DecodeError;
-use crate::id::COORDINATOR;
-use crate::payload::Payload;
-use crate::pe::Common;
-use crate::steal_agent::Nudge;
-use crate::wire::{
-    Arrival, CarriedHead, Content, Control, FlowId, IncomingControl, Multicast, OutgoingControl,
-    Packet, PlanHead, REPORTED_BYTES_MIN, SEGMENT_BYTES, SegmentHead, Spread, SpreadFrame,
+use crate::address::id::COORDINATOR;
+use crate::message::codec::DecodeError;
+use crate::message::payload::Payload;
+use crate::message::steal_agent::Nudge;
+use crate::message::{
+    Arrival, Assembly, CarriedHead, Content, Control, FlowId, IncomingControl, Multicast,
+    OutgoingControl, Packet, PlanHead, REPORTED_BYTES_MIN, SegmentHead, Spread, SpreadFrame,
+    default_plan,
 };
 use agents::{Post, StealAgents};
-pub(crate) use assembly::Assembly;
 use bytes::Bytes;
 pub use command::RelayCommand;
 use gridspan_bcast::{BroadcastPlan, PlanId, Tree};
@@ -62,18 +60,6 @@ pub struct Relay {
     bytes_max: u64,
     agents: StealAgents,
     watch: Watch,
-}
-
-/// The plan over this tree that all relays know from the beginning.
-pub(crate) fn default_plan(tree: &Tree) -> BroadcastPlan {
-    // Where nobody passes anything on, there is nothing to be gained by segments.
-    let segment_bytes = if tree.depth() > 1 { SEGMENT_BYTES } else { u64::MAX };
-    BroadcastPlan::known_to_all(tree.clone(), segment_bytes)
-}
-
-/// The plan that needs no advisor, for broadcasts from this node.
-pub(crate) fn default_plan_from(common: &Common, node: NodeId) -> BroadcastPlan {
-    default_plan(&common.broadcasts.tree(&common.layout, node))
 }
 
 /// Tree broadcasts of so many bytes hold up no messages, however small their segments are.

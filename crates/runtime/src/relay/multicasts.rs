@@ -5,12 +5,12 @@
 //! know says where. What a segment says is enough to pass it on; nodes that only pass on keep
 //! nothing of it.
 
-use super::assembly::Assembly;
 use super::{BULK_BYTES, Relay, RelayCommand};
-use crate::codec::DecodeError;
-use crate::frame::Frame;
-use crate::id::COORDINATOR;
-use crate::wire::{
+use crate::address::id::COORDINATOR;
+use crate::message::Assembly;
+use crate::message::codec::DecodeError;
+use crate::message::frame::Frame;
+use crate::message::{
     FlowId, IncomingControl, MulticastSegment, OutgoingControl, Packet, REPORTED_BYTES_MIN,
     SpreadFrame,
 };

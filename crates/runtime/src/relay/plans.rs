@@ -1,6 +1,6 @@
 //! The plans that a relay knows, and when it forgets one.
 
-use crate::codec::DecodeError;
+use crate::message::codec::DecodeError;
 use gridspan_bcast::{BroadcastPlan, PlanId};
 use gridspan_topology::{Layout, NodeId};
 use std::collections::BTreeMap;

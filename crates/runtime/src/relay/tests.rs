@@ -1,11 +1,12 @@
 //! Relays without a network between them.
 
 use super::*;
-use crate::frame::Frame;
-use crate::id::COORDINATOR;
-use crate::id::{ActorId, CollectionId, KindId};
-use crate::payload::Payload;
-use crate::wire::{Control, MulticastSegment, MulticastTarget};
+use crate::address::id::COORDINATOR;
+use crate::address::id::{ActorId, CollectionId, KindId};
+use crate::message::SEGMENT_BYTES;
+use crate::message::frame::Frame;
+use crate::message::payload::Payload;
+use crate::message::{Control, MulticastSegment, MulticastTarget};
 use gridspan_bcast::{Draft, DraftStripe, Mode, Sending, SubPlan};
 use std::time::Duration;
 

@@ -4,7 +4,7 @@
 //! asked, which may be inside a handler for long. How long that word was on its way is for those to
 //! say who know the links.
 
-use crate::wire::FlowId;
+use crate::message::FlowId;
 use gridspan_topology::Time;
 use std::collections::BTreeMap;
 

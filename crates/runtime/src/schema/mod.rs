@@ -20,7 +20,10 @@
 mod access;
 mod canonical;
 mod compare;
+pub(crate) mod definition;
+pub(crate) mod handle;
 mod node;
+pub(crate) mod numbers;
 mod probe;
 mod shape;
 #[cfg(test)]

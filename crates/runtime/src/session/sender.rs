@@ -2,7 +2,7 @@
 
 use super::fault::PlantedFault;
 use super::received::{Class, Received};
-use crate::frame::Frame;
+use crate::message::frame::Frame;
 use std::collections::VecDeque;
 use thiserror::Error;
 

@@ -1,7 +1,7 @@
 //! Random runs of a session against a reference model, and planted bugs that they must find.
 
 use super::{Class, FrameVerdict, PlantedFault, Received, Session};
-use crate::frame::Frame;
+use crate::message::frame::Frame;
 use gridspan_topology::dice::Dice;
 use std::collections::BTreeSet;
 

@@ -13,10 +13,10 @@ use super::lending::{lend, pass_on};
 use super::lineage::{LINEAGE_MAX, Via};
 use super::message::{AgentMessage, Loan, WorkerActor, WorkerMessage};
 use crate::Context;
-use crate::codec::{self, DecodeError};
 use crate::error::panic_message;
+use crate::message::codec::{self, DecodeError};
+use crate::message::steal_agent::{MembershipEvent, Nudge, StealAgent, StealCommand, StealEvent};
 use crate::pe::{Budget, Visiting};
-use crate::steal_agent::{MembershipEvent, Nudge, StealAgent, StealCommand, StealEvent};
 use bytes::Bytes;
 use gridspan_balance::stealing::{
     Amount, Command, Grant, StealMessage, Stealing, StealingLayout, stealing_policy,

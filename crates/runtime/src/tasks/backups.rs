@@ -8,8 +8,9 @@
 //!
 //! Backups are not lent to other sites, which have the other copy.
 
-use super::lineage::{CopyId, LINEAGE_MAX, Via};
+use super::lineage::{LINEAGE_MAX, Via};
 use super::message::Loan;
+use crate::message::steal_agent::CopyId;
 use gridspan_topology::{NodeId, Time};
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};

@@ -9,7 +9,7 @@
 //! known to the other PEs when that time has come; it takes no notice itself of what others find
 //! meanwhile.
 
-use crate::steal_agent::Nudge;
+use crate::message::steal_agent::Nudge;
 use gridspan_topology::Time;
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};

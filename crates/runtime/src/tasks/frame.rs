@@ -1,6 +1,7 @@
 //! Who waits for the outputs of tasks.
 
-use super::lineage::{CopyId, Held, LineageId};
+use super::lineage::{Held, LineageId};
+use crate::message::steal_agent::CopyId;
 use gridspan_topology::PeId;
 use serde::{Deserialize, Serialize};
 

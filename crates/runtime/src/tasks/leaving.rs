@@ -1,9 +1,9 @@
 //! What a worker knows of its guest's leaving, and how it hears of guests.
 
 use super::message::{WorkerActor, WorkerMessage, at, is_of};
-use crate::envelope::{AnyEnvelope, Envelope};
-use crate::id::{ActorId, CollectionId, Sender};
-use crate::index::ActorIndex;
+use crate::address::id::{ActorId, CollectionId, Sender};
+use crate::address::index::ActorIndex;
+use crate::message::envelope::{AnyEnvelope, Envelope};
 use crate::pe::{Core, Notice};
 use gridspan_topology::{Layout, NodeId, PeId};
 use std::collections::BTreeSet;

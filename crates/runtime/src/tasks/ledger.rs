@@ -12,7 +12,7 @@
 use super::engine::{Engine, Work};
 use super::frame::{Frame, FrameId, Lender, QueuedTask};
 use super::message::Loan;
-use crate::codec::{self, DecodeError};
+use crate::message::codec::{self, DecodeError};
 use bytes::Bytes;
 use gridspan_topology::NodeId;
 use std::collections::BTreeMap;

@@ -5,8 +5,8 @@ use super::engine::Work;
 use super::frame::{Lender, QueuedTask};
 use super::lineage::{LINEAGE_MAX, LineageId, Lineages};
 use super::message::Loan;
-use crate::codec;
-use crate::limits::PIECE_BYTES_MAX;
+use crate::message::codec;
+use crate::message::limits::PIECE_BYTES_MAX;
 use crate::pe::Budget;
 use gridspan_topology::{NodeId, PeId};
 
@@ -149,9 +149,10 @@ fn split<W: Work>(loan: Loan, limit: u64) -> (Option<Loan>, Option<Loan>) {
 mod tests {
     use super::super::deques::Deques;
     use super::super::engine::Engine;
-    use super::super::lineage::{CopyId, Via};
+    use super::super::lineage::Via;
     use super::super::{Joining, Step, Task, TaskContext};
     use super::*;
+    use crate::message::steal_agent::CopyId;
     use serde::{Deserialize, Serialize};
     use std::sync::Arc;
 

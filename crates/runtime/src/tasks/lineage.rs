@@ -10,6 +10,7 @@
 //! A lineage saves work and decides no result: an orphan that is not known as one finds no frame in
 //! the end. So lineages may be cut short where they would take too much memory.
 
+use crate::message::steal_agent::CopyId;
 use gridspan_topology::NodeId;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -29,14 +30,6 @@ impl Via {
     pub(super) fn is_backup(&self) -> bool {
         matches!(self, Self::Copy(_, copy) if copy.is_backup)
     }
-}
-
-/// One of two copies of a loan of a node: the one that was lent, or the backup.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-pub(crate) struct CopyId {
-    /// Names the loan among those of its node.
-    pub(super) loan: u64,
-    pub(super) is_backup: bool,
 }
 
 /// Guests and copies in a lineage, at most. Tasks pass through few: each theft takes an older and larger part

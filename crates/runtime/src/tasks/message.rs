@@ -1,13 +1,15 @@
 //! What workers and agents tell each other.
 
 use super::frame::Lender;
-use super::lineage::{CopyId, Via};
-use crate::index::Ix1;
+use super::lineage::Via;
+use crate::address::index::Ix1;
+use crate::message::codec;
+use crate::message::steal_agent::CopyId;
+use crate::message::steal_agent::StealEvent;
+use crate::message::{Packet, Spread};
 use crate::pe::Notice;
-use crate::reference::Reply;
-use crate::steal_agent::StealEvent;
-use crate::wire::{Packet, Spread};
-use crate::{Actor, Context, codec};
+use crate::pe::actor::reference::Reply;
+use crate::{Actor, Context};
 use bytes::Bytes;
 use gridspan_balance::stealing::{Grant, StealMessage};
 use gridspan_topology::{Layout, NodeId, PeId, Time};

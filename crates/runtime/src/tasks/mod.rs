@@ -52,7 +52,6 @@ mod workers;
 pub use bound::Goal;
 pub(crate) use fork::Joining;
 pub use fork::{Step, Task, TaskContext};
-pub(crate) use lineage::CopyId;
 pub use pool::{SearchPool, TaskPool};
 pub use pool_ref::TaskPoolRef;
 pub(crate) use search::Searching;

@@ -6,7 +6,7 @@ use super::workers::Pool;
 use super::{Joining, Search, Searching, StealStatistics, Task, Worker};
 use crate::Job;
 use crate::error::GridError;
-use crate::grid::Grid;
+use crate::job::grid::Grid;
 use gridspan_topology::PeId;
 use std::marker::PhantomData;
 

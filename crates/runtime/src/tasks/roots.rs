@@ -3,7 +3,7 @@
 use super::engine::Convert;
 use super::frame::FrameId;
 use super::message::Outputs;
-use crate::reference::Reply;
+use crate::pe::actor::reference::Reply;
 use bytes::Bytes;
 use std::collections::BTreeMap;
 

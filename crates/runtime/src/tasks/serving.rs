@@ -5,11 +5,11 @@ use super::message::{Outputs, WorkerMessage, at};
 use super::roots::{Origin, PendingCall, Roots};
 use super::worker::{Worker, encode_output};
 use crate::Context;
-use crate::codec;
+use crate::address::id::{ActorId, Sender};
+use crate::address::index::ActorIndex;
 use crate::error::AskError;
-use crate::id::{ActorId, Sender};
-use crate::index::ActorIndex;
-use crate::reference::Reply;
+use crate::message::codec;
+use crate::pe::actor::reference::Reply;
 use bytes::Bytes;
 use std::time::Duration;
 

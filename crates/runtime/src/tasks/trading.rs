@@ -7,8 +7,9 @@ use super::lending::lend;
 use super::lineage::Via;
 use super::message::{AgentMessage, Loan, notify_agent};
 use super::worker::Worker;
-use crate::steal_agent::StealEvent;
-use crate::{Context, codec};
+use crate::Context;
+use crate::message::codec;
+use crate::message::steal_agent::StealEvent;
 use gridspan_balance::stealing::Grant;
 use gridspan_topology::{NodeId, Time};
 

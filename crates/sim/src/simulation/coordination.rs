@@ -3,7 +3,7 @@
 
 use super::{Event, Outgoing, Simulation};
 use gridspan_runtime::coordinator::{CoordinatorCommand, CoordinatorEvent};
-use gridspan_runtime::wire::Packet;
+use gridspan_runtime::message::Packet;
 use gridspan_runtime::{COORDINATOR, PeId, Time};
 use std::time::Duration;
 

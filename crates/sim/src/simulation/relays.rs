@@ -2,8 +2,8 @@
 
 use super::{Arrival, Event, Outgoing, Simulation};
 use bytes::Bytes;
+use gridspan_runtime::message::Packet;
 use gridspan_runtime::relay::{Relay, RelayCommand};
-use gridspan_runtime::wire::Packet;
 use gridspan_runtime::{DecodeError, NodeId, PeId, Time};
 use std::time::Duration;
 

@@ -1,9 +1,9 @@
 //! How many hops from another site actors are, which orders messages of steps; see `pe/borders.rs`.
 
+use crate::address::id::ActorId;
+use crate::address::load_keys::id_of;
 use crate::coordinator::machine::Coordinator;
-use crate::id::ActorId;
-use crate::load_keys::id_of;
-use crate::wire::Control;
+use crate::message::Control;
 use gridspan_balance::{Plan, Snapshot, border_hops, with_replicas};
 use gridspan_topology::PeId;
 use std::collections::BTreeMap;

@@ -3,7 +3,7 @@
 //! `pe/collective/lead.rs`, and what both say and decide is in [`gridspan_balance::leaders`].
 
 use crate::coordinator::machine::Coordinator;
-use crate::wire::Control;
+use crate::message::Control;
 use gridspan_balance::leaders::{GridView, Note, Said, Top};
 use gridspan_balance::{Cause, Figures};
 use gridspan_topology::{PeId, SiteId};

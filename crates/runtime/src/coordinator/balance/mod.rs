@@ -18,10 +18,10 @@ use super::event::Asker;
 use super::machine::Coordinator;
 use super::state::balance::Balances;
 use super::state::timers::Timer;
-use crate::collection::PlanEntry;
-use crate::id::{CollectionId, RebalanceId};
-use crate::load_keys::{id_of, key_of};
-use crate::wire::{Control, Loads, Moves};
+use crate::address::collection::PlanEntry;
+use crate::address::id::{CollectionId, RebalanceId};
+use crate::address::load_keys::{id_of, key_of};
+use crate::message::{Control, Loads, Moves};
 use gridspan_balance::{
     ActorKey, ActorLoad, Cause, Edge, Move, Occasion, Plan, Replica, Snapshot, Window, rounds,
 };

@@ -14,11 +14,11 @@
 //! **Failure.** A job that handles nothing for long waits for something else; its plan is not
 //! judged.
 
+use crate::address::id::MAIN_PE;
 use crate::coordinator::machine::Coordinator;
 use crate::coordinator::state::balance::{Look, ProgressProbe};
 use crate::coordinator::state::timers::Timer;
-use crate::id::MAIN_PE;
-use crate::wire::Control;
+use crate::message::Control;
 use gridspan_balance::{Cause, Occasion, Refusal};
 use gridspan_topology::{PeId, Time};
 use std::time::Duration;

@@ -4,11 +4,11 @@
 //! A plan first moves actors and ends replicas, and begins others when all that is over, at the
 //! PEs where the actors are by then. What becomes of each is reported as the end of a move is.
 
+use crate::address::id::{ActorId, CollectionId, RebalanceId};
+use crate::address::load_keys::{id_of, key_of};
 use crate::coordinator::machine::Coordinator;
-use crate::id::{ActorId, CollectionId, RebalanceId};
-use crate::load_keys::{id_of, key_of};
-use crate::pe::replicas::ReplicaOrder;
-use crate::wire::Control;
+use crate::message::Control;
+use crate::message::ReplicaOrder;
 use gridspan_balance::{Plan, Replica, Snapshot};
 use gridspan_topology::PeId;
 use std::collections::BTreeMap;

@@ -1,7 +1,7 @@
 //! What is known of how tree broadcasts should travel, and of those under way.
 
+use crate::message::{Arrival, FlowId};
 use crate::pe::nearest;
-use crate::wire::{Arrival, FlowId};
 use gridspan_bcast::{
     Advisor, AdvisorCommand, Broadcast, BroadcastPlan, EdgeTiming, PlanId, SearchBudget, Sharing,
     SubPlan, Tree,

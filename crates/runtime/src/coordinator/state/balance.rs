@@ -1,9 +1,9 @@
 //! Rebalances, one at a time, and what is watched after them.
 
+use crate::address::id::{CollectionId, RebalanceId};
 use crate::coordinator::event::Asker;
-use crate::id::{CollectionId, RebalanceId};
-use crate::pe::replicas::ReplicaOrder;
-use crate::wire::Edge;
+use crate::message::Edge;
+use crate::message::ReplicaOrder;
 use gridspan_balance::leaders::Top;
 use gridspan_balance::{ActorLoad, Cause, PeLoad};
 use gridspan_topology::{PeId, Time};

@@ -1,9 +1,9 @@
 //! Broadcasts that wait for their number.
 
-use crate::id::{ActorId, CollectionId, KindId};
-use crate::payload::Payload;
+use crate::address::id::{ActorId, CollectionId, KindId};
+use crate::message::payload::Payload;
+use crate::message::{Asked, Wanted};
 use crate::pe::{Accounted, Budget};
-use crate::wire::{Asked, Wanted};
 use gridspan_topology::PeId;
 use std::collections::BTreeMap;
 

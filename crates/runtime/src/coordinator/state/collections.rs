@@ -3,9 +3,9 @@
 use super::broadcasts::WaitsForNumber;
 use super::reductions::ForMain;
 use super::sequencer::Sequencer;
-use crate::collection::CollectionInfo;
+use crate::address::collection::CollectionInfo;
 use crate::coordinator::event::Asker;
-use crate::wire::{Contribution, ReductionGroup};
+use crate::message::{Contribution, ReductionGroup};
 use std::collections::{BTreeMap, VecDeque};
 
 /// The members of one collection, and the collective operations on it.

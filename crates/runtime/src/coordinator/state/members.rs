@@ -1,6 +1,6 @@
 //! What is kept of nodes that join.
 
-use crate::id::CollectionId;
+use crate::address::id::CollectionId;
 use gridspan_topology::{NodeId, PeId};
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -1,7 +1,7 @@
 //! Publications that are under way.
 
 use crate::coordinator::event::Asker;
-use crate::pending_work::counted;
+use crate::message::pending_work::counted;
 use std::collections::BTreeMap;
 
 /// Publications that main waits for: PEs still to confirm, and where the answer goes.

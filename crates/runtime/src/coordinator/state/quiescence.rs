@@ -1,7 +1,7 @@
 //! Rounds of questions about quiescence.
 
 use crate::coordinator::event::Asker;
-use crate::pending_work::counted;
+use crate::message::pending_work::counted;
 use gridspan_topology::Time;
 
 /// Rounds of questions.

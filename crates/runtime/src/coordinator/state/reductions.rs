@@ -1,8 +1,8 @@
 //! Reductions that are not complete, and results for main.
 
 use crate::coordinator::event::Asker;
+use crate::message::{Contribution, ReductionGroup};
 use crate::reduce::{Op, Value};
-use crate::wire::{Contribution, ReductionGroup};
 use std::collections::{BTreeMap, VecDeque};
 
 /// Reductions that are not complete.

@@ -1,7 +1,7 @@
 //! What has come of rounds of questions whether the job goes on.
 
-use crate::pending_work::PendingWork;
-use crate::wire::MainStatus;
+use crate::message::MainStatus;
+use crate::message::pending_work::PendingWork;
 use gridspan_topology::{PeId, Time};
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;

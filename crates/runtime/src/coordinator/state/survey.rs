@@ -2,9 +2,9 @@
 
 use super::clusters::Clusters;
 use crate::coordinator::event::Asker;
-use crate::links::Locality;
-use crate::pending_work::counted;
-use crate::probe::{ProbeKind, ProbeOrder};
+use crate::message::pending_work::counted;
+use crate::message::probe::{ProbeKind, ProbeOrder};
+use crate::pe::links::Locality;
 use gridspan_balance::SiteLink;
 use gridspan_topology::{
     Bandwidth, GroupId, Hierarchy, Inference, Layout, LinkChange, LinkEstimate, LinkMonitor,
@@ -135,7 +135,7 @@ impl Survey {
     pub(crate) fn order(
         &mut self,
         purpose: Purpose,
-        kind: crate::probe::ProbeKind,
+        kind: crate::message::probe::ProbeKind,
         targets: Vec<NodeId>,
     ) -> ProbeOrder {
         self.orders += 1;

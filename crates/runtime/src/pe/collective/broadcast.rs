@@ -17,14 +17,14 @@
 //! those without the total order in `unordered`.
 
 use crate::Actor;
-use crate::envelope::Header;
+use crate::address::id::{ActorId, COORDINATOR, CollectionId, KindId, Sender};
 use crate::error::JobError;
-use crate::id::{ActorId, COORDINATOR, CollectionId, KindId, Sender};
-use crate::payload::Payload;
+use crate::message::envelope::Header;
+use crate::message::payload::Payload;
+use crate::message::{Asked, Control, Wanted};
 use crate::pe::core::Core;
 use crate::pe::delivery::broadcasts_of;
 use crate::pe::state::{Broadcasts, Seen};
-use crate::wire::{Asked, Control, Wanted};
 
 /// What a PE keeps of each sender that has broadcast to a collection, in a table that is at least
 /// half full.

@@ -2,14 +2,14 @@
 //! keeps (`coordinator/collections.rs`).
 
 use crate::Actor;
-use crate::codec;
-use crate::collection::{CollectionInfo, Map};
+use crate::address::collection::{CollectionInfo, Map};
+use crate::address::id::{ActorId, COORDINATOR, CollectionId, KindId};
+use crate::address::index::{Key, Shape};
 use crate::error::JobError;
-use crate::id::{ActorId, COORDINATOR, CollectionId, KindId};
-use crate::index::{Key, Shape};
-use crate::payload::Payload;
+use crate::message::codec;
+use crate::message::payload::Payload;
+use crate::message::{Control, MainRequest};
 use crate::pe::core::Core;
-use crate::wire::{Control, MainRequest};
 use gridspan_topology::PeId;
 use serde::Serialize;
 use std::sync::{Arc, OnceLock};

@@ -11,14 +11,14 @@
 //! **Failure.** Both are counted, so that the job is not quiescent while one of them is missing;
 //! neither is lost unless a node is.
 
+use crate::address::id::{ActorId, COORDINATOR, CollectionId, KindId};
 use crate::error::JobError;
-use crate::id::{ActorId, COORDINATOR, CollectionId, KindId};
-use crate::payload::Payload;
-use crate::pe::core::Core;
-use crate::pe::fault::PlantedFault;
-use crate::wire::{
+use crate::message::payload::Payload;
+use crate::message::{
     Asked, BroadcastOrder, Control, FlowId, OutgoingControl, Packet, Spread, Travel, Wanted,
 };
+use crate::pe::core::Core;
+use crate::pe::fault::PlantedFault;
 use gridspan_topology::PeId;
 
 /// Smaller messages go to the coordinator and get their number there, which costs less than to send

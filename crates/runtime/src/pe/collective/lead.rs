@@ -12,12 +12,12 @@
 //!
 //! **Failure.** As for all rebalances: a lost node ends the job.
 
-use crate::collection::PlanEntry;
-use crate::id::{COORDINATOR, RebalanceId};
-use crate::load_keys::{id_of, key_of};
+use crate::address::collection::PlanEntry;
+use crate::address::id::{COORDINATOR, RebalanceId};
+use crate::address::load_keys::{id_of, key_of};
+use crate::message::{Control, Edge, Loads};
 use crate::pe::core::Core;
 use crate::pe::state::{Leading, Session};
-use crate::wire::{Control, Edge, Loads};
 use gridspan_balance::ActorLoad;
 use gridspan_balance::leaders::{Leader, LeaderActor, Note, Said, SiteTalk, SiteView};
 use gridspan_topology::{PeId, SiteId};

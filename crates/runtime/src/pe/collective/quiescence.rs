@@ -1,8 +1,8 @@
 //! A PE's answers about quiescence; see `coordinator/quiescence.rs`.
 
-use crate::id::COORDINATOR;
+use crate::address::id::COORDINATOR;
+use crate::message::Control;
 use crate::pe::core::Core;
-use crate::wire::Control;
 
 impl Core {
     /// Answers the coordinator's questions; called when this PE is idle.

@@ -7,11 +7,11 @@
 //! nothing depends on where a member was when it contributed: it may migrate with a contribution on
 //! its way.
 
-use crate::id::{COORDINATOR, SectionId, Sender, Slot};
+use crate::address::id::{COORDINATOR, SectionId, Sender, Slot};
+use crate::message::{Contribution, Control, ReductionGroup};
 use crate::pe::core::Core;
 use crate::pe::state::{Accumulator, Request, Wish};
 use crate::reduce::{Op, Partial, Target, Value};
-use crate::wire::{Contribution, Control, ReductionGroup};
 use gridspan_bcast::{PlanId, Tree};
 use gridspan_topology::{PeId, Time};
 use std::sync::Arc;

@@ -1,10 +1,10 @@
 //! The right to number the broadcasts of a collection, on the PE that has it. How it passes is told
 //! in `coordinator/sequencer.rs`.
 
-use crate::id::{COORDINATOR, CollectionId, KindId};
-use crate::payload::Payload;
+use crate::address::id::{COORDINATOR, CollectionId, KindId};
+use crate::message::payload::Payload;
+use crate::message::{Asked, BroadcastOrder, Control, SequencerNews, SequencerRight};
 use crate::pe::core::Core;
-use crate::wire::{Asked, BroadcastOrder, Control, SequencerNews, SequencerRight};
 use gridspan_topology::PeId;
 
 impl Core {

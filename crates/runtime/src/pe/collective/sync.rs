@@ -1,11 +1,11 @@
 //! A PE's part in rebalances: it measures, learns plans, and reports which moves are over. What is
 //! decided, and when, is in `coordinator/balance`.
 
-use crate::collection::PlanEntry;
-use crate::id::{COORDINATOR, RebalanceId};
+use crate::address::collection::PlanEntry;
+use crate::address::id::{COORDINATOR, RebalanceId};
+use crate::message::{Control, Loads};
 use crate::pe::core::{Core, Store};
 use crate::pe::delivery::Place;
-use crate::wire::{Control, Loads};
 
 impl Core {
     /// Reports what the actors that live here have cost.

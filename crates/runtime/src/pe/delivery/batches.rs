@@ -1,13 +1,13 @@
 //! Messages for several actors of one type: each goes to its receiver.
 
 use crate::Actor;
-use crate::codec::DecodeError;
-use crate::envelope::{Batch, Envelope, EnvelopeBatch, Header};
-use crate::id::{ActorId, KindId};
-use crate::payload::Payload;
+use crate::address::id::{ActorId, KindId};
+use crate::message::codec::DecodeError;
+use crate::message::envelope::{Batch, Envelope, EnvelopeBatch, Header};
+use crate::message::payload::Payload;
+use crate::message::{EncodedBatch, Multicast, MulticastMember};
+use crate::pe::actor::registry::Typed;
 use crate::pe::{Core, Deliver};
-use crate::registry::Typed;
-use crate::wire::{EncodedBatch, Multicast, MulticastMember};
 use std::any::{Any, type_name};
 
 impl<A: Actor> Deliver for Typed<A> {

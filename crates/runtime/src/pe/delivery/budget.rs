@@ -1,9 +1,9 @@
 //! What waits inside of a PE for something before it, and counts in the memory budget for as long
 //! as it does.
 
-use crate::envelope::AnyEnvelope;
-use crate::payload::Payload;
-use crate::wire::Asked;
+use crate::message::Asked;
+use crate::message::envelope::AnyEnvelope;
+use crate::message::payload::Payload;
 use std::ops::Deref;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};

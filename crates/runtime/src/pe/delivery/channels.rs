@@ -21,11 +21,11 @@
 use super::budget::AccountedEnvelope;
 use super::counters::{Counters, Way};
 use super::sent_broadcasts::SentBroadcasts;
-use crate::envelope::Header;
-use crate::id::{ActorId, CollectionId, SectionId};
-use crate::index::Key;
-use crate::rank::is_step;
-use crate::wire::Earlier;
+use crate::address::id::{ActorId, CollectionId, SectionId};
+use crate::address::index::Key;
+use crate::message::Earlier;
+use crate::message::envelope::Header;
+use crate::pe::rank::is_step;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// All broadcasts of a collection stand under one name, since they are in one order, which has one
@@ -183,7 +183,7 @@ impl Channels {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::envelope::{AnyEnvelope, Envelope};
+    use crate::message::envelope::{AnyEnvelope, Envelope};
     use crate::pe::delivery::Budget;
     use gridspan_topology::PeId;
 

@@ -5,7 +5,7 @@
 //! wanted is most often the one used last, or the one after it: no hash has to be computed, and few
 //! have to be compared.
 
-use crate::id::ActorId;
+use crate::address::id::ActorId;
 use rustc_hash::FxHashMap;
 
 /// The other end of a conversation, and the channel.
@@ -108,8 +108,8 @@ impl FromIterator<(Way, u64)> for Counters {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::id::CollectionId;
-    use crate::index::Key;
+    use crate::address::id::CollectionId;
+    use crate::address::index::Key;
     use proptest::prelude::*;
     use std::collections::BTreeMap;
 

@@ -5,7 +5,7 @@
 //! left always know a PE that it has been on since; following them leads to it, because each step
 //! goes to a higher epoch. So does every time that an actor gets a replica or gives it up.
 
-use crate::id::ActorId;
+use crate::address::id::ActorId;
 use crate::pe::PlantedFault;
 use gridspan_topology::PeId;
 use rustc_hash::FxHashMap;

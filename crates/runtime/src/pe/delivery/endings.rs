@@ -14,13 +14,13 @@
 use super::channels::{BROADCAST, Channels};
 use super::directory::Place;
 use super::state::UNKNOWN_MEMBER_HOLD;
+use crate::address::id::{ActorId, COORDINATOR, KindId};
 use crate::error::JobError;
-use crate::id::{ActorId, COORDINATOR, KindId};
+use crate::message::{Control, Insertion, Tombstone};
 use crate::pe::collective::is_stream;
 use crate::pe::core::Core;
 use crate::pe::migrate;
 use crate::pe::state::Member;
-use crate::wire::{Control, Insertion, Tombstone};
 
 impl Core {
     /// Forgets a member that was destroyed, and the messages in its mailbox.

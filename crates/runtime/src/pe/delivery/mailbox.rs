@@ -2,11 +2,11 @@
 
 use super::queue::{Ready, TypedQueue};
 use crate::Actor;
-use crate::envelope::AnyEnvelope;
+use crate::address::id::KindId;
 use crate::error::JobError;
-use crate::id::KindId;
+use crate::message::envelope::AnyEnvelope;
 use crate::pe::core::Core;
-use crate::rank::Rank;
+use crate::pe::rank::Rank;
 use bytes::Bytes;
 use std::any::{Any, type_name};
 

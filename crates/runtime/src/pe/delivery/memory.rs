@@ -7,13 +7,13 @@
 //! from its inbox and holds senders back, and would never see what the rest waits for.
 
 use super::budget::{AccountedBroadcast, AccountedEnvelope};
-use crate::envelope::AnyEnvelope;
+use crate::address::id::{ActorId, KindId};
 use crate::error::JobError;
-use crate::id::{ActorId, KindId};
-use crate::payload::Payload;
+use crate::message::Asked;
+use crate::message::envelope::AnyEnvelope;
+use crate::message::payload::Payload;
+use crate::message::pending_work::counted;
 use crate::pe::core::Core;
-use crate::pending_work::counted;
-use crate::wire::Asked;
 use gridspan_topology::PeId;
 
 impl Core {

@@ -30,8 +30,8 @@
 
 use super::channels::{Channels, broadcasts_of, channel};
 use super::verdict::{Receiver, Until, Verdict, verdict};
-use crate::envelope::{AnyEnvelope, Header};
-use crate::id::{ActorId, KindId, Slot};
+use crate::address::id::{ActorId, KindId, Slot};
+use crate::message::envelope::{AnyEnvelope, Header};
 use crate::pe::collective::is_stream;
 use crate::pe::core::Core;
 use crate::pe::fault::PlantedFault;

@@ -3,10 +3,10 @@
 //! Messages stay in queues of their own type, so that a send on the same PE moves the value once
 //! and allocates nothing. [`Lanes`] remembers from which queue the next messages come, as runs.
 
-use crate::codec::{self, DecodeError};
-use crate::envelope::{AnyEnvelope, Envelope};
-use crate::id::KindId;
-use crate::rank::{FIRST_STEP, Rank};
+use crate::address::id::KindId;
+use crate::message::codec::{self, DecodeError};
+use crate::message::envelope::{AnyEnvelope, Envelope};
+use crate::pe::rank::{FIRST_STEP, Rank};
 use bytes::Bytes;
 use serde::Serialize;
 use serde::de::DeserializeOwned;

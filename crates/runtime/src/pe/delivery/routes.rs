@@ -2,10 +2,10 @@
 
 use super::directory::{Place, Route};
 use crate::Actor;
-use crate::envelope::{AnyEnvelope, Header};
-use crate::id::{ActorId, KindId, MAIN_PE};
+use crate::address::id::{ActorId, KindId, MAIN_PE};
+use crate::message::Control;
+use crate::message::envelope::{AnyEnvelope, Header};
 use crate::pe::core::Core;
-use crate::wire::Control;
 use gridspan_topology::PeId;
 
 impl Core {

@@ -6,10 +6,10 @@
 use super::channels::Channels;
 use super::directory::Route;
 use crate::Actor;
-use crate::envelope::{Envelope, Header};
+use crate::address::id::{ActorId, COORDINATOR, CollectionId, KindId, Sender, Slot};
 use crate::error::{GridError, JobError};
-use crate::id::{ActorId, COORDINATOR, CollectionId, KindId, Sender, Slot};
-use crate::payload::Payload;
+use crate::message::envelope::{Envelope, Header};
+use crate::message::payload::Payload;
 use crate::pe::core::Core;
 use std::any::{TypeId, type_name};
 

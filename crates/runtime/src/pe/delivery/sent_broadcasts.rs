@@ -6,9 +6,9 @@
 //! saying, since nobody takes the later one before.
 
 use super::counters::{Counters, Way};
-use crate::id::{ActorId, CollectionId};
-use crate::index::Key;
-use crate::wire::Earlier;
+use crate::address::id::{ActorId, CollectionId};
+use crate::address::index::Key;
+use crate::message::Earlier;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// A sender's broadcasts.

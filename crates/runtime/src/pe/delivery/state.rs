@@ -5,9 +5,9 @@ use super::budget::{Accounted, AccountedEnvelope, Budget};
 use super::channels::Channels;
 use super::directory::{Directory, Place};
 use super::tombstones::Tombstones;
-use crate::id::{ActorId, CollectionId, KindId};
+use crate::address::id::{ActorId, CollectionId, KindId};
+use crate::message::Control;
 use crate::pe::PlantedFault;
-use crate::wire::Control;
 use gridspan_topology::{PeId, Time};
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -177,8 +177,8 @@ impl Delivery {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::envelope::{AnyEnvelope, Envelope, Header};
-    use crate::index::Key;
+    use crate::address::index::Key;
+    use crate::message::envelope::{AnyEnvelope, Envelope, Header};
     use crate::pe::Budget;
 
     fn actor(key: u128) -> ActorId {

@@ -8,9 +8,9 @@
 use super::budget::AccountedEnvelope;
 use super::channels::{Channels, channel};
 use super::verdict::{Receiver, Verdict, verdict};
-use crate::id::ActorId;
+use crate::address::id::ActorId;
+use crate::message::Insertion;
 use crate::pe::state::TimerId;
-use crate::wire::Insertion;
 use gridspan_topology::PeId;
 use std::collections::BTreeMap;
 

@@ -7,7 +7,7 @@
 //! back.
 
 use super::directory::Place;
-use crate::envelope::Header;
+use crate::message::envelope::Header;
 use gridspan_topology::PeId;
 
 /// How often a message is forwarded before it goes to its receiver's home. Forwarding follows ever
@@ -121,8 +121,8 @@ fn elsewhere(me: PeId, header: &Header, home: PeId, place: Option<Place>) -> Ver
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::id::{ActorId, CollectionId};
-    use crate::index::Key;
+    use crate::address::id::{ActorId, CollectionId};
+    use crate::address::index::Key;
 
     const ME: PeId = PeId(1);
     const HOME: PeId = PeId(2);

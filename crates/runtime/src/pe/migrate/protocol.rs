@@ -12,16 +12,16 @@
 //! lost in between delays the step at hand and nothing else.
 
 use super::record::{channels, held, member, record};
-use crate::codec;
-use crate::collection::PlanEntry;
+use crate::address::collection::PlanEntry;
+use crate::address::id::{ActorId, KindId, RebalanceId};
 use crate::error::JobError;
-use crate::id::{ActorId, KindId, RebalanceId};
-use crate::limits::PIECE_BYTES_MAX;
+use crate::message::codec;
+use crate::message::limits::PIECE_BYTES_MAX;
+use crate::message::{Control, Migrant};
 use crate::pe::core::{Core, Store};
 use crate::pe::delivery::{Accounted, Place};
 use crate::pe::replicas::{ReplicaState, Then};
 use crate::pe::state::Departing;
-use crate::wire::{Control, Migrant};
 use gridspan_topology::PeId;
 use std::any::Any;
 use std::collections::BTreeMap;

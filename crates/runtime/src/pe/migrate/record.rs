@@ -1,14 +1,14 @@
 //! What moves with an actor besides its state: the numbers of its conversations and its part in
 //! collective operations.
 
-use crate::codec::DecodeError;
-use crate::envelope::AnyEnvelope;
-use crate::id::{ActorId, KindId};
+use crate::address::id::{ActorId, KindId};
+use crate::message::MemberRecord;
+use crate::message::codec::DecodeError;
+use crate::message::envelope::AnyEnvelope;
 use crate::pe::core::Core;
 use crate::pe::delivery::{Channels, Counters, SentBroadcasts};
+use crate::pe::rank::FAR;
 use crate::pe::state::{EdgeCache, Member, Paced};
-use crate::rank::FAR;
-use crate::wire::MemberRecord;
 use bytes::Bytes;
 
 /// The part of a member's bookkeeping that moves, in a fixed order.

@@ -4,8 +4,6 @@ mod plans;
 mod protocol;
 mod state;
 mod traffic;
-mod wire;
 
 pub(super) use protocol::{begin, handle, settle};
-pub(super) use state::{PrimaryStage, ReplicaState, Replicas, Role, Then, Until};
-pub(crate) use wire::{ReplicaControl, ReplicaOrder};
+pub(super) use state::{PrimaryStage, ReplicaState, Replicas, Role, Then};

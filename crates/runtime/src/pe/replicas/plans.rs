@@ -1,7 +1,8 @@
 //! Replicas as a part of rebalances: what a PE reports of them, and ends on behalf of a plan.
 
-use super::{ReplicaOrder, ReplicaState};
-use crate::id::ActorId;
+use super::ReplicaState;
+use crate::address::id::ActorId;
+use crate::message::ReplicaOrder;
 use crate::pe::core::Core;
 
 impl Core {

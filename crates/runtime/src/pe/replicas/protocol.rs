@@ -28,16 +28,17 @@
 //!
 //! **Failure.** A PE that cannot take the replica says so, and nothing has changed.
 
-use super::{PrimaryStage, ReplicaControl, ReplicaOrder, ReplicaState, Role, Then, Until};
-use crate::codec;
+use super::{PrimaryStage, ReplicaState, Role, Then};
+use crate::address::id::{ActorId, KindId, RebalanceId, Slot};
 use crate::error::JobError;
-use crate::id::{ActorId, KindId, RebalanceId, Slot};
-use crate::limits::PIECE_BYTES_MAX;
+use crate::message::codec;
+use crate::message::limits::PIECE_BYTES_MAX;
+use crate::message::{Control, MemberRecord, Migrant};
+use crate::message::{Frontier, ReplicaControl, ReplicaOrder};
 use crate::pe::core::{Core, Store};
 use crate::pe::delivery::{Place, Way};
 use crate::pe::migrate;
 use crate::pe::state::Member;
-use crate::wire::{Control, MemberRecord, Migrant};
 use gridspan_topology::PeId;
 use std::collections::BTreeMap;
 
@@ -276,7 +277,7 @@ impl Core {
         };
         let MemberRecord { expected: heard, next, broadcasts, .. } = migrate::record(member);
         let sent = next.into_iter().filter(|(to, ..)| serves.contains(to)).collect();
-        let until = Until { sent, heard, broadcasts };
+        let until = Frontier { sent, heard, broadcasts };
         self.converse(other, ReplicaControl::End { id, epoch, until });
     }
 

@@ -1,27 +1,12 @@
 //! Actors that live on two PEs at once, as one of the two knows them. How they come to that, and
 //! part again, is told in `protocol`.
 
-use crate::envelope::Header;
-use crate::id::{ActorId, RebalanceId};
+use crate::address::id::{ActorId, RebalanceId};
+use crate::message::Frontier;
+use crate::message::envelope::Header;
 use crate::pe::delivery::Route;
 use gridspan_topology::PeId;
-use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
-
-/// The next number of messages: the other end, channel, number.
-pub(crate) type Counters = Vec<(ActorId, i32, u64)>;
-
-/// How far the primary was when it asked the second to vanish.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Until {
-    /// The next messages to those that the second serves. It vanishes once it has sent as much.
-    pub(crate) sent: Counters,
-    /// The next messages to the actor. Who has handled as much has sent as much, or is not
-    /// deterministic.
-    pub(crate) heard: Counters,
-    /// The number of the next broadcast to it.
-    pub(crate) broadcasts: u64,
-}
 
 /// Replicas of this PE whose actors have another one elsewhere.
 #[derive(Default)]
@@ -50,7 +35,7 @@ pub(crate) enum Role {
     /// The one that was there before, and stays.
     Primary(PrimaryStage),
     /// The other one. Once it is to vanish, how far it has to come before.
-    Secondary { until: Option<Until> },
+    Secondary { until: Option<Frontier> },
 }
 
 /// How far the primary is.
@@ -107,7 +92,7 @@ impl Replicas {
     }
 
     /// A replica is to vanish once it has come so far.
-    pub(crate) fn leave(&mut self, id: ActorId, epoch: u32, far: Until) {
+    pub(crate) fn leave(&mut self, id: ActorId, epoch: u32, far: Frontier) {
         if let Some(replica) = self.by_actor.get_mut(&id).filter(|replica| replica.epoch == epoch)
             && let Role::Secondary { until } = &mut replica.role
         {
@@ -174,7 +159,7 @@ impl ReplicaState {
     }
 
     /// How far a replica has to come before it vanishes, if it is to.
-    pub(crate) fn until(&self) -> Option<&Until> {
+    pub(crate) fn until(&self) -> Option<&Frontier> {
         match &self.role {
             Role::Secondary { until } => until.as_ref(),
             Role::Primary(_) => None,
@@ -182,7 +167,7 @@ impl ReplicaState {
     }
 }
 
-impl Until {
+impl Frontier {
     /// Whether all has been sent; `next` tells the number of the next message to a receiver.
     pub(crate) fn is_sent(&self, next: impl Fn(ActorId, i32) -> u64) -> bool {
         self.sent.iter().all(|&(to, channel, number)| next(to, channel) >= number)
@@ -199,8 +184,8 @@ impl Until {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::id::CollectionId;
-    use crate::index::Key;
+    use crate::address::id::CollectionId;
+    use crate::address::index::Key;
 
     const PLAN: RebalanceId = RebalanceId(1);
 
@@ -272,7 +257,7 @@ mod tests {
     #[test]
     fn a_replicas_is_done_when_it_has_sent_as_much_as_the_first_and_must_be_when_it_has_heard_as_much()
      {
-        let until = Until {
+        let until = Frontier {
             sent: vec![(actor(7), 0, 5), (actor(7), 16, 1)],
             heard: vec![(actor(2), 0, 3)],
             broadcasts: 2,

@@ -1,8 +1,8 @@
 //! Messages to and from replicas: to both, from one of them.
 
 use super::state::ReplicaState;
-use crate::envelope::{AnyEnvelope, Header};
-use crate::id::{ActorId, KindId, Sender, Slot};
+use crate::address::id::{ActorId, KindId, Sender, Slot};
+use crate::message::envelope::{AnyEnvelope, Header};
 use crate::pe::core::Core;
 use crate::pe::delivery::Place;
 

@@ -1,9 +1,9 @@
 //! Collections as one PE knows them, and where their members live here.
 
-use crate::collection::CollectionInfo;
-use crate::id::{ActorId, CollectionId};
-use crate::index::{Key, Shape};
-use crate::payload::Payload;
+use crate::address::collection::CollectionInfo;
+use crate::address::id::{ActorId, CollectionId};
+use crate::address::index::{Key, Shape};
+use crate::message::payload::Payload;
 use crate::pe::collective::Streams;
 use crate::pe::delivery::AccountedBroadcast;
 use rustc_hash::FxHashMap;
@@ -213,7 +213,7 @@ fn look_up(map: &FxHashMap<Key, u32>, key: u128) -> Option<u32> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::index::{ActorIndex, IndexSet, Ix2};
+    use crate::address::index::{ActorIndex, IndexSet, Ix2};
 
     #[test]
     fn a_table_and_a_map_hold_the_same() {

@@ -9,8 +9,8 @@
 //! talked least are forgotten, as in lossy counting (G. S. Manku, R. Motwani, 2002): what is kept
 //! is what matters for a cut.
 
-use crate::id::ActorId;
-use crate::wire::Edge;
+use crate::address::id::ActorId;
+use crate::message::Edge;
 use rustc_hash::FxHashMap;
 
 /// Pairs of one PE, of 64 bytes each.
@@ -187,8 +187,8 @@ impl Edges {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::id::CollectionId;
-    use crate::index::Key;
+    use crate::address::id::CollectionId;
+    use crate::address::index::Key;
     use std::collections::BTreeMap;
 
     fn actor(key: u128) -> ActorId {

@@ -1,7 +1,7 @@
 //! Who takes part beside the founders, as one PE knows.
 
-use crate::envelope::AnyEnvelope;
-use crate::id::CollectionId;
+use crate::address::id::CollectionId;
+use crate::message::envelope::AnyEnvelope;
 use gridspan_topology::{Layout, NodeId};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};

@@ -1,7 +1,7 @@
 //! What the leader of a site keeps, by rebalance: the next may begin here before the last has ended
 //! everywhere.
 
-use crate::wire::Edge;
+use crate::message::Edge;
 use gridspan_balance::leaders::{Leader, LeaderActor, Note};
 use gridspan_balance::{ActorKey, Move, PeLoad};
 use gridspan_topology::{PeId, SiteId};

@@ -3,7 +3,7 @@
 use super::edges::Edges;
 use super::leading::Leading;
 use super::timesheet::Timesheet;
-use crate::wire::Edge;
+use crate::message::Edge;
 
 /// Since the last time it was taken.
 #[derive(Default)]

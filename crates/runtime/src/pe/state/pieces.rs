@@ -2,9 +2,9 @@
 //!
 //! What a rebalance tells grows with the number of actors, and has no bound; frames have one.
 
-use crate::codec::{self, DecodeError};
-use crate::relay::Assembly;
-use crate::wire::{Control, Piece};
+use crate::message::Assembly;
+use crate::message::codec::{self, DecodeError};
+use crate::message::{Control, Piece};
 use bytes::Bytes;
 use gridspan_topology::PeId;
 use std::collections::BTreeMap;
@@ -79,9 +79,9 @@ mod tests {
 
     fn pieces() -> Vec<Piece> {
         let control = Control::Location {
-            id: crate::id::ActorId {
-                collection: crate::id::CollectionId(3),
-                key: crate::index::Key(1 << 90),
+            id: crate::address::id::ActorId {
+                collection: crate::address::id::CollectionId(3),
+                key: crate::address::index::Key(1 << 90),
             },
             pe: PeId(7),
             epoch: 9,

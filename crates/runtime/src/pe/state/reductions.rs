@@ -1,6 +1,6 @@
 //! Contributions that wait for others, and what a PE remembers of earlier ones.
 
-use crate::wire::Contribution;
+use crate::message::Contribution;
 use gridspan_topology::Time;
 
 /// Contributions that wait for others.

@@ -1,9 +1,9 @@
 //! The right to number the broadcasts of a collection, as the PE that has it keeps it. How it
 //! passes is told in `coordinator/sequencer.rs`.
 
-use crate::id::{ActorId, CollectionId};
+use crate::address::id::{ActorId, CollectionId};
+use crate::message::SequencerRight;
 use crate::pe::PlantedFault;
-use crate::wire::SequencerRight;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// The rights that a PE has.
@@ -82,7 +82,7 @@ impl Rights {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::index::Key;
+    use crate::address::index::Key;
 
     const FAMILY: CollectionId = CollectionId(3);
 

@@ -1,8 +1,8 @@
 //! What a PE keeps to find a job that cannot go on.
 
-use crate::handler::CurrentHandler;
-use crate::id::ActorId;
-use crate::pending_work::NAMED_MAX;
+use crate::address::id::ActorId;
+use crate::message::pending_work::NAMED_MAX;
+use crate::pe::handler::CurrentHandler;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 

@@ -3,7 +3,7 @@
 use super::callback::CallbackWith;
 use super::timers::TimerId;
 use crate::error::AskError;
-use crate::payload::Payload;
+use crate::message::payload::Payload;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// What to do with an answer, or without one.

@@ -12,10 +12,10 @@
 //! **Order.** Messages that wait are ranked anew with their receiver, so that those of one pair and
 //! one step never have two ranks, and are handled in the order sent.
 
-use crate::id::{ActorId, COORDINATOR, KindId};
+use crate::address::id::{ActorId, COORDINATOR, KindId};
+use crate::message::Control;
 use crate::pe::core::Core;
-use crate::rank::{FAR, Rank, is_step};
-use crate::wire::Control;
+use crate::pe::rank::{FAR, Rank, is_step};
 
 impl Core {
     /// The place of a message for the member in `slot` in the order of what is ready.

@@ -1,7 +1,7 @@
 //! What a PE keeps for the order of messages of steps.
 
-use crate::id::ActorId;
-use crate::rank::FAR;
+use crate::address::id::ActorId;
+use crate::pe::rank::FAR;
 use rustc_hash::FxHashMap;
 
 /// Nothing in jobs without steps.

@@ -2,12 +2,12 @@
 
 use super::*;
 use crate::Job;
-use crate::collection::{CollectionInfo, Map};
+use crate::address::collection::{CollectionInfo, Map};
+use crate::address::id::COORDINATOR;
 use crate::error::JobError;
-use crate::id::COORDINATOR;
+use crate::job::program::Program;
+use crate::message::{Content, Packet, Visit};
 use crate::pe::Pe;
-use crate::program::Program;
-use crate::wire::{Content, Packet, Visit};
 use crate::{Actor, Context};
 use gridspan_topology::{Layout, NodeId, SiteId};
 use serde::{Deserialize, Serialize};

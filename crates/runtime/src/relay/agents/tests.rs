@@ -2,10 +2,10 @@
 
 use super::*;
 use crate::Job;
-use crate::id::COORDINATOR;
+use crate::address::id::COORDINATOR;
+use crate::job::program::Program;
+use crate::message::{Content, Visit};
 use crate::pe::Pe;
-use crate::program::Program;
-use crate::wire::{Content, Visit};
 use gridspan_topology::{PeId, SiteId};
 use std::sync::{Arc, Mutex};
 

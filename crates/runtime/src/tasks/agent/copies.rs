@@ -2,11 +2,12 @@
 
 use super::super::deques::Arrival;
 use super::super::engine::Work;
-use super::super::lineage::{CopyId, Via};
+use super::super::lineage::Via;
 use super::super::message::{AgentMessage, Loan, WorkerMessage};
 use super::PoolAgent;
-use crate::codec;
-use crate::steal_agent::StealCommand;
+use crate::message::codec;
+use crate::message::steal_agent::CopyId;
+use crate::message::steal_agent::StealCommand;
 use gridspan_balance::stealing::Grant;
 use gridspan_topology::{NodeId, Time};
 use std::time::Duration;

@@ -108,7 +108,7 @@ fn a_task_whose_serialize_panics_ends_the_job_and_is_named_and_the_thread_lives(
 
 #[test]
 fn tasks_that_do_not_leave_after_all_are_back_where_they_were() {
-    let too_large = "x".repeat(crate::limits::PIECE_BYTES_MAX);
+    let too_large = "x".repeat(crate::message::limits::PIECE_BYTES_MAX);
     let tasks = vec![Text("young".to_owned()), Text("middle".to_owned()), Text(too_large)];
     let (mut agent, mut engine) = agent(tasks);
 
@@ -124,7 +124,7 @@ fn tasks_that_do_not_leave_after_all_are_back_where_they_were() {
         engine.put_back(slot, token);
     }
     let kept: Vec<usize> = engine.kept.iter().map(|token| token.item.0.len()).collect();
-    assert_eq!(kept, [crate::limits::PIECE_BYTES_MAX, "young".len()]);
+    assert_eq!(kept, [crate::message::limits::PIECE_BYTES_MAX, "young".len()]);
 }
 
 #[test]

@@ -20,14 +20,14 @@ mod streams;
 pub(in crate::pe) use streams::{Streams, is_stream};
 
 use crate::Actor;
-use crate::envelope::Header;
+use crate::address::id::{ActorId, CollectionId, KindId, Sender};
 use crate::error::JobError;
-use crate::id::{ActorId, CollectionId, KindId, Sender};
-use crate::payload::Payload;
+use crate::message::envelope::Header;
+use crate::message::payload::Payload;
+use crate::message::{Asked, BroadcastOrder, Control, Earlier};
 use crate::pe::core::Core;
 use crate::pe::delivery::channel;
 use crate::pe::state::Member;
-use crate::wire::{Asked, BroadcastOrder, Control, Earlier};
 use streams::{stream_of, streams_to};
 
 impl Core {

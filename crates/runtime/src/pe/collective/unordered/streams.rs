@@ -2,8 +2,8 @@
 //!
 //! Those of one PE in one channel are a *stream*, in which it numbers them.
 
-use crate::id::{ActorId, CollectionId};
-use crate::index::Key;
+use crate::address::id::{ActorId, CollectionId};
+use crate::address::index::Key;
 use crate::pe::delivery::{AccountedBroadcast, Channels, Way};
 use gridspan_topology::PeId;
 use std::collections::BTreeMap;

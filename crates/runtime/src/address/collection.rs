@@ -1,0 +1,168 @@
+//! What every PE knows about a collection: its type, and where members are placed at first.
+
+use crate::address::id::KindId;
+use crate::address::id::{ActorId, CollectionId};
+use crate::address::index::{Key, Shape};
+use gridspan_topology::dice::mix;
+use gridspan_topology::{Layout, PeId};
+use serde::{Deserialize, Serialize};
+
+/// Where the members of a collection first live. A member's first PE is its *home*, which always
+/// knows where it lives now.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Placement {
+    /// Neighbouring indices together: the members, in row-major order, are cut into as many equal
+    /// runs as there are PEs. Sets without a shape are scattered, as by [`Scatter`](Self::Scatter).
+    #[default]
+    Block,
+    /// One member after the other to one PE after the other. Sets without a shape are scattered.
+    RoundRobin,
+    /// A run of members for each site, as long as the site has PEs; round robin within the site.
+    BySite,
+    /// Anywhere, evenly.
+    Scatter,
+    /// A map that the job defines; see `Job::placement`.
+    Custom(String),
+}
+
+/// A placement map that a job defines: index and layout to the PE where the member first lives. A
+/// PE that does not exist is taken modulo the number of PEs.
+pub type PlacementMap = fn(Key, &Layout) -> PeId;
+
+/// The rule behind a [`Placement`], with names resolved.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) enum Map {
+    Block,
+    RoundRobin,
+    BySite,
+    Scatter,
+    /// Position in the job's list of maps.
+    Custom(u16),
+    /// One member per PE, whose number is its index.
+    PerPe,
+    /// One member per node, whose number is its index.
+    PerNode,
+}
+
+/// What every PE knows about a collection.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct CollectionInfo {
+    pub(crate) id: CollectionId,
+    pub(crate) kind: KindId,
+    pub(crate) map: Map,
+    pub(crate) shape: Option<Shape>,
+    /// How many members were made with it.
+    pub(crate) members: u64,
+}
+
+impl CollectionInfo {
+    /// The home of a member.
+    #[inline]
+    pub(crate) fn home(&self, key: Key, layout: &Layout, maps: &[PlacementMap]) -> PeId {
+        if self.map == Map::Block
+            && let Some(shape) = &self.shape
+            && let Some(rank) = shape.rank(key)
+        {
+            return block(rank, shape.len(), u64::from(layout.pe_count()));
+        }
+        self.home_by_map(key, layout, maps)
+    }
+
+    #[inline(never)]
+    fn home_by_map(&self, key: Key, layout: &Layout, maps: &[PlacementMap]) -> PeId {
+        let pes = u64::from(layout.pe_count());
+        let ranked = self.shape.and_then(|shape| Some((shape.rank(key)?, shape.len())));
+        match (self.map, ranked) {
+            (Map::RoundRobin, Some((rank, _))) => PeId((rank % pes) as u32),
+            (Map::BySite, Some((rank, len))) => {
+                let near = layout.pes_in(layout.site_of(block(rank, len, pes)));
+                PeId(near.start + (rank % near.len() as u64) as u32)
+            }
+            (Map::Custom(map), _) => match maps.get(usize::from(map)) {
+                Some(map) => PeId(map(key, layout).0 % layout.pe_count()),
+                None => scatter(key, pes),
+            },
+            (Map::PerPe, _) => match u32::try_from(key.0).map(PeId) {
+                // A guest has members of its own.
+                Ok(pe) if layout.knows(pe) => pe,
+                _ => PeId((key.0 % u128::from(pes)) as u32),
+            },
+            (Map::PerNode, _) => {
+                let node = (key.0 % u128::from(layout.node_count())) as u32;
+                layout.leader(gridspan_topology::NodeId(node))
+            }
+            (Map::Block | Map::RoundRobin | Map::BySite | Map::Scatter, _) => scatter(key, pes),
+        }
+    }
+
+    /// Whether members may move.
+    pub(crate) fn migratable(&self) -> bool {
+        !matches!(self.map, Map::PerPe | Map::PerNode)
+    }
+}
+
+/// The PE whose run of `len` members holds `rank`.
+#[inline]
+fn block(rank: u64, len: u64, pes: u64) -> PeId {
+    let len = len.max(1);
+    PeId(match rank.checked_mul(pes) {
+        Some(product) => (product / len) as u32,
+        None => (u128::from(rank) * u128::from(pes) / u128::from(len)) as u32,
+    })
+}
+
+/// An even spread that depends on the key alone.
+fn scatter(key: Key, pes: u64) -> PeId {
+    let bits = (key.0 as u64) ^ ((key.0 >> 64) as u64).rotate_left(32);
+    PeId((mix(bits) % pes) as u32)
+}
+
+/// One migration of a published plan.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct PlanEntry {
+    pub(crate) id: ActorId,
+    pub(crate) from: PeId,
+    pub(crate) to: PeId,
+    /// The actor's epoch where it arrives.
+    pub(crate) epoch: u32,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::address::index::{ActorIndex, IndexSet, Ix1};
+
+    fn homes(map: Map, members: u32, layout: &Layout) -> Vec<u32> {
+        let info = CollectionInfo {
+            id: CollectionId(0),
+            kind: KindId(0),
+            map,
+            shape: Ix1::range(members).shape(),
+            members: u64::from(members),
+        };
+        (0..members).map(|i| info.home(Ix1(i as i32).key(), layout, &[]).0).collect()
+    }
+
+    #[test]
+    fn blocks_are_runs_and_round_robin_deals_one_by_one() {
+        let layout = Layout::single(3);
+        assert_eq!(homes(Map::Block, 6, &layout), [0, 0, 1, 1, 2, 2]);
+        assert_eq!(homes(Map::RoundRobin, 6, &layout), [0, 1, 2, 0, 1, 2]);
+    }
+
+    #[test]
+    fn by_site_gives_each_site_a_run_and_deals_inside() {
+        let layout = Layout::new(vec![("a".into(), vec![1, 1]), ("b".into(), vec![2])]);
+        assert_eq!(homes(Map::BySite, 8, &layout), [0, 1, 0, 1, 2, 3, 2, 3]);
+    }
+
+    #[test]
+    fn scattering_is_even() {
+        let layout = Layout::single(4);
+        let homes = homes(Map::Scatter, 4000, &layout);
+        for pe in 0..4 {
+            let here = homes.iter().filter(|&&home| home == pe).count();
+            assert!((850..1150).contains(&here), "{here} of 4000 on pe {pe}");
+        }
+    }
+}

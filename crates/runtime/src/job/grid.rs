@@ -1,0 +1,379 @@
+//! What main works with: the whole grid as one computer.
+//!
+//! `main` runs beside PE 0, on a thread of its own or, in virtual time, between events. It hands
+//! work to PE 0 through a [`MainPort`] and awaits promises that PE 0 resolves.
+
+use crate::Actor;
+use crate::Published;
+use crate::address::collection::{Map, Placement};
+use crate::address::id::{CollectionId, KindId, Sender};
+use crate::address::index::{ActorIndex, IndexSet, Ix1, Key, Shape};
+use crate::error::{AskError, GridError};
+use crate::job::promise::{Awaited, Promise, Resolve, promise};
+use crate::message::codec;
+use crate::message::limits::PIECE_BYTES_MAX;
+use crate::message::{MainRequest, ReductionGroup};
+use crate::pe::actor::reference::{ActorRef, CollectionRef, Reply, SectionRef};
+use crate::pe::actor::registry::Registry;
+use crate::pe::links::{Links, Locality};
+use crate::pe::{Action, Core};
+use crate::reduce::{Op, Reducible, Value};
+use bytes::Bytes;
+use gridspan_topology::LinkChange;
+use gridspan_topology::{Layout, PeId, Time};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use std::any::type_name;
+use std::ops::Deref;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Takes work for PE 0. The driver that made it runs each action on that PE, in order.
+pub type MainPort = Arc<dyn Fn(Action) + Send + Sync>;
+
+/// The grid as `main` sees it.
+#[derive(Clone)]
+pub struct Grid {
+    shared: Arc<Shared>,
+}
+
+struct Shared {
+    port: MainPort,
+    layout: Arc<Layout>,
+    registry: Registry,
+    maps: Vec<String>,
+    awaited: Arc<Awaited>,
+}
+
+/// Whether a group has a member per PE or per node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Per {
+    /// One member on every PE; its index is the PE's number.
+    Pe,
+    /// One member on the first PE of every node; its index is the node's number.
+    Node,
+}
+
+impl Grid {
+    /// The grid of a job with these types and placement maps.
+    pub(crate) fn new(
+        port: MainPort,
+        layout: Arc<Layout>,
+        registry: Registry,
+        maps: Vec<String>,
+        awaited: Arc<Awaited>,
+    ) -> Self {
+        Self { shared: Arc::new(Shared { port, layout, registry, maps, awaited }) }
+    }
+
+    fn promise<T>(&self) -> (Resolve<T>, Promise<T>) {
+        promise(&self.shared.awaited)
+    }
+
+    fn run(&self, action: impl FnOnce(&mut Core) + Send + 'static) {
+        (self.shared.port)(Box::new(move |core: &mut Core| {
+            core.main_goes_on();
+            action(core);
+        }));
+    }
+
+    async fn ask_coordinator<T: DeserializeOwned + Send + 'static>(
+        &self,
+        request: MainRequest,
+    ) -> Result<T, GridError> {
+        let (resolve, answer) = self.promise();
+        self.run(move |core| {
+            core.ask_coordinator(request, move |_, found| resolve.with(Ok(found)))
+        });
+        wait(answer).await
+    }
+
+    /// The sites, nodes and PEs of the job.
+    pub fn layout(&self) -> &Layout {
+        &self.shared.layout
+    }
+
+    fn kind<A: Actor>(&self) -> Result<KindId, GridError> {
+        self.shared.registry.find::<A>().ok_or(GridError::NotRegistered(type_name::<A>()))
+    }
+
+    /// Creates a collection with one member for each index, built from `init` of it, and placed in
+    /// blocks. Members exist when the future resolves.
+    pub async fn create<A: Actor>(
+        &self,
+        indices: impl IndexSet<Index = A::Index>,
+        init: impl FnMut(A::Index) -> A::Init,
+    ) -> Result<Collection<A>, GridError> {
+        self.create_placed(Placement::Block, indices, init).await
+    }
+
+    /// Creates a collection whose members are first placed by `placement`.
+    pub async fn create_placed<A: Actor>(
+        &self,
+        placement: Placement,
+        indices: impl IndexSet<Index = A::Index>,
+        mut init: impl FnMut(A::Index) -> A::Init,
+    ) -> Result<Collection<A>, GridError> {
+        let map = match placement {
+            Placement::Block => Map::Block,
+            Placement::RoundRobin => Map::RoundRobin,
+            Placement::BySite => Map::BySite,
+            Placement::Scatter => Map::Scatter,
+            Placement::Custom(name) => match self.shared.maps.iter().position(|map| *map == name) {
+                Some(position) => Map::Custom(position as u16),
+                None => return Err(GridError::UnknownPlacement(name)),
+            },
+        };
+        let shape = indices.shape();
+        let inits = indices.into_indices().map(|index| (index.key(), init(index))).collect();
+        self.create_mapped(map, shape, inits).await
+    }
+
+    /// Creates a group: one member per PE or node, which never moves.
+    pub async fn create_group<A: Actor<Index = Ix1>>(
+        &self,
+        per: Per,
+        mut init: impl FnMut(Ix1) -> A::Init,
+    ) -> Result<Collection<A>, GridError> {
+        let (map, members) = match per {
+            Per::Pe => (Map::PerPe, self.layout().pe_count()),
+            Per::Node => (Map::PerNode, self.layout().node_count()),
+        };
+        let indices = (0..members).map(|i| Ix1(i as i32));
+        let inits = indices.map(|index| (index.key(), init(index))).collect();
+        self.create_mapped(map, None, inits).await
+    }
+
+    async fn create_mapped<A: Actor>(
+        &self,
+        map: Map,
+        shape: Option<Shape>,
+        inits: Vec<(Key, A::Init)>,
+    ) -> Result<Collection<A>, GridError> {
+        let kind = self.kind::<A>()?;
+        // The indices of a box are different by construction.
+        if shape.is_none() {
+            let mut keys: Vec<Key> = inits.iter().map(|(key, _)| *key).collect();
+            keys.sort_unstable();
+            if let Some(pair) = keys.windows(2).find(|pair| pair[0] == pair[1]) {
+                let index = A::Index::from_key(pair[0]);
+                return Err(GridError::DuplicateIndex(format!("{index:?}")));
+            }
+        }
+        let (resolve, created) = self.promise();
+        self.run(move |core| {
+            let done = move |id| resolve.with(Ok(id));
+            core.create_collection::<A>(kind, (map, shape), inits, done);
+        });
+        let id: CollectionId = wait(created).await?;
+        Ok(Collection { grid: self.clone(), reference: CollectionRef::new(id) })
+    }
+
+    /// Gives read-only data to every node, over each link between sites once. Fails for a value of
+    /// more than 60 MiB.
+    pub async fn publish<T: Serialize>(&self, value: &T) -> Result<Published<T>, GridError> {
+        let bytes: Bytes = codec::encode(value).into();
+        if bytes.len() > PIECE_BYTES_MAX {
+            return Err(GridError::TooLarge { bytes: bytes.len(), limit: PIECE_BYTES_MAX });
+        }
+        Ok(Published::new(self.ask_coordinator(MainRequest::Publish { value: bytes }).await?))
+    }
+
+    /// Has the job's strategy decide anew who lives where, while everybody goes on. Resolves to the
+    /// number of actors that have moved, once they have.
+    pub async fn rebalance(&self) -> Result<usize, GridError> {
+        self.ask_coordinator(MainRequest::Rebalance).await
+    }
+
+    /// Resolves once no message is on its way, waits, or is being handled anywhere.
+    pub async fn quiescence(&self) -> Result<(), GridError> {
+        self.ask_coordinator(MainRequest::Quiescence).await
+    }
+
+    /// Resolves after `duration`, in the time of the driver: virtual in the simulator.
+    pub async fn sleep(&self, duration: Duration) -> Result<(), GridError> {
+        let (resolve, over) = self.promise();
+        self.run(move |core| core.run_after(duration, move |_| resolve.with(Ok(()))));
+        wait(over).await
+    }
+
+    /// Which nodes are near each other. Drivers over a network measure it when the job begins; in
+    /// the simulator asking begins it.
+    pub async fn places(&self) -> Result<Arc<Locality>, GridError> {
+        self.ask_coordinator(MainRequest::Places).await
+    }
+
+    /// What is known of the links between groups of nodes. The first call also has nodes send
+    /// trains of packets to find out who shares a way out of its group; later calls know.
+    pub async fn links(&self) -> Result<Links, GridError> {
+        self.ask_coordinator(MainRequest::Links).await
+    }
+
+    /// The next link whose latency or bandwidth has changed by more than a fifth, or whose losses
+    /// have. Groups are numbered as in the hierarchy of the [`places`](Self::places).
+    pub async fn link_change(&self) -> Result<LinkChange, GridError> {
+        let change: Option<LinkChange> = self.ask_coordinator(MainRequest::LinkChange).await?;
+        change.ok_or(GridError::NoLinks)
+    }
+
+    /// The time since the job began, in the time of the driver.
+    pub async fn now(&self) -> Result<Time, GridError> {
+        let (resolve, now) = self.promise();
+        self.run(move |core| resolve.with(Ok(core.now)));
+        wait(now).await
+    }
+}
+
+/// Awaits a promise; a driver that is gone has dropped it.
+async fn wait<T>(promised: Promise<Result<T, GridError>>) -> Result<T, GridError> {
+    promised.await.unwrap_or(Err(GridError::Ending))
+}
+
+/// A collection as `main` sees it.
+pub struct Collection<A> {
+    grid: Grid,
+    reference: CollectionRef<A>,
+}
+
+impl<A> Clone for Collection<A> {
+    fn clone(&self) -> Self {
+        Self { grid: self.grid.clone(), reference: self.reference }
+    }
+}
+
+impl<A> Deref for Collection<A> {
+    type Target = CollectionRef<A>;
+
+    fn deref(&self) -> &CollectionRef<A> {
+        &self.reference
+    }
+}
+
+impl<A: Actor> Collection<A> {
+    /// The reference to put into messages.
+    pub fn reference(&self) -> CollectionRef<A> {
+        self.reference
+    }
+
+    /// The member at `index`.
+    pub fn member(&self, index: A::Index) -> Member<A> {
+        Member { grid: self.grid.clone(), reference: self.reference.at(index) }
+    }
+
+    /// Sends a message to all members. All members handle the broadcasts of a collection in the
+    /// same order, and in order with other messages from main to the same member.
+    pub fn broadcast(&self, message: A::Message) {
+        self.broadcast_with_priority(0, message);
+    }
+
+    /// Sends a message with a priority to all members; lower numbers are handled first.
+    pub fn broadcast_with_priority(&self, priority: i32, message: A::Message) {
+        let collection = self.reference.id;
+        self.grid.run(move |core| {
+            core.broadcast::<A>(Sender::Pe, collection, priority, message);
+        });
+    }
+
+    /// Sends a message to all members, in no order with other broadcasts or messages; each member
+    /// handles it once. See [`Context::broadcast_unordered`](crate::Context::broadcast_unordered).
+    pub fn broadcast_unordered(&self, message: A::Message) {
+        self.broadcast_unordered_with_priority(0, message);
+    }
+
+    /// The same with a priority; lower numbers are handled first.
+    pub fn broadcast_unordered_with_priority(&self, priority: i32, message: A::Message) {
+        let collection = self.reference.id;
+        self.grid.run(move |core| {
+            core.broadcast_unordered::<A>(Sender::Pe, collection, priority, message);
+        });
+    }
+
+    /// Sends a message to all members of a section.
+    pub fn multicast(&self, section: &SectionRef<A>, message: A::Message) {
+        let section = section.clone();
+        self.grid.run(move |core| {
+            core.multicast::<A>(Sender::Pe, &section, 0, message);
+        });
+    }
+
+    /// The result of the next reduction whose members contribute with `op` to
+    /// [`To::main`](crate::To::main). Results are awaited in the order of the contributions.
+    pub async fn reduction<T: Reducible>(&self, op: Op) -> Result<T, GridError> {
+        self.reduced(ReductionGroup::Collection(self.reference.id), op).await
+    }
+
+    /// The result of the next reduction over a section, to which its members contribute with
+    /// [`Context::contribute_to_section`](crate::Context::contribute_to_section).
+    pub async fn section_reduction<T: Reducible>(
+        &self,
+        section: &SectionRef<A>,
+        op: Op,
+    ) -> Result<T, GridError> {
+        self.reduced(ReductionGroup::Section(section.id), op).await
+    }
+
+    async fn reduced<T: Reducible>(&self, group: ReductionGroup, op: Op) -> Result<T, GridError> {
+        let collection = self.reference.id;
+        let reduced: Option<(Op, Value)> =
+            self.grid.ask_coordinator(MainRequest::Reduction { group }).await?;
+        let (found_op, value) = reduced.ok_or(GridError::Ending)?;
+        let found = format!("{found_op:?} of {value}");
+        if found_op == op
+            && let Some(value) = T::from_value(value)
+        {
+            return Ok(value);
+        }
+        let wanted = format!("{op:?} of {}", type_name::<T>());
+        Err(GridError::Reduction { collection: collection.0, found, wanted })
+    }
+
+    /// Adds a member, on a PE of choice. It takes part in reductions and broadcasts that begin
+    /// later.
+    pub fn insert_on(&self, index: A::Index, init: A::Init, at: PeId) {
+        let id = self.reference.at(index).id;
+        self.grid.run(move |core| core.insert::<A>(id, init, at));
+    }
+}
+
+/// A member of a collection as `main` sees it.
+#[derive(Clone)]
+pub struct Member<A> {
+    grid: Grid,
+    reference: ActorRef<A>,
+}
+
+impl<A: Actor> Member<A> {
+    /// The reference to put into messages.
+    pub fn reference(&self) -> ActorRef<A> {
+        self.reference
+    }
+
+    /// Sends a message.
+    pub fn send(&self, message: A::Message) {
+        self.send_with_priority(0, message);
+    }
+
+    /// Sends a message with a priority; lower numbers are handled first.
+    pub fn send_with_priority(&self, priority: i32, message: A::Message) {
+        let to = self.reference.id;
+        self.grid.run(move |core| core.send::<A>(Sender::Pe, to, priority, message));
+    }
+
+    /// Asks a question and awaits the answer, at most for `timeout`.
+    pub async fn ask<T: DeserializeOwned + Send + 'static>(
+        &self,
+        timeout: Duration,
+        question: impl FnOnce(Reply<T>) -> A::Message + Send + 'static,
+    ) -> Result<T, GridError> {
+        let (resolve, answer) = self.grid.promise();
+        let to = self.reference.id;
+        self.grid.run(move |core| {
+            let answered = move |_: &mut Core, answer: Result<T, AskError>| {
+                resolve.with(answer.map_err(GridError::from));
+            };
+            let reply = core.expect_reply(timeout, answered);
+            core.send::<A>(Sender::Pe, to, 0, question(reply));
+        });
+        wait(answer).await
+    }
+}

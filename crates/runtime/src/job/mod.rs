@@ -1,0 +1,393 @@
+//! A job's definition: its actor types, its maps and operations, and its main function.
+
+pub(crate) mod grid;
+pub(crate) mod program;
+pub(crate) mod promise;
+
+use crate::Actor;
+use crate::address::collection::PlacementMap;
+use crate::error::JobError;
+use crate::job::grid::Grid;
+use crate::message::limits::Limits;
+use crate::pe::actor::registry::Registry;
+use crate::pe::links::{Links, OnFailure, OnLinks};
+use crate::pe::watch::Watch;
+use crate::pe::{Balancing, Common, GuestEvent, OnGuests, PlantedFault, Source};
+use crate::reduce::{Custom, CustomOp, Op};
+use crate::schema::definition::{Definition, Origin};
+use gridspan_balance::{BalanceReport, Plan, Snapshot, Strategy};
+use gridspan_bcast::Mode;
+use gridspan_topology::{Layout, LinkChange, NodeId};
+use std::collections::BTreeSet;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// The future of a main function.
+pub type MainFuture = Pin<Box<dyn Future<Output = Result<(), JobError>>>>;
+
+type Main = Box<dyn FnOnce(Grid) -> MainFuture + Send>;
+
+/// The policy for stealing if none is asked for.
+const DEFAULT_VICTIM: &str = "directory";
+
+/// One program, defined the same on all nodes: they check that they agree before they start.
+///
+/// ```
+/// # use gridspan_runtime::Job;
+/// let job = Job::new("nothing").main(async |_grid| Ok(()));
+/// assert_eq!(job.name(), "nothing");
+/// ```
+pub struct Job {
+    name: String,
+    registry: Registry,
+    maps: Vec<(String, PlacementMap)>,
+    reducers: Vec<(String, CustomOp)>,
+    main: Option<Main>,
+    limits: Limits,
+    balancing: Balancing,
+    stealing: String,
+    broadcasts: Mode,
+    /// The node that the coordinator runs on.
+    coordinator: NodeId,
+    seed: u64,
+    fault: PlantedFault,
+    on_links: Vec<OnLinks>,
+    tolerates_lost_guests: bool,
+    on_guests: Vec<OnGuests>,
+    on_failure: Vec<OnFailure>,
+    watch: Watch,
+    origin: Origin,
+}
+
+impl Job {
+    /// A job without actors, whose main function does nothing.
+    pub fn new(name: impl Into<String>) -> Self {
+        Self {
+            name: name.into(),
+            registry: Registry::default(),
+            maps: Vec::new(),
+            reducers: Vec::new(),
+            main: None,
+            limits: Limits::default(),
+            balancing: Balancing::default(),
+            stealing: DEFAULT_VICTIM.to_owned(),
+            broadcasts: Mode::Planned,
+            coordinator: NodeId(0),
+            seed: 0,
+            fault: PlantedFault::None,
+            on_links: vec![],
+            tolerates_lost_guests: false,
+            on_guests: vec![],
+            on_failure: Vec::new(),
+            watch: Watch::default(),
+            origin: Origin::default(),
+        }
+    }
+
+    /// Adds an actor type. The order of types is part of the definition.
+    pub fn actor<A: Actor>(mut self) -> Self {
+        self.registry.add::<A>();
+        self
+    }
+
+    /// Adds an actor type whose actors may be computed at two sites at once, so that those who talk
+    /// with them at both wait for one crossing of the wide area in a step instead of two. A
+    /// strategy decides whether that is worth their work, which is done twice: `auto`, or
+    /// `replicate`, which always does it at the borders of sites.
+    ///
+    /// By this the type promises that its actors are determinate (G. Kahn, "The semantics of a
+    /// simple language for parallel programming", 1974): what one sends to another, and in which
+    /// order, follows from its state when it was made and from what it got, each sender's messages
+    /// of one priority or step in their order. A broadcast is a message to each member, and all of
+    /// an actor to one collection are in one order, whatever their priorities. It depends neither
+    /// on how those of different senders, priorities or steps interleave, in ways too in which they
+    /// never would if the actor were in one place, nor on time, place, or [`Actor::arrived`].
+    /// Handlers may send, multicast, broadcast, contribute, answer, and wish to migrate; what they
+    /// do with anything outside of the actor happens twice. To ask, set timers, wait for quiescence
+    /// or at a sync point, insert, or destroy itself ends the job with an error, and so does a
+    /// replica that is found, when it ends, not to have sent as much as the first.
+    pub fn deterministic<A: Actor>(mut self) -> Self {
+        self.registry.add_deterministic::<A>();
+        self
+    }
+
+    /// Adds a placement map for [`Placement::Custom`](crate::Placement::Custom).
+    pub fn placement(mut self, name: impl Into<String>, map: PlacementMap) -> Self {
+        self.maps.push((name.into(), map));
+        self
+    }
+
+    /// Adds an operation for reductions, and gives it back for use in contributions.
+    pub fn reducer(mut self, name: impl Into<String>, combine: CustomOp) -> (Self, Op) {
+        self.reducers.push((name.into(), combine));
+        let position = u16::try_from(self.reducers.len() - 1).expect("fewer than 65,536 reducers");
+        (self, Op::Custom(Custom(position)))
+    }
+
+    /// Sets the main function, which runs on node 0. When it returns, the job ends.
+    pub fn main<F>(mut self, main: F) -> Self
+    where
+        F: AsyncFnOnce(Grid) -> Result<(), JobError> + Send + 'static,
+    {
+        self.main = Some(Box::new(move |grid| Box::pin(async move { main(grid).await })));
+        self
+    }
+
+    /// Sets the byte budgets of each PE.
+    pub fn limits(mut self, limits: Limits) -> Self {
+        self.limits = limits;
+        self
+    }
+
+    /// Sets the balancing strategy: `none` (the default), or another of
+    /// [`NAMES`](gridspan_balance::NAMES). It is asked at sync points, on
+    /// [request](Grid::rebalance), [now and then](Self::balance_every), and, unless it moves actors
+    /// for the sake of moving, when a link or other programs' use of a processor has changed.
+    /// Except at sync points everybody goes on meanwhile.
+    pub fn strategy(mut self, name: impl Into<String>) -> Self {
+        self.balancing.source = Source::Named(name.into().into());
+        self
+    }
+
+    /// Has a strategy of the job's own asked, made with the job's seed.
+    pub fn own_strategy(
+        mut self,
+        make: impl Fn(u64) -> Box<dyn Strategy> + Send + Sync + 'static,
+    ) -> Self {
+        self.balancing.source = Source::Made(Arc::new(make));
+        self
+    }
+
+    /// Has the strategy asked every so often, from 1 ms, too. Default never.
+    pub fn balance_every(mut self, period: Duration) -> Self {
+        self.balancing.every = Some(period.max(Duration::from_millis(1)));
+        self
+    }
+
+    /// Sets whether plans must be worth what they cost, and are undone if they were not; see
+    /// [`Gate`](gridspan_balance::Gate). Default yes. `rotate` and `random` are never asked for
+    /// that.
+    pub fn balance_gate(mut self, is_gated: bool) -> Self {
+        self.balancing.is_gated = is_gated;
+        self
+    }
+
+    /// Sets the policy by which nodes without tasks find others that have some: one of
+    /// [`STEALING_POLICIES`](gridspan_balance::stealing::STEALING_POLICIES).
+    pub fn stealing(mut self, name: impl Into<String>) -> Self {
+        self.stealing = name.into();
+        self
+    }
+
+    /// Whether broadcasts and read-only data may take other trees than the one that follows from
+    /// the layout (default). Those trees are planned while the job runs, from what earlier
+    /// broadcasts and the links showed.
+    pub fn plan_broadcasts(mut self, yes: bool) -> Self {
+        self.broadcasts = if yes { Mode::Planned } else { Mode::Layout };
+        self
+    }
+
+    /// How broadcasts and read-only data travel between nodes. Default [`Mode::Planned`].
+    pub fn broadcasts(mut self, mode: Mode) -> Self {
+        self.broadcasts = mode;
+        self
+    }
+
+    /// Has the coordinator run on this node, counted from 0. Default 0, beside main. Listeners such
+    /// as [`on_links`](Self::on_links) are called in the process of that node. A node that does not
+    /// exist fails the job at its start.
+    pub fn coordinator_on(mut self, node: u32) -> Self {
+        self.coordinator = NodeId(node);
+        self
+    }
+
+    /// Sets the seed of everything that is random by intent. Default 0.
+    pub fn seed(mut self, seed: u64) -> Self {
+        self.seed = seed;
+        self
+    }
+
+    /// Has `tell` told, too, what is known of the links: when some have changed, which it is told
+    /// too, and every two seconds. Runs in the coordinator of a job of several nodes; it
+    /// must not wait.
+    pub fn on_links(
+        mut self,
+        tell: impl Fn(&Links, &[LinkChange]) + Send + Sync + 'static,
+    ) -> Self {
+        self.on_links.push(Arc::new(tell));
+        self
+    }
+
+    /// Whether the job goes on when a guest is lost, a node that has joined it while it runs. Tasks
+    /// that the guest had are then run again elsewhere, so that they may run more than once; what
+    /// comes of them counts once. Default no: the job ends with an error that names the guest.
+    pub fn tolerate_lost_guests(mut self, yes: bool) -> Self {
+        self.tolerates_lost_guests = yes;
+        self
+    }
+
+    /// Has `tell` told, too, what becomes of guests. Runs in the coordinator; it must not
+    /// wait.
+    pub fn on_guests(mut self, tell: impl Fn(&GuestEvent) + Send + Sync + 'static) -> Self {
+        self.on_guests.push(Arc::new(tell));
+        self
+    }
+
+    /// Has `tell` told, too, that the job cannot go on while PEs may be inside of handlers and
+    /// unable to end it: this node has given up a founder, or PE 0 does not heed the time limit.
+    /// Runs on a thread that is no PE; it must not wait.
+    pub fn on_failure(mut self, tell: impl Fn(&JobError) + Send + Sync + 'static) -> Self {
+        self.on_failure.push(Arc::new(tell));
+        self
+    }
+
+    /// Has `tell` told, too, that the job can never go on and what it waits for, that it waits for
+    /// one handler for long, or that a node runs another build. Runs on node 0, each once; it must
+    /// not wait. Nobody looks for stalls if nobody is told; in virtual time a job that stalls has
+    /// failed.
+    pub fn on_warning(mut self, tell: impl Fn(&str) + Send + Sync + 'static) -> Self {
+        self.watch.on_warning.push(Arc::new(tell));
+        self
+    }
+
+    /// Whether a job that can never go on ends with an error. Default no. A long handler is no
+    /// reason.
+    pub fn fail_on_stall(mut self, yes: bool) -> Self {
+        self.watch.fails = yes;
+        self
+    }
+
+    /// Ends the job with an error after so much time, which says what it waited for. Default never.
+    pub fn time_limit(mut self, limit: Duration) -> Self {
+        self.watch.time_limit = Some(limit);
+        self
+    }
+
+    pub(crate) fn listens_to_failure(&self) -> &[OnFailure] {
+        &self.on_failure
+    }
+
+    /// Has `tell` told, too, for every rebalance what was measured, and the plan that is carried
+    /// out. Runs in the coordinator; it must not wait long.
+    pub fn on_snapshot(mut self, tell: impl Fn(&Snapshot, &Plan) + Send + Sync + 'static) -> Self {
+        self.balancing.on_snapshot.push(Arc::new(tell));
+        self
+    }
+
+    /// Has `tell` told, too, what became of every rebalance: once nothing is moved, or it is known
+    /// what moving has brought, or the job ends. Runs in the coordinator; it must not wait.
+    pub fn on_balance(mut self, tell: impl Fn(&BalanceReport) + Send + Sync + 'static) -> Self {
+        self.balancing.on_balance.push(Arc::new(tell));
+        self
+    }
+
+    /// Plants a bug, to test the tests.
+    #[doc(hidden)]
+    pub fn planted_fault(mut self, fault: PlantedFault) -> Self {
+        self.fault = fault;
+        self
+    }
+
+    /// The job's name.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Says which build of a program this is, in any number but 0, and on which host it runs: nodes
+    /// whose builds differ are warned of, those with other structures on the wire end the job.
+    pub fn origin(mut self, build: u64, host: impl Into<String>) -> Self {
+        self.origin = Origin { build, host: host.into() };
+        self
+    }
+
+    /// What nodes compare.
+    fn definition(&self) -> Definition {
+        let parts = self.registry.kinds().flat_map(|kind| kind.parts()).collect();
+        Definition { fingerprint: self.fingerprint(), parts, origin: self.origin.clone() }
+    }
+
+    /// Tells definitions apart: equal for equal actor types, maps and reducers in equal order,
+    /// whose messages, initial values and states look the same on the wire.
+    pub fn fingerprint(&self) -> u64 {
+        let names = self.registry.kinds().map(|kind| kind.name());
+        let maps = self.maps.iter().map(|(name, _)| name.as_str());
+        let reducers = self.reducers.iter().map(|(name, _)| name.as_str());
+        let deterministic =
+            self.registry.deterministic_names().flat_map(|name| ["deterministic", name]);
+        let all = std::iter::once(self.name.as_str()).chain(names).chain(maps).chain(reducers);
+        let all = all.chain(deterministic).flat_map(|name| name.bytes().chain([0xff]));
+        let parts = self.registry.kinds().flat_map(|kind| kind.parts());
+        let structures = parts.flat_map(|part| part.structure.to_le_bytes());
+        // FNV-1a, with a separator after each name.
+        all.chain(structures).fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
+            (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
+        })
+    }
+
+    /// Checks what can be wrong with a definition.
+    pub(crate) fn check(&self, layout: &Layout) -> Result<(), JobError> {
+        if self.coordinator.0 >= layout.node_count() {
+            return Err(JobError::Failed(format!(
+                "there is no {} for the coordinator; the job has {} nodes, counted from 0",
+                self.coordinator,
+                layout.node_count()
+            )));
+        }
+        let maps = self.maps.iter().map(|(name, _)| ("placement map", name));
+        let reducers = self.reducers.iter().map(|(name, _)| ("reducer", name));
+        let mut names = BTreeSet::new();
+        if let Some((what, name)) = maps.chain(reducers).find(|&entry| !names.insert(entry)) {
+            return Err(JobError::Failed(format!(
+                "the job has two definitions of the {what} `{name}`; give each a name of its own"
+            )));
+        }
+        gridspan_balance::stealing::stealing_policy(&self.stealing)
+            .map_err(|error| JobError::Failed(error.to_string()))?;
+        self.balancing.check().map_err(|error| JobError::Failed(error.to_string()))
+    }
+
+    /// What all PEs share.
+    pub(crate) fn common(&self, layout: &Arc<Layout>) -> Common {
+        Common {
+            layout: layout.clone(),
+            coordinator: self.coordinator,
+            tree: Arc::new(self.broadcasts.tree(layout, self.coordinator)),
+            kinds: self.registry.kinds().collect(),
+            deterministic: Arc::new(self.registry.deterministic().clone()),
+            maps: self.maps.iter().map(|(_, map)| *map).collect(),
+            reducers: self.reducers.iter().map(|(_, combine)| *combine).collect(),
+            limits: self.limits,
+            balancing: self.balancing.clone(),
+            stealing: self.stealing.as_str().into(),
+            broadcasts: self.broadcasts,
+            seed: self.seed,
+            definition: Arc::new(self.definition()),
+            fault: self.fault,
+            on_links: self.on_links.clone(),
+            tolerates_lost_guests: self.tolerates_lost_guests,
+            on_guests: self.on_guests.clone(),
+            watch: self.watch.clone(),
+            node_local: Arc::default(),
+        }
+    }
+
+    /// What `main` needs to know of the definition, and `main` itself.
+    pub(crate) fn into_main(mut self) -> (Registry, Vec<String>, MainFunction) {
+        let main = self.main.take();
+        let maps = self.maps.into_iter().map(|(name, _)| name).collect();
+        (self.registry, maps, MainFunction(main))
+    }
+}
+
+/// A main function that has not begun.
+pub(crate) struct MainFunction(Option<Main>);
+
+impl MainFunction {
+    pub(crate) fn begin(self, grid: Grid) -> MainFuture {
+        match self.0 {
+            Some(main) => main(grid),
+            None => Box::pin(async { Ok(()) }),
+        }
+    }
+}

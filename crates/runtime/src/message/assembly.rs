@@ -1,0 +1,132 @@
+//! Parts of one thing that is sent in several, until it is complete.
+
+use crate::message::Arrival;
+use crate::message::codec::DecodeError;
+use bytes::{Bytes, BytesMut};
+use gridspan_topology::{NodeId, Time};
+use std::collections::BTreeMap;
+
+/// The parts that have come, in any order.
+pub(crate) struct Assembly {
+    total: u64,
+    have: u64,
+    parts: BTreeMap<u64, Bytes>,
+    /// When what came, by the plan's trees.
+    seen: BTreeMap<u32, Seen>,
+}
+
+struct Seen {
+    from: NodeId,
+    first: Time,
+    last: Time,
+    /// All but the first segment.
+    bytes: u64,
+}
+
+impl Assembly {
+    pub(crate) fn new(total: u64) -> Self {
+        Self { total, have: 0, parts: BTreeMap::new(), seen: BTreeMap::new() }
+    }
+
+    /// Adds a part. One that overlaps another, or belongs to a whole of another length, is refused.
+    pub(crate) fn add(
+        &mut self,
+        offset: u64,
+        total: u64,
+        payload: Bytes,
+    ) -> Result<(), DecodeError> {
+        let bytes = payload.len() as u64;
+        let end = offset.checked_add(bytes).filter(|&end| end <= self.total);
+        let before = self.parts.range(..=offset).next_back();
+        let after = self.parts.range(offset..).next();
+        let is_free = before.is_none_or(|(at, part)| at + part.len() as u64 <= offset)
+            && after.is_none_or(|(&at, _)| end.is_some_and(|end| end <= at));
+        if end.is_none() || total != self.total || bytes == 0 || !is_free {
+            return Err(DecodeError::new(
+                "a part",
+                format_args!("{bytes} bytes at {offset} of {total} do not fit the others"),
+            ));
+        }
+        self.have += bytes;
+        self.parts.insert(offset, payload);
+        Ok(())
+    }
+
+    /// A part has just come from `from` over one of the plan's trees, in a frame of so many bytes.
+    pub(crate) fn note(&mut self, now: Time, stripe: u32, from: NodeId, frame_bytes: u64) {
+        let seen = self.seen.entry(stripe);
+        seen.and_modify(|seen| (seen.last, seen.bytes) = (now, seen.bytes + frame_bytes))
+            .or_insert(Seen { from, first: now, last: now, bytes: 0 });
+    }
+
+    /// What the edges to this node have shown.
+    pub(crate) fn arrivals(&self) -> Vec<Arrival> {
+        let arrival = |(&stripe, seen): (&u32, &Seen)| {
+            let flowing_s = seen.last.since(seen.first).as_secs_f64();
+            (flowing_s > 0.0).then_some(Arrival {
+                from: seen.from,
+                stripe,
+                bytes: seen.bytes,
+                flowing_s,
+            })
+        };
+        self.seen.iter().filter_map(arrival).collect()
+    }
+
+    pub(crate) fn is_complete(&self) -> bool {
+        self.have == self.total
+    }
+
+    /// Bytes that it holds.
+    pub(crate) fn bytes(&self) -> u64 {
+        self.have
+    }
+
+    /// All of it; the parts lie one behind the other.
+    pub(crate) fn into_bytes(mut self) -> Bytes {
+        if self.parts.len() == 1
+            && let Some((_, part)) = self.parts.pop_first()
+        {
+            return part;
+        }
+        let mut whole = BytesMut::with_capacity(self.have as usize);
+        while let Some((_, part)) = self.parts.pop_first() {
+            whole.extend_from_slice(&part);
+        }
+        whole.freeze()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn add(assembly: &mut Assembly, offset: u64, text: &'static str) -> bool {
+        assembly.add(offset, 10, Bytes::from_static(text.as_bytes())).is_ok()
+    }
+
+    #[test]
+    fn parts_come_in_any_order() {
+        let mut assembly = Assembly::new(10);
+        for (offset, text) in [(7, "hij"), (0, "abc"), (3, "defg")] {
+            assert!(!assembly.is_complete());
+            assert!(add(&mut assembly, offset, text));
+        }
+        assert!(assembly.is_complete());
+        assert_eq!(assembly.into_bytes(), "abcdefghij");
+    }
+
+    #[test]
+    fn parts_that_do_not_fit_are_refused_and_change_nothing() {
+        let mut assembly = Assembly::new(10);
+        assert!(add(&mut assembly, 3, "def"));
+        for (offset, text) in [(3, "d"), (1, "bcd"), (5, "f"), (8, "ijk"), (10, "k"), (0, "")] {
+            assert!(!add(&mut assembly, offset, text), "{offset} {text}");
+        }
+        assert!(assembly.add(0, 11, Bytes::from_static(b"a")).is_err());
+        assert!(assembly.add(u64::MAX, 10, Bytes::from_static(b"a")).is_err());
+        assert_eq!(assembly.bytes(), 3);
+        assert!(add(&mut assembly, 0, "abc") && add(&mut assembly, 6, "ghij"));
+        assert_eq!(assembly.into_bytes(), "abcdefghij");
+    }
+}

@@ -1,0 +1,270 @@
+//! Messages with their routing, one by one and in batches. Nothing here knows an actor, only the
+//! type of its messages.
+//!
+//! Messages of a batch often come from one actor and go to one, so that all but the number of a
+//! header repeats. Such a *series* has one header, in memory as on the wire (`route`), and its
+//! receiver takes it as one where it can.
+
+use crate::address::id::KindId;
+use crate::message::codec::{self, DecodeError};
+pub(crate) use crate::message::route::Header;
+use crate::message::route::Route;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use std::any::{Any, type_name};
+use std::vec;
+
+/// A message to an actor whose messages are of type `M`.
+pub(crate) struct Envelope<M> {
+    pub(crate) header: Header,
+    pub(crate) message: M,
+}
+
+/// A message of a type that is not known here: one that waits for something.
+pub(crate) trait AnyEnvelope: Send {
+    fn header(&self) -> &Header;
+    fn header_mut(&mut self) -> &mut Header;
+    /// Appends it, encoded.
+    fn append(&self, bytes: &mut Vec<u8>);
+    /// Another one, with a copy of the message.
+    fn copy(&self) -> Box<dyn AnyEnvelope>;
+    /// The [`Envelope`] itself, for whoever knows its type.
+    fn into_any(self: Box<Self>) -> Box<dyn Any>;
+    /// The same, to look at.
+    fn as_any(&self) -> &dyn Any;
+}
+
+impl<M: Clone + Serialize + Send + 'static> AnyEnvelope for Envelope<M> {
+    fn header(&self) -> &Header {
+        &self.header
+    }
+
+    fn header_mut(&mut self) -> &mut Header {
+        &mut self.header
+    }
+
+    fn append(&self, bytes: &mut Vec<u8>) {
+        Route::begin().append(&self.header, bytes);
+        codec::append(&self.message, bytes);
+    }
+
+    fn copy(&self) -> Box<dyn AnyEnvelope> {
+        Box::new(Self { header: self.header, message: self.message.clone() })
+    }
+
+    fn into_any(self: Box<Self>) -> Box<dyn Any> {
+        self
+    }
+
+    fn as_any(&self) -> &dyn Any {
+        self
+    }
+}
+
+impl<M: DeserializeOwned> Envelope<M> {
+    /// Reads an envelope as it was encoded on its own, and gives back the rest.
+    pub(crate) fn take(bytes: &[u8]) -> Result<(Self, &[u8]), DecodeError> {
+        let (header, rest) = Route::begin().take(bytes)?;
+        let (message, rest) = codec::decode_front(type_name::<M>(), rest)?;
+        Ok((Self { header, message }, rest))
+    }
+}
+
+/// Consecutive messages of one sender to one receiver, whose headers differ in nothing but their
+/// numbers.
+pub(crate) struct Series {
+    /// The header of the first.
+    pub(crate) first: Header,
+    /// How many there are; the numbers are consecutive.
+    pub(crate) messages: u32,
+}
+
+impl Series {
+    /// Whether a message with this header is the next in the series.
+    #[inline]
+    fn is_continued_by(&self, header: &Header) -> bool {
+        let sequence = self.first.sequence.wrapping_add(u64::from(self.messages));
+        header.sequence == sequence && header.is_like(&self.first)
+    }
+
+    /// The headers of all.
+    pub(crate) fn headers(&self) -> impl Iterator<Item = Header> {
+        let Self { first, messages } = *self;
+        (0..u64::from(messages)).map(move |position| Header {
+            sequence: first.sequence.wrapping_add(position),
+            ..first
+        })
+    }
+}
+
+/// Messages to actors of one type on one PE, in the order they were sent.
+pub(crate) struct EnvelopeBatch<M> {
+    pub(crate) kind: KindId,
+    series: Vec<Series>,
+    /// The messages of all series, one behind the other.
+    messages: Vec<M>,
+    /// What the messages own on the heap.
+    heap_bytes: usize,
+}
+
+impl<M> EnvelopeBatch<M> {
+    /// An empty batch for actors of this type.
+    pub(crate) fn new(kind: KindId) -> Self {
+        Self { kind, series: Vec::new(), messages: Vec::new(), heap_bytes: 0 }
+    }
+
+    /// Adds a message, which owns `heap_bytes`. Always inlined, so that the message is moved once.
+    #[inline(always)]
+    pub(crate) fn push(&mut self, header: &Header, message: M, heap_bytes: usize) {
+        let continues = self.series.last().is_some_and(|series| series.is_continued_by(header));
+        self.add(continues, header, message);
+        self.heap_bytes += heap_bytes;
+    }
+
+    /// Adds a message that `continues` the last series, if there is one, or begins another.
+    #[inline(always)]
+    fn add(&mut self, continues: bool, header: &Header, message: M) {
+        match self.series.last_mut() {
+            Some(series) if continues => series.messages += 1,
+            _ => self.series.push(Series { first: *header, messages: 1 }),
+        }
+        self.messages.push(message);
+    }
+
+    /// Its size in memory without what its messages own.
+    #[inline]
+    pub(crate) fn own_bytes(&self) -> usize {
+        size_of_val(&*self.series) + size_of_val(&*self.messages)
+    }
+
+    /// The series, and the messages of all of them.
+    pub(crate) fn into_series(self) -> (Vec<Series>, vec::IntoIter<M>) {
+        (self.series, self.messages.into_iter())
+    }
+}
+
+impl<M: DeserializeOwned> EnvelopeBatch<M> {
+    /// Reads all of a batch as it came over the network: so many messages and nothing else.
+    pub(crate) fn decode(kind: KindId, messages: u32, bytes: &[u8]) -> Result<Self, DecodeError> {
+        let mut batch = Self::new(kind);
+        // A message takes a byte or more, whatever the number says.
+        batch.messages.reserve((messages as usize).min(bytes.len()));
+        let mut route = Route::begin();
+        let mut rest = bytes;
+        for _ in 0..messages {
+            let (continues, tail) = route.take_next(rest)?;
+            let (message, tail) = codec::decode_front(type_name::<M>(), tail)?;
+            batch.add(continues, route.header(), message);
+            rest = tail;
+        }
+        match rest {
+            [] => Ok(batch),
+            _ => Err(DecodeError::new(type_name::<M>(), TOO_LONG)),
+        }
+    }
+}
+
+/// Why bytes are refused that hold more than they should.
+pub(crate) const TOO_LONG: &str = "bytes after the last message";
+
+/// An [`EnvelopeBatch`] of a type that is not known here.
+pub(crate) trait Batch: Any + Send {
+    /// The type of the receivers.
+    fn kind(&self) -> KindId;
+    /// What they count for in the memory budget.
+    fn bytes(&self) -> usize;
+}
+
+impl<M: Send + 'static> Batch for EnvelopeBatch<M> {
+    fn kind(&self) -> KindId {
+        self.kind
+    }
+
+    fn bytes(&self) -> usize {
+        self.own_bytes() + self.heap_bytes
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::address::id::{ActorId, CollectionId};
+    use crate::address::index::Key;
+    use gridspan_topology::PeId;
+    use proptest::prelude::*;
+
+    const KIND: KindId = KindId(0);
+
+    fn header(to: u128, sequence: u64, priority: i32) -> Header {
+        let actor = |key| ActorId { collection: CollectionId(1), key: Key(key) };
+        let (epoch, hops, is_broadcast, origin, after) = (0, 0, false, PeId(0), 0);
+        let (to, source) = (actor(to), actor(100));
+        Header { to, source, sequence, priority, epoch, hops, is_broadcast, origin, after }
+    }
+
+    fn batch_of(messages: &[(Header, u16)]) -> EnvelopeBatch<u16> {
+        let mut batch = EnvelopeBatch::new(KIND);
+        messages.iter().for_each(|(header, message)| batch.push(header, *message, 0));
+        batch
+    }
+
+    fn taken_apart(batch: EnvelopeBatch<u16>) -> Vec<(Header, u16)> {
+        let (series, messages) = batch.into_series();
+        series.iter().flat_map(Series::headers).zip(messages).collect()
+    }
+
+    fn lengths(batch: &EnvelopeBatch<u16>) -> Vec<u32> {
+        batch.series.iter().map(|series| series.messages).collect()
+    }
+
+    fn messages() -> impl Strategy<Value = Vec<(Header, u16)>> {
+        let header = (0..2u128, 0..3u64, 0..2i32)
+            .prop_map(|(to, sequence, priority)| header(to, sequence, priority));
+        prop::collection::vec((header, any::<u16>()), 0..30)
+    }
+
+    #[test]
+    fn messages_of_one_pair_with_consecutive_numbers_share_a_header() {
+        let headers = [
+            header(1, 5, 0),
+            header(1, 6, 0),
+            header(1, 7, 0),
+            header(1, 9, 0),
+            header(1, 10, 1),
+            header(2, 11, 1),
+            header(2, 12, 1),
+        ];
+        let batch = batch_of(&headers.map(|header| (header, 0)));
+        assert_eq!(lengths(&batch), [3, 1, 1, 2], "a gap, another priority, another receiver");
+        assert_eq!(batch.bytes(), 4 * size_of::<Series>() + 7 * 2);
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_put_into_a_batch_comes_out_of_it(messages in messages()) {
+            prop_assert_eq!(taken_apart(batch_of(&messages)), messages);
+        }
+
+        #[test]
+        fn a_batch_from_the_network_is_as_it_was_sent(messages in messages()) {
+            let (mut bytes, mut route) = (Vec::new(), Route::begin());
+            for (header, message) in &messages {
+                route.append(header, &mut bytes);
+                codec::append(message, &mut bytes);
+            }
+            let batch = EnvelopeBatch::decode(KIND, messages.len() as u32, &bytes).unwrap();
+            prop_assert_eq!(lengths(&batch), lengths(&batch_of(&messages)));
+            prop_assert_eq!(taken_apart(batch), messages);
+        }
+    }
+
+    #[test]
+    fn a_batch_with_bytes_too_many_or_too_few_is_refused() {
+        let (mut bytes, mut route) = (Vec::new(), Route::begin());
+        route.append(&header(1, 0, 0), &mut bytes);
+        codec::append(&7u16, &mut bytes);
+        assert!(EnvelopeBatch::<u16>::decode(KIND, 1, &bytes).is_ok());
+        assert!(EnvelopeBatch::<u16>::decode(KIND, 2, &bytes).is_err());
+        assert!(EnvelopeBatch::<u16>::decode(KIND, 0, &bytes).is_err());
+    }
+}

@@ -1,0 +1,49 @@
+//! What travels between PEs, and its form on the network.
+//!
+//! Within a process packets move as values. Towards another node the sending PE encodes them, and
+//! the PE they are for decodes the messages; whoever drives the network decodes control packets,
+//! and what is for the node's relay.
+
+mod assembly;
+mod broadcast;
+pub(crate) mod codec;
+mod control;
+mod earlier;
+pub(crate) mod envelope;
+pub(crate) mod frame;
+pub(crate) mod limits;
+mod look;
+mod migrant;
+mod packet;
+pub(crate) mod payload;
+pub(crate) mod pending_work;
+pub mod probe;
+mod replicas;
+pub(crate) mod route;
+mod spread;
+mod spread_frame;
+pub(crate) mod steal_agent;
+mod visit;
+
+pub(crate) use assembly::Assembly;
+pub(crate) use broadcast::{
+    Asked, BroadcastOrder, FlowId, PlanNews, SequencerNews, SequencerRight, Travel, Wanted,
+};
+pub(crate) use control::{
+    Arrival, Contribution, Control, Edge, Insertion, Loads, MainRequest, Moves, Multicast,
+    MulticastMember, MulticastTarget, Piece, ReductionGroup, Tombstone,
+};
+pub(crate) use earlier::Earlier;
+pub(crate) use look::Looked;
+pub use look::MainStatus;
+pub(crate) use migrant::{MemberRecord, Migrant};
+pub use packet::Packet;
+pub(crate) use packet::{Content, EncodedBatch, MessageFrame};
+pub(crate) use replicas::{Frontier, ReplicaControl, ReplicaOrder};
+pub(crate) use spread::{
+    IncomingControl, OutgoingControl, REPORTED_BYTES_MIN, SEGMENT_BYTES, Spread, default_plan,
+};
+pub(crate) use spread_frame::{
+    AgentMessageHead, CarriedHead, MulticastSegment, PlanHead, SegmentHead, SpreadFrame,
+};
+pub(crate) use visit::Visit;

@@ -1,0 +1,141 @@
+//! A value of a type that only its receiver knows: moved within a process, encoded between nodes.
+
+use crate::message::codec::{self, DecodeError};
+use bytes::Bytes;
+use serde::de::{DeserializeOwned, Error, Visitor};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use std::any::{Any, type_name};
+use std::fmt;
+
+/// A value on its way. It stays a value within the process and becomes bytes when it is encoded.
+pub(crate) enum Payload {
+    /// Not yet encoded.
+    Value(Box<dyn AnyValue>),
+    /// As it came over the network.
+    Bytes(Bytes),
+}
+
+impl Payload {
+    /// Packs `value`.
+    pub(crate) fn new<T: Serialize + Send + 'static>(value: T) -> Self {
+        Self::Value(Box::new(value))
+    }
+
+    /// Unpacks what was packed as a `T`.
+    pub(crate) fn open<T: DeserializeOwned + 'static>(self) -> Result<T, DecodeError> {
+        match self {
+            Self::Value(value) => value
+                .into_any()
+                .downcast()
+                .map(|value| *value)
+                .map_err(|_| DecodeError::new(type_name::<T>(), "the value has another type")),
+            Self::Bytes(bytes) => codec::decode(type_name::<T>(), &bytes),
+        }
+    }
+
+    /// The payload as bytes, ready to be sent to several nodes without encoding it again.
+    pub(crate) fn to_bytes(&self) -> Bytes {
+        match self {
+            Self::Value(value) => {
+                let mut bytes = Vec::new();
+                value.append(&mut bytes);
+                bytes.into()
+            }
+            Self::Bytes(bytes) => bytes.clone(),
+        }
+    }
+
+    /// Bytes on the wire, or zero while it is a value.
+    pub(crate) fn wire_len(&self) -> usize {
+        match self {
+            Self::Value(_) => 0,
+            Self::Bytes(bytes) => bytes.len(),
+        }
+    }
+}
+
+impl fmt::Debug for Payload {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Value(_) => f.write_str("Value"),
+            Self::Bytes(bytes) => write!(f, "Bytes({})", bytes.len()),
+        }
+    }
+}
+
+/// Any value that can be encoded.
+pub(crate) trait AnyValue: Send {
+    /// Appends the encoded value.
+    fn append(&self, bytes: &mut Vec<u8>);
+    /// The value itself.
+    fn into_any(self: Box<Self>) -> Box<dyn Any>;
+    /// The value to look at.
+    fn as_any(&self) -> &dyn Any;
+}
+
+impl<T: Serialize + Send + 'static> AnyValue for T {
+    fn append(&self, bytes: &mut Vec<u8>) {
+        codec::append(self, bytes);
+    }
+
+    fn into_any(self: Box<Self>) -> Box<dyn Any> {
+        self
+    }
+
+    fn as_any(&self) -> &dyn Any {
+        self
+    }
+}
+
+impl Serialize for Payload {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match self {
+            Self::Value(value) => {
+                let mut bytes = Vec::new();
+                value.append(&mut bytes);
+                serializer.serialize_bytes(&bytes)
+            }
+            Self::Bytes(bytes) => serializer.serialize_bytes(bytes),
+        }
+    }
+}
+
+impl<'de> Deserialize<'de> for Payload {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_bytes(PayloadVisitor)
+    }
+}
+
+struct PayloadVisitor;
+
+impl Visitor<'_> for PayloadVisitor {
+    type Value = Payload;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("an encoded value")
+    }
+
+    fn visit_bytes<E: Error>(self, bytes: &[u8]) -> Result<Payload, E> {
+        Ok(Payload::Bytes(Bytes::copy_from_slice(bytes)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_payload_opens_the_same_before_and_after_the_network() {
+        let sent = Payload::new(vec![1u32, 2, 3]);
+        let bytes = codec::encode(&sent);
+        let received: Payload = codec::decode("a payload", &bytes).unwrap();
+        assert_eq!(sent.open::<Vec<u32>>().unwrap(), [1, 2, 3]);
+        assert_eq!(received.open::<Vec<u32>>().unwrap(), [1, 2, 3]);
+    }
+
+    #[test]
+    fn a_payload_of_another_type_is_an_error() {
+        assert!(Payload::new(1u32).open::<String>().is_err());
+        assert!(Payload::Bytes(Bytes::from_static(b"\xff")).open::<String>().is_err());
+    }
+}

@@ -1,0 +1,273 @@
+//! Where a message comes from and goes to, and how the headers of consecutive messages are written:
+//! only what differs from the one before.
+//!
+//! Messages of a batch often come from one actor, or go to one, so that most of a header repeats. A
+//! header is a byte of flags and the fields that they announce; a sequence number that follows the
+//! one before is not written. The first header of a batch differs from one that is all zero.
+
+use crate::address::id::{ActorId, CollectionId};
+use crate::address::index::Key;
+use crate::message::codec::{self, DecodeError};
+use gridspan_topology::PeId;
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+
+const TO: u8 = 1;
+const SOURCE: u8 = 1 << 1;
+const SEQUENCE: u8 = 1 << 2;
+const PRIORITY: u8 = 1 << 3;
+const EPOCH: u8 = 1 << 4;
+const HOPS: u8 = 1 << 5;
+const ORIGIN: u8 = 1 << 6;
+const AFTER: u8 = 1 << 7;
+
+const WHAT: &str = "a message's header";
+
+/// Where a message comes from and goes to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Header {
+    pub(crate) to: ActorId,
+    pub(crate) source: ActorId,
+    /// Counts the messages from `source` to `to` in the channel of this priority.
+    pub(crate) sequence: u64,
+    pub(crate) priority: i32,
+    /// How often the receiver had moved, as far as whoever chose the way knew.
+    pub(crate) epoch: u32,
+    /// How often the message was forwarded.
+    pub(crate) hops: u8,
+    /// Whether it is a broadcast on its way to one member. Then `sequence` is its number, by which
+    /// it is in order with all broadcasts of the receiver's collection.
+    pub(crate) is_broadcast: bool,
+    /// The PE that sent it first; it is told where the receiver really is.
+    pub(crate) origin: PeId,
+    /// What it comes after: so many broadcasts of the same sender to the receiver's collection; as
+    /// a broadcast, so many messages of the same sender to the receiver in this channel. Zero for
+    /// nothing.
+    pub(crate) after: u64,
+}
+
+impl Header {
+    /// Of a message at priority zero that comes after nothing, before it is on its way.
+    #[inline(always)]
+    pub(crate) fn new(to: ActorId, source: ActorId, sequence: u64, origin: PeId) -> Self {
+        let (priority, epoch, hops, is_broadcast, after) = (0, 0, 0, false, 0);
+        Self { to, source, sequence, priority, epoch, hops, is_broadcast, origin, after }
+    }
+
+    /// Whether it differs from another one in no more than the number.
+    #[inline(always)]
+    pub(crate) fn is_like(&self, other: &Self) -> bool {
+        let Self { to, source, sequence: _, priority, epoch, hops, is_broadcast, origin, after } =
+            *self;
+        to == other.to
+            && source == other.source
+            && priority == other.priority
+            && epoch == other.epoch
+            && hops == other.hops
+            && is_broadcast == other.is_broadcast
+            && origin == other.origin
+            && after == other.after
+    }
+}
+
+/// The header that the next one is compared with.
+pub(crate) struct Route(Header);
+
+impl Route {
+    /// Before the first header of a batch.
+    pub(crate) fn begin() -> Self {
+        let nobody = ActorId { collection: CollectionId(0), key: Key(0) };
+        Self(Header::new(nobody, nobody, 0, PeId(0)))
+    }
+
+    /// Appends the next header.
+    #[inline]
+    pub(crate) fn append(&mut self, header: &Header, bytes: &mut Vec<u8>) {
+        let sequence = self.0.sequence.wrapping_add(1);
+        if header.sequence == sequence && header.is_like(&self.0) {
+            self.0.sequence = sequence;
+            return bytes.push(0);
+        }
+        self.append_changed(header, bytes);
+    }
+
+    #[inline(never)]
+    fn append_changed(&mut self, header: &Header, bytes: &mut Vec<u8>) {
+        let last = std::mem::replace(&mut self.0, *header);
+        let flag = |differs: bool, flag: u8| if differs { flag } else { 0 };
+        let flags = flag(header.to != last.to, TO)
+            | flag(header.source != last.source, SOURCE)
+            | flag(header.sequence != last.sequence.wrapping_add(1), SEQUENCE)
+            | flag(header.priority != last.priority, PRIORITY)
+            | flag(header.epoch != last.epoch, EPOCH)
+            | flag(header.hops != last.hops || header.is_broadcast != last.is_broadcast, HOPS)
+            | flag(header.origin != last.origin, ORIGIN)
+            | flag(header.after != last.after, AFTER);
+        bytes.push(flags);
+        append_fields(flags, header, bytes);
+    }
+
+    /// Reads the next header and gives back the rest.
+    pub(crate) fn take<'a>(&mut self, bytes: &'a [u8]) -> Result<(Header, &'a [u8]), DecodeError> {
+        let (_, rest) = self.take_next(bytes)?;
+        Ok((self.0, rest))
+    }
+
+    /// Reads the next [`header`](Self::header). Returns whether it differs from the one before in
+    /// nothing but the number, which is the next, and the rest.
+    #[inline]
+    pub(crate) fn take_next<'a>(
+        &mut self,
+        bytes: &'a [u8],
+    ) -> Result<(bool, &'a [u8]), DecodeError> {
+        let Some((&flags, rest)) = bytes.split_first() else {
+            return Err(DecodeError::new(WHAT, "it ends before the header"));
+        };
+        self.0.sequence = self.0.sequence.wrapping_add(1);
+        let rest = if flags == 0 { rest } else { self.take_fields(flags, rest)? };
+        Ok((flags == 0, rest))
+    }
+
+    /// The header that was read last.
+    #[inline]
+    pub(crate) fn header(&self) -> &Header {
+        &self.0
+    }
+
+    fn take_fields<'a>(&mut self, flags: u8, mut rest: &'a [u8]) -> Result<&'a [u8], DecodeError> {
+        take_if(flags & TO, &mut self.0.to, &mut rest)?;
+        take_if(flags & SOURCE, &mut self.0.source, &mut rest)?;
+        take_if(flags & SEQUENCE, &mut self.0.sequence, &mut rest)?;
+        take_if(flags & PRIORITY, &mut self.0.priority, &mut rest)?;
+        take_if(flags & EPOCH, &mut self.0.epoch, &mut rest)?;
+        take_if(flags & HOPS, &mut self.0.hops, &mut rest)?;
+        take_if(flags & HOPS, &mut self.0.is_broadcast, &mut rest)?;
+        take_if(flags & ORIGIN, &mut self.0.origin, &mut rest)?;
+        take_if(flags & AFTER, &mut self.0.after, &mut rest)?;
+        Ok(rest)
+    }
+}
+
+fn append_fields(flags: u8, header: &Header, bytes: &mut Vec<u8>) {
+    if flags & TO != 0 {
+        codec::append(&header.to, bytes);
+    }
+    if flags & SOURCE != 0 {
+        codec::append(&header.source, bytes);
+    }
+    if flags & SEQUENCE != 0 {
+        codec::append(&header.sequence, bytes);
+    }
+    if flags & PRIORITY != 0 {
+        codec::append(&header.priority, bytes);
+    }
+    if flags & EPOCH != 0 {
+        codec::append(&header.epoch, bytes);
+    }
+    if flags & HOPS != 0 {
+        codec::append(&header.hops, bytes);
+        codec::append(&header.is_broadcast, bytes);
+    }
+    if flags & ORIGIN != 0 {
+        codec::append(&header.origin, bytes);
+    }
+    if flags & AFTER != 0 {
+        codec::append(&header.after, bytes);
+    }
+}
+
+fn take_if<T: DeserializeOwned>(
+    flag: u8,
+    field: &mut T,
+    rest: &mut &[u8],
+) -> Result<(), DecodeError> {
+    if flag != 0 {
+        (*field, *rest) = codec::decode_front(WHAT, rest)?;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn header() -> impl Strategy<Value = Header> {
+        let actor = || {
+            (0..3u32, prop_oneof![0..3u128, any::<u128>()])
+                .prop_map(|(id, key)| ActorId { collection: CollectionId(id), key: Key(key) })
+        };
+        let sequence = prop_oneof![0..4u64, any::<u64>()];
+        (actor(), actor(), sequence, -1..2i32, 0..2u32, (0..2u8, any::<bool>()), 0..2u32, 0..2u64)
+            .prop_map(
+                |(to, source, sequence, priority, epoch, (hops, is_broadcast), origin, after)| {
+                    let origin = PeId(origin);
+                    Header {
+                        to,
+                        source,
+                        sequence,
+                        priority,
+                        epoch,
+                        hops,
+                        is_broadcast,
+                        origin,
+                        after,
+                    }
+                },
+            )
+    }
+
+    proptest! {
+        #[test]
+        fn headers_come_out_as_they_went_in(headers in prop::collection::vec(header(), 0..20)) {
+            let mut bytes = Vec::new();
+            let mut route = Route::begin();
+            headers.iter().for_each(|header| route.append(header, &mut bytes));
+            let mut route = Route::begin();
+            let mut rest: &[u8] = &bytes;
+            for expected in &headers {
+                let (header, tail) = route.take(rest).unwrap();
+                prop_assert_eq!(&header, expected);
+                rest = tail;
+            }
+            prop_assert!(rest.is_empty());
+        }
+
+        #[test]
+        fn arbitrary_bytes_are_read_or_refused(bytes in prop::collection::vec(any::<u8>(), 0..64)) {
+            let mut route = Route::begin();
+            let mut rest: &[u8] = &bytes;
+            while let Ok((_, tail)) = route.take(rest) {
+                prop_assert!(tail.len() < rest.len());
+                rest = tail;
+            }
+        }
+    }
+
+    #[test]
+    fn a_header_takes_little_more_than_a_line_of_memory() {
+        assert_eq!(size_of::<Header>(), 72);
+    }
+
+    #[test]
+    fn a_message_that_follows_its_predecessor_costs_one_byte() {
+        let actor = |key| ActorId { collection: CollectionId(1), key: Key(key) };
+        let first = Header {
+            to: actor(1 << 96),
+            source: actor(7),
+            sequence: 90_000,
+            priority: -3,
+            epoch: 4,
+            hops: 0,
+            is_broadcast: false,
+            origin: PeId(2),
+            after: 3,
+        };
+        let mut bytes = Vec::new();
+        let mut route = Route::begin();
+        route.append(&first, &mut bytes);
+        let before = bytes.len();
+        route.append(&Header { sequence: 90_001, ..first }, &mut bytes);
+        assert_eq!(bytes.len(), before + 1);
+    }
+}

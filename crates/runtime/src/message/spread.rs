@@ -1,0 +1,193 @@
+//! What goes to PEs of several nodes: a PE hands it over once, and the nodes' relays bring it.
+
+use super::broadcast::{Asked, BroadcastOrder, FlowId};
+use super::control::{Control, Multicast, MulticastTarget};
+use crate::address::id::{ActorId, CollectionId, KindId};
+use crate::message::codec::{self, DecodeError};
+use crate::message::payload::Payload;
+use crate::message::steal_agent::{MembershipEvent, StealEvent};
+use bytes::Bytes;
+use gridspan_bcast::{BroadcastPlan, PlanId, SubPlan, Tree};
+use gridspan_topology::PeId;
+use serde::{Deserialize, Serialize};
+use std::ops::Range;
+use std::sync::Arc;
+
+/// Nodes report what they saw of announcements of so many bytes: smaller ones are over before they
+/// show what a link can do.
+pub(crate) const REPORTED_BYTES_MIN: u64 = 30_000;
+
+/// Segments of what needs no planning: some for each hop of a deep tree, and large enough to be
+/// bulk, so that each has a stream of its own and holds up no messages.
+pub(crate) const SEGMENT_BYTES: u64 = 68 << 10;
+
+/// The plan over this tree of nodes that all relays know from the beginning.
+pub(crate) fn default_plan(tree: &Tree) -> BroadcastPlan {
+    // Where no node passes anything on, segments gain nothing.
+    let segment_bytes = if tree.depth() > 1 { SEGMENT_BYTES } else { u64::MAX };
+    BroadcastPlan::known_to_all(tree.clone(), segment_bytes)
+}
+
+/// Something for PEs of several nodes.
+pub(crate) enum Spread {
+    /// For those PEs of other nodes that are named as targets.
+    Multicast(Multicast),
+    /// The same of a large multicast, as the relays of its targets will hand it to their PEs; or a
+    /// broadcast of this node.
+    SegmentedMulticast {
+        multicast: OutgoingControl,
+        sub_plan: Arc<SubPlan>,
+        /// Under which name the coordinator hears what nodes saw of it, if it wants to.
+        report: Option<FlowId>,
+    },
+    /// For all PEs of other nodes.
+    TreeBroadcast {
+        control: OutgoingControl,
+        /// How it travels.
+        plan: PlanId,
+        /// Its number.
+        flow: u64,
+    },
+    /// For the relays of all nodes, which keep it, and forget others once they have what travels
+    /// by those.
+    Plan { plan: Box<BroadcastPlan>, retired: Vec<PlanId> },
+    /// For the agent of a pool on this node.
+    StealEvent { pool: CollectionId, event: StealEvent },
+    /// For all agents of this node.
+    MembershipEvent(MembershipEvent),
+}
+
+/// A control packet for many PEs, on its way out: what it is, and what may be large in it.
+pub(crate) struct OutgoingControl {
+    front: Vec<u8>,
+    payload: Bytes,
+    is_internal: bool,
+}
+
+/// The same where it has arrived. All PEs of a node share the payload.
+pub(crate) struct IncomingControl {
+    head: Head,
+    payload: Bytes,
+}
+
+#[derive(Clone, Debug, Serialize, Deserialize)]
+enum Head {
+    Broadcast {
+        kind: KindId,
+        collection: CollectionId,
+        order: BroadcastOrder,
+        asked: Asked,
+        priority: i32,
+    },
+    Publish {
+        id: u32,
+    },
+    Multicast(MulticastHead),
+    /// Anything else: the payload is the encoded packet.
+    Control,
+}
+
+/// A multicast without its message.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(super) struct MulticastHead {
+    kind: KindId,
+    collection: CollectionId,
+    source: ActorId,
+    priority: i32,
+    after: u64,
+    origin: PeId,
+    pub(super) targets: Vec<MulticastTarget>,
+}
+
+impl MulticastHead {
+    /// That of a multicast, for these targets.
+    pub(super) fn new(multicast: &Multicast, targets: Vec<MulticastTarget>) -> Self {
+        let Multicast { kind, collection, source, priority, after, origin, .. } = *multicast;
+        Self { kind, collection, source, priority, after, origin, targets }
+    }
+
+    /// The multicast, for these targets.
+    pub(super) fn multicast(&self, targets: Vec<MulticastTarget>, message: Payload) -> Multicast {
+        let Self { kind, collection, source, priority, after, origin, .. } = *self;
+        Multicast { kind, collection, source, priority, after, origin, targets, message }
+    }
+}
+
+impl OutgoingControl {
+    pub(crate) fn new(control: &Control) -> Self {
+        let (head, payload) = match control {
+            Control::Broadcast { kind, collection, order, asked, message, priority } => {
+                let (asked, priority) = (asked.clone(), *priority);
+                let (kind, collection, order) = (*kind, *collection, *order);
+                let head = Head::Broadcast { kind, collection, order, asked, priority };
+                (head, message.to_bytes())
+            }
+            Control::Publish { id, value } => (Head::Publish { id: *id }, value.clone()),
+            Control::Multicast(multicast) => {
+                let head = MulticastHead::new(multicast, multicast.targets.clone());
+                (Head::Multicast(head), multicast.message.to_bytes())
+            }
+            control => (Head::Control, codec::encode(control).into()),
+        };
+        let is_internal = matches!(head, Head::Control);
+        Self { front: codec::encode(&head), payload, is_internal }
+    }
+
+    /// Whether it is something of the runtime's own.
+    pub(crate) fn is_internal(&self) -> bool {
+        self.is_internal
+    }
+
+    /// How many bytes travel: the encoded head, and the payload.
+    pub(crate) fn bytes(&self) -> usize {
+        self.front.len() + self.payload.len()
+    }
+
+    /// Some of these bytes: what is of the head, and what is of the payload.
+    pub(crate) fn part(&self, range: Range<usize>) -> (&[u8], Bytes) {
+        let front = self.front.len();
+        let head = range.start.min(front)..range.end.min(front);
+        let payload = range.start.max(front) - front..range.end.max(front) - front;
+        (&self.front[head], self.payload.slice(payload))
+    }
+}
+
+impl IncomingControl {
+    /// The tree broadcast of which all [parts](OutgoingControl::part) have come.
+    pub(crate) fn from_bytes(bytes: &Bytes) -> Result<Self, DecodeError> {
+        let (head, payload) = codec::decode_front("a tree broadcast", bytes)?;
+        Ok(Self { head, payload: bytes.slice_ref(payload) })
+    }
+
+    /// What those of a node's PEs get that it concerns.
+    pub(crate) fn controls(
+        &self,
+        here: impl Iterator<Item = PeId> + Clone,
+    ) -> Result<Vec<(PeId, Control)>, DecodeError> {
+        if let Head::Multicast(head) = &self.head {
+            let own = head.targets.iter().filter(|target| here.clone().any(|pe| pe == target.pe));
+            let control = |target: &MulticastTarget| {
+                let message = Payload::Bytes(self.payload.clone());
+                (target.pe, Control::Multicast(head.multicast(vec![target.clone()], message)))
+            };
+            return Ok(own.map(control).collect());
+        }
+        here.map(|pe| Ok((pe, self.control()?))).collect()
+    }
+
+    /// The packet, for one of the PEs.
+    fn control(&self) -> Result<Control, DecodeError> {
+        Ok(match self.head {
+            Head::Multicast(ref head) => {
+                let message = Payload::Bytes(self.payload.clone());
+                Control::Multicast(head.multicast(head.targets.clone(), message))
+            }
+            Head::Broadcast { kind, collection, order, ref asked, priority } => {
+                let (asked, message) = (asked.clone(), Payload::Bytes(self.payload.clone()));
+                Control::Broadcast { kind, collection, order, asked, message, priority }
+            }
+            Head::Publish { id } => Control::Publish { id, value: self.payload.clone() },
+            Head::Control => codec::decode("a tree broadcast", &self.payload)?,
+        })
+    }
+}

@@ -1,0 +1,357 @@
+//! What an actor can do while it handles a message.
+
+use crate::address::id::{ActorId, CollectionId, Sender, Timer};
+use crate::address::index::{ActorIndex, Ix1};
+use crate::error::{AskError, JobError};
+use crate::pe::actor::reference::{ActorRef, CollectionRef, Reply, SectionRef};
+use crate::pe::rank::priority_of_step;
+use crate::pe::{Request, Wish};
+use crate::reduce::{Op, Reducible, Target};
+use crate::{Actor, Context, Published};
+use gridspan_topology::{Layout, NodeId, PeId, SiteId, Time};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Who receives the result of a reduction.
+#[derive(Clone, Copy, Debug)]
+pub struct To(pub(crate) Target);
+
+impl To {
+    /// `main`, which awaits it with [`Collection::reduction`](crate::Collection::reduction).
+    pub fn main() -> Self {
+        Self(Target::Main)
+    }
+
+    /// One actor, through [`Actor::reduced`], with a tag to tell reductions apart.
+    pub fn member<A: Actor>(actor: ActorRef<A>, tag: u32) -> Self {
+        Self(Target::Member { to: actor.id, tag })
+    }
+
+    /// All members of a collection, through [`Actor::reduced`].
+    pub fn all<A: Actor>(collection: CollectionRef<A>, tag: u32) -> Self {
+        Self(Target::All { to: collection.id, tag })
+    }
+}
+
+impl<A: Actor> Context<'_, A> {
+    #[inline]
+    fn id(&self) -> ActorId {
+        self.core.id_in(self.slot)
+    }
+
+    #[inline]
+    fn sender(&self) -> Sender {
+        Sender::Actor(self.slot)
+    }
+
+    /// This actor's index.
+    pub fn index(&self) -> A::Index {
+        A::Index::from_key(self.id().key)
+    }
+
+    /// A reference to this actor.
+    pub fn me(&self) -> ActorRef<A> {
+        ActorRef::new(self.id())
+    }
+
+    /// The collection that this actor belongs to.
+    pub fn collection(&self) -> CollectionRef<A> {
+        CollectionRef::new(self.id().collection)
+    }
+
+    /// The PE that the actor lives on now.
+    pub fn pe(&self) -> PeId {
+        self.core.me
+    }
+
+    /// The node that the actor lives on now.
+    pub fn node(&self) -> NodeId {
+        self.layout().node_of(self.pe())
+    }
+
+    /// The site that the actor lives at now.
+    pub fn site(&self) -> SiteId {
+        self.layout().site_of(self.pe())
+    }
+
+    /// The member of a group with one per PE that lives where this actor does.
+    pub fn on_this_pe<B: Actor<Index = Ix1>>(&self, group: &CollectionRef<B>) -> ActorRef<B> {
+        group.at(Ix1(self.pe().0 as i32))
+    }
+
+    /// The member of a group with one per node that lives where this actor does.
+    pub fn on_this_node<B: Actor<Index = Ix1>>(&self, group: &CollectionRef<B>) -> ActorRef<B> {
+        group.at(Ix1(self.node().0 as i32))
+    }
+
+    /// The sites, nodes and PEs of the job.
+    pub fn layout(&self) -> &Layout {
+        &self.core.common.layout
+    }
+
+    /// The time since the job began, as it was when the PE's turn began.
+    pub fn now(&self) -> Time {
+        self.core.now
+    }
+
+    /// Sends a message.
+    #[inline]
+    pub fn send<B: Actor>(&mut self, to: &ActorRef<B>, message: B::Message) {
+        self.send_with_priority(to, 0, message);
+    }
+
+    /// Sends a message with a priority. Messages with lower numbers are handled first; the default
+    /// is zero. Messages from one actor to another keep their order within one priority. Numbers
+    /// from 2^30 on are those of steps.
+    #[inline]
+    pub fn send_with_priority<B: Actor>(
+        &mut self,
+        to: &ActorRef<B>,
+        priority: i32,
+        message: B::Message,
+    ) {
+        let sender = self.sender();
+        self.core.send::<B>(sender, to.id, priority, message);
+    }
+
+    /// Sends a message that belongs to a step of the job. Those of older steps are handled first,
+    /// whatever the order in which they came; those of one step by how near the receiver is to
+    /// another site, as far as the job's strategy has measured that; and all of them after messages
+    /// of ordinary priorities. This lets a job go on with what it has while messages travel far.
+    /// Messages from one actor to another keep their order within one step.
+    #[inline]
+    pub fn send_in_step<B: Actor>(&mut self, to: &ActorRef<B>, step: u64, message: B::Message) {
+        self.send_with_priority(to, priority_of_step(step), message);
+    }
+
+    /// Sends a message to an actor after a delay. The job is not quiescent before.
+    pub fn send_after<B: Actor>(
+        &mut self,
+        delay: Duration,
+        to: &ActorRef<B>,
+        message: B::Message,
+    ) -> Timer {
+        if self.core.breaks_promise(self.slot.kind, "set timers") {
+            return Timer { pe: self.core.me, at: self.core.now, number: u64::MAX };
+        }
+        self.core.send_after::<B>(delay, to.id, message)
+    }
+
+    /// Cancels a message that was to be sent later. One that has been sent already is not called
+    /// back; on another PE than that where it was asked for, it may be sent meanwhile.
+    pub fn cancel(&mut self, timer: Timer) {
+        self.core.cancel_timer(timer);
+    }
+
+    /// Sends this actor a message once no other message is on its way, waits, or is being handled
+    /// anywhere.
+    pub fn when_quiescent(&mut self, message: A::Message) {
+        if self.core.breaks_promise(self.slot.kind, "wait for quiescence") {
+            return;
+        }
+        let me = self.id();
+        self.core.when_quiescent::<A>(me, message);
+    }
+
+    /// Sends a message to all members of a section; each link between sites and each link to a node
+    /// carries it once. In order with other messages from this actor to the same members.
+    pub fn multicast<B: Actor>(&mut self, section: &SectionRef<B>, message: B::Message) {
+        self.multicast_with_priority(section, 0, message);
+    }
+
+    /// Sends a message with a priority to all members of a section.
+    pub fn multicast_with_priority<B: Actor>(
+        &mut self,
+        section: &SectionRef<B>,
+        priority: i32,
+        message: B::Message,
+    ) {
+        let sender = self.sender();
+        self.core.multicast::<B>(sender, section, priority, message);
+    }
+
+    /// Sends a message that belongs to a step to all members of a section, as
+    /// [`send_in_step`](Self::send_in_step) does to one actor.
+    pub fn multicast_in_step<B: Actor>(
+        &mut self,
+        section: &SectionRef<B>,
+        step: u64,
+        message: B::Message,
+    ) {
+        self.multicast_with_priority(section, priority_of_step(step), message);
+    }
+
+    /// Sends a message to all members of a collection. All members handle the broadcasts of a
+    /// collection in the same order, and in order with other messages from this actor to the same
+    /// member. To a member that is inserted, what was sent before a broadcast that it is too young
+    /// for is in no order with later ones.
+    pub fn broadcast<B: Actor>(&mut self, collection: &CollectionRef<B>, message: B::Message) {
+        self.broadcast_with_priority(collection, 0, message);
+    }
+
+    /// Sends a message with a priority to all members of a collection. Broadcasts reach the
+    /// mailboxes in the same order whatever their priority, which only decides what is handled
+    /// first there.
+    pub fn broadcast_with_priority<B: Actor>(
+        &mut self,
+        collection: &CollectionRef<B>,
+        priority: i32,
+        message: B::Message,
+    ) {
+        let sender = self.sender();
+        self.core.broadcast::<B>(sender, collection.id, priority, message);
+    }
+
+    /// Sends a message to all members of a collection, in no order with other broadcasts or
+    /// messages. Each member handles it once. It goes straight to all nodes, and waits for no other
+    /// node to give it a place in an order; so it takes as long from any node. A member that is
+    /// being inserted meanwhile may handle it or not.
+    pub fn broadcast_unordered<B: Actor>(
+        &mut self,
+        collection: &CollectionRef<B>,
+        message: B::Message,
+    ) {
+        self.broadcast_unordered_with_priority(collection, 0, message);
+    }
+
+    /// The same with a priority, which decides what is handled first in each mailbox.
+    pub fn broadcast_unordered_with_priority<B: Actor>(
+        &mut self,
+        collection: &CollectionRef<B>,
+        priority: i32,
+        message: B::Message,
+    ) {
+        let sender = self.sender();
+        self.core.broadcast_unordered::<B>(sender, collection.id, priority, message);
+    }
+
+    /// Asks a question: `question` gets the [`Reply`] to put into its message. The answer, or the
+    /// reason why there is none, is turned into a message to this actor, wherever it lives by then.
+    pub fn ask<B: Actor, T: DeserializeOwned + Send + 'static>(
+        &mut self,
+        to: &ActorRef<B>,
+        timeout: Duration,
+        question: impl FnOnce(Reply<T>) -> B::Message,
+        answered: impl FnOnce(Result<T, AskError>) -> A::Message + Send + 'static,
+    ) {
+        if self.core.breaks_promise(self.slot.kind, "ask others") {
+            return;
+        }
+        let me = self.id();
+        let reply = self.core.expect_reply_for_actor(timeout, move |core, answer| {
+            core.send::<A>(Sender::Pe, me, 0, answered(answer));
+        });
+        self.send(to, question(reply));
+    }
+
+    /// Answers a question.
+    pub fn reply<T: Serialize + Send + 'static>(&mut self, reply: Reply<T>, answer: T) {
+        if !self.core.is_secondary(self.sender()) {
+            self.core.answer(reply, answer);
+        }
+    }
+
+    /// Contributes to a reduction over this actor's collection. The n-th contributions of all
+    /// members form the n-th reduction; they must agree in `op` and `to`.
+    pub fn contribute(&mut self, op: Op, value: impl Reducible, to: To) {
+        self.core.contribute(self.slot, op, value.into_value(), to.0);
+    }
+
+    /// Contributes to a reduction over a section that this actor is a member of.
+    pub fn contribute_to_section(
+        &mut self,
+        section: &SectionRef<A>,
+        op: Op,
+        value: impl Reducible,
+        to: To,
+    ) {
+        let expected = section.len() as u64;
+        self.core.contribute_to_section(
+            self.slot,
+            section.id,
+            expected,
+            op,
+            value.into_value(),
+            to.0,
+        );
+    }
+
+    /// Reaches a sync point: once all members have, the job's strategy may move actors, of all
+    /// collections. [`Actor::resume`] is called once this handler has returned.
+    ///
+    /// A sync point is no barrier. A member only waits for others at its first one, so that a bad
+    /// placement is mended early, and at a later one while others are more than three behind.
+    /// Messages are handled as usual meanwhile. Without a strategy nobody ever waits. Whoever needs
+    /// a barrier contributes to a reduction.
+    pub fn at_sync(&mut self) {
+        if !self.core.breaks_promise(self.slot.kind, "wait at a sync point") {
+            self.core.reach_sync(self.slot);
+        }
+    }
+
+    /// Moves this actor to another PE once the handler has returned.
+    pub fn migrate_to(&mut self, pe: PeId) {
+        let id = self.id();
+        self.core.request(Request { id, wish: Wish::Migrate(pe) });
+    }
+
+    /// Ends this actor once the handler has returned. Messages that still come for it are dropped.
+    pub fn destroy(&mut self) {
+        if self.core.breaks_promise(self.slot.kind, "destroy itself") {
+            return;
+        }
+        let id = self.id();
+        self.core.request(Request { id, wish: Wish::Destroy });
+    }
+
+    /// Adds a member to a collection, on this PE. It takes part in broadcasts that begin on this
+    /// node later, and in those of other nodes that the coordinator puts into its order after this;
+    /// and in reductions from the first on that is not complete yet: so insert while none is under
+    /// way, or let the new member contribute. Sync points that are under way do without it.
+    /// Messages can be sent to it at once; but if a member of this index was destroyed before,
+    /// those that come before the insertion are dropped.
+    pub fn insert<B: Actor>(&mut self, at: &ActorRef<B>, init: B::Init) {
+        let pe = self.core.me;
+        self.insert_on(at, init, pe);
+    }
+
+    /// Adds a member to a collection, on a PE of choice.
+    pub fn insert_on<B: Actor>(&mut self, at: &ActorRef<B>, init: B::Init, pe: PeId) {
+        if !self.core.breaks_promise(self.slot.kind, "insert members") {
+            self.core.insert::<B>(at.id, init, pe);
+        }
+    }
+
+    /// The collection with this identity, which must hold actors of type `B`.
+    pub fn collection_of<B: Actor>(&self, id: CollectionId) -> CollectionRef<B> {
+        CollectionRef::new(id)
+    }
+
+    /// Read-only data that main has published. Decoded once per PE. Ends the job if there is no
+    /// such publication, which a reference from main rules out.
+    pub fn read<T: DeserializeOwned + Send + Sync + 'static>(
+        &mut self,
+        published: &Published<T>,
+    ) -> Option<Arc<T>> {
+        match self.core.read(published.id) {
+            Ok(value) => Some(value),
+            Err(error) => {
+                self.core.fail(error);
+                None
+            }
+        }
+    }
+
+    /// Charges compute time to this actor: it counts as load when actors are balanced, and in
+    /// virtual time handling this message takes `time` longer.
+    pub fn charge(&mut self, time: Duration) {
+        self.core.charge(self.slot, time);
+    }
+
+    /// Ends the job with an error.
+    pub fn fail(&mut self, reason: impl Into<String>) {
+        self.core.fail(JobError::Failed(reason.into()));
+    }
+}

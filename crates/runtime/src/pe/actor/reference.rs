@@ -1,0 +1,185 @@
+//! Names that actors pass around: a member, a collection, a section, the asker of a question.
+
+use crate::Actor;
+use crate::address::id::{ActorId, CollectionId, SectionId};
+use crate::address::index::{ActorIndex, Key};
+use crate::schema::handle;
+use gridspan_topology::PeId;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use std::fmt;
+use std::marker::PhantomData;
+use std::sync::Arc;
+
+macro_rules! copied {
+    ($name:ident) => {
+        impl<A> Copy for $name<A> {}
+
+        impl<A> Clone for $name<A> {
+            fn clone(&self) -> Self {
+                *self
+            }
+        }
+    };
+}
+
+macro_rules! reference {
+    ($name:ident { $($field:ident),* }) => {
+        impl<A> fmt::Debug for $name<A> {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.debug_struct(stringify!($name))$(.field(stringify!($field), &self.$field))*.finish()
+            }
+        }
+    };
+}
+
+/// Addresses one member, wherever it lives.
+#[derive(Serialize, Deserialize)]
+#[serde(bound = "")]
+pub struct ActorRef<A> {
+    pub(crate) id: ActorId,
+    kind: PhantomData<fn() -> A>,
+}
+
+reference!(ActorRef { id });
+
+copied!(ActorRef);
+
+impl<A> PartialEq for ActorRef<A> {
+    fn eq(&self, other: &Self) -> bool {
+        self.id == other.id
+    }
+}
+
+impl<A: Actor> ActorRef<A> {
+    pub(crate) const fn new(id: ActorId) -> Self {
+        Self { id, kind: PhantomData }
+    }
+
+    /// The member's identity without its type.
+    pub fn id(&self) -> ActorId {
+        self.id
+    }
+
+    /// The member's index.
+    pub fn index(&self) -> A::Index {
+        A::Index::from_key(self.id.key)
+    }
+}
+
+/// Addresses all members of a collection.
+#[derive(Serialize, Deserialize)]
+#[serde(bound = "")]
+pub struct CollectionRef<A> {
+    pub(crate) id: CollectionId,
+    kind: PhantomData<fn() -> A>,
+}
+
+reference!(CollectionRef { id });
+
+copied!(CollectionRef);
+
+impl<A: Actor> CollectionRef<A> {
+    pub(crate) const fn new(id: CollectionId) -> Self {
+        Self { id, kind: PhantomData }
+    }
+
+    /// The collection's identity without its type.
+    pub fn id(&self) -> CollectionId {
+        self.id
+    }
+
+    /// The member at `index`.
+    #[inline]
+    pub fn at(&self, index: A::Index) -> ActorRef<A> {
+        ActorRef::new(ActorId { collection: self.id, key: index.key() })
+    }
+
+    /// A fixed set of members that is addressed together. `name` must be the same for every section
+    /// over these members, and different for any other one of the collection, if the members
+    /// contribute to reductions over it.
+    pub fn section(&self, name: u64, members: impl IntoIterator<Item = A::Index>) -> SectionRef<A> {
+        let mut members: Vec<_> = members.into_iter().map(ActorIndex::key).collect();
+        members.sort_unstable();
+        members.dedup();
+        SectionRef {
+            id: SectionId { collection: self.id, name },
+            members: members.into(),
+            kind: PhantomData,
+        }
+    }
+}
+
+/// Addresses a fixed set of members of one collection together.
+#[derive(Serialize, Deserialize)]
+#[serde(bound = "")]
+pub struct SectionRef<A> {
+    pub(crate) id: SectionId,
+    pub(crate) members: Arc<[Key]>,
+    kind: PhantomData<fn() -> A>,
+}
+
+reference!(SectionRef { id, members });
+
+impl<A> Clone for SectionRef<A> {
+    fn clone(&self) -> Self {
+        Self { id: self.id, members: self.members.clone(), kind: PhantomData }
+    }
+}
+
+impl<A> SectionRef<A> {
+    /// How many members the section has.
+    pub fn len(&self) -> usize {
+        self.members.len()
+    }
+
+    /// Whether the section has no members.
+    pub fn is_empty(&self) -> bool {
+        self.members.is_empty()
+    }
+}
+
+/// Where the answer to a question goes. Part of the question's message; hand it to
+/// [`Context::reply`](crate::Context::reply), at once or later, from any actor.
+pub struct Reply<T> {
+    pub(crate) pe: PeId,
+    pub(crate) slot: u64,
+    kind: PhantomData<fn() -> T>,
+}
+
+reference!(Reply { pe, slot });
+
+copied!(Reply);
+
+impl<T> Reply<T> {
+    pub(crate) const fn new(pe: PeId, slot: u64) -> Self {
+        Self { pe, slot, kind: PhantomData }
+    }
+}
+
+impl<T> Serialize for Reply<T> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        (self.pe, self.slot).serialize(serializer)
+    }
+}
+
+/// The type of the answer is part of the structure of a question.
+impl<'de, T: Deserialize<'de>> Deserialize<'de> for Reply<T> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let (pe, slot) = handle::read::<_, T, D>(deserializer)?;
+        Ok(Self::new(pe, slot))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_reply_is_its_place_on_the_wire_whatever_the_answer_is() {
+        let reply: Reply<Vec<String>> = Reply::new(PeId(3), 300);
+        let bytes = postcard::to_stdvec(&reply).unwrap();
+        let back: Reply<Vec<String>> = postcard::from_bytes(&bytes).unwrap();
+        assert_eq!(bytes, [3, 0xac, 2]);
+        assert_eq!((back.pe, back.slot), (PeId(3), 300));
+    }
+}

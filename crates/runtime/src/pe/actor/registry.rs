@@ -1,0 +1,147 @@
+//! The actor types of a job, each known by a small number on all nodes.
+
+use crate::Actor;
+use crate::address::id::KindId;
+use crate::message::codec::DecodeError;
+use crate::message::envelope::{AnyEnvelope, Envelope, Header, TOO_LONG};
+use crate::message::payload::Payload;
+use crate::pe::{Kind, Outbox, Queue, Store, TypedQueue, TypedStore, message_bytes};
+use crate::reduce::Reduction;
+use crate::schema::Schema;
+use crate::schema::definition::Part;
+use gridspan_topology::PeId;
+use std::any::{TypeId, type_name};
+use std::collections::BTreeSet;
+use std::marker::PhantomData;
+
+/// All actor types of a job.
+#[derive(Clone, Default)]
+pub(crate) struct Registry {
+    kinds: Vec<&'static dyn Kind>,
+    deterministic: BTreeSet<KindId>,
+}
+
+impl Registry {
+    pub(crate) fn add<A: Actor>(&mut self) {
+        if self.find::<A>().is_none() {
+            assert!(self.kinds.len() < usize::from(u16::MAX), "fewer than 65,535 actor types");
+            self.kinds.push(&Typed::<A>(PhantomData));
+        }
+    }
+
+    /// Adds a type whose actors may live on two PEs.
+    pub(crate) fn add_deterministic<A: Actor>(&mut self) {
+        self.add::<A>();
+        self.deterministic.extend(self.find::<A>());
+    }
+
+    pub(crate) fn deterministic(&self) -> &BTreeSet<KindId> {
+        &self.deterministic
+    }
+
+    pub(crate) fn deterministic_names(&self) -> impl Iterator<Item = &'static str> {
+        self.deterministic.iter().map(|kind| self.kinds[kind.index()].name())
+    }
+
+    pub(crate) fn find<A: Actor>(&self) -> Option<KindId> {
+        let position = self.kinds.iter().position(|kind| kind.actor() == TypeId::of::<A>())?;
+        Some(KindId(position as u16))
+    }
+
+    pub(crate) fn kinds(&self) -> impl Iterator<Item = &'static dyn Kind> {
+        self.kinds.iter().copied()
+    }
+}
+
+/// An actor type, as far as those need it who do not know it.
+pub(crate) struct Typed<A>(PhantomData<fn() -> A>);
+
+impl<A: Actor> Kind for Typed<A> {
+    fn actor(&self) -> TypeId {
+        TypeId::of::<A>()
+    }
+
+    fn name(&self) -> &'static str {
+        type_name::<A>()
+    }
+
+    fn parts(&self) -> [Part; 3] {
+        let name = type_name::<A>();
+        [
+            Part::new(format!("messages of {name}"), &Schema::of::<A::Message>()),
+            Part::new(format!("the initial values of {name}"), &Schema::of::<A::Init>()),
+            Part::new(format!("states of {name}"), &Schema::of::<A>()),
+        ]
+    }
+
+    fn new_queue(&self) -> Box<dyn Queue> {
+        Box::new(TypedQueue::<A, _>::new(message_bytes::<A>))
+    }
+
+    fn new_store(&self, kind: KindId) -> Box<dyn Store> {
+        Box::new(TypedStore::<A>::new(kind))
+    }
+
+    fn envelope_bytes(&self, envelope: &dyn AnyEnvelope) -> usize {
+        let known = envelope.as_any().downcast_ref::<Envelope<A::Message>>();
+        known.map_or(0, |known| size_of::<Envelope<A::Message>>() + A::heap_bytes(&known.message))
+    }
+
+    fn payload_bytes(&self, message: &Payload) -> usize {
+        match message {
+            Payload::Bytes(bytes) => bytes.len(),
+            Payload::Value(value) => {
+                value.as_any().downcast_ref::<A::Message>().map_or(0, message_bytes::<A>)
+            }
+        }
+    }
+
+    fn put_out(
+        &self,
+        outbox: &mut Outbox,
+        kind: KindId,
+        to: PeId,
+        envelope: Box<dyn AnyEnvelope>,
+    ) -> Result<(), &'static str> {
+        // Envelopes wait beside the number of their receiver's type, so that one of another type
+        // comes from a reference to a collection of another type.
+        let envelope = envelope.into_any().downcast::<Envelope<A::Message>>();
+        let Envelope { header, message } = *envelope.map_err(|_| type_name::<A>())?;
+        let heap_bytes = A::heap_bytes(&message);
+        outbox.message(to, kind, &header, message, heap_bytes);
+        Ok(())
+    }
+
+    fn envelope(
+        &self,
+        header: Header,
+        message: Payload,
+    ) -> Result<Box<dyn AnyEnvelope>, DecodeError> {
+        Ok(Box::new(Envelope::<A::Message> { header, message: message.open()? }))
+    }
+
+    fn decode_envelope(&self, bytes: &[u8]) -> Result<Box<dyn AnyEnvelope>, DecodeError> {
+        match Envelope::<A::Message>::take(bytes)? {
+            (envelope, []) => Ok(Box::new(envelope)),
+            _ => Err(DecodeError::new(type_name::<A::Message>(), TOO_LONG)),
+        }
+    }
+
+    fn copy(&self, message: &Payload) -> Payload {
+        match message {
+            Payload::Bytes(bytes) => Payload::Bytes(bytes.clone()),
+            Payload::Value(value) => match value.as_any().downcast_ref::<A::Message>() {
+                Some(message) => Payload::new(message.clone()),
+                None => {
+                    let mut bytes = Vec::new();
+                    value.append(&mut bytes);
+                    Payload::Bytes(bytes.into())
+                }
+            },
+        }
+    }
+
+    fn reduced(&self, reduction: Reduction) -> Option<Payload> {
+        A::reduced(reduction).map(Payload::new)
+    }
+}

@@ -12,7 +12,7 @@ pub struct GuestPlan {
     pub site: SiteId,
     /// How many PEs it has, at least one.
     pub pes: u32,
-    /// When it knocks.
+    /// When it asks to join.
     pub joins: Duration,
     /// When and how it goes, if it does before the job ends.
     pub departs: Option<(Duration, Departure)>,
@@ -32,7 +32,7 @@ pub enum Departure {
 /// What happens to a guest.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum GuestStep {
-    Knocks,
+    Joins,
     Departs(Departure),
     /// The others find that it does not answer.
     Missed,

@@ -18,8 +18,8 @@
 mod coordination;
 mod ending;
 mod frames;
+mod membership;
 mod relays;
-mod visiting;
 
 use crate::connection::{Connections, Happening};
 use crate::faults::Delays;
@@ -151,7 +151,7 @@ impl Simulation {
         let quic = quic.map_err(SimError::Certificates)?;
         let network = Network::new(spec, seed);
         let network = if quic.is_some() { network.of_packets() } else { network };
-        let guests = visiting::seat(&program, &options.guests)?;
+        let guests = membership::seat(&program, &options.guests)?;
         let mut simulation = Self {
             coordinator: program.coordinator(),
             coordinator_due: None,

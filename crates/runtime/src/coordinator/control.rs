@@ -39,7 +39,7 @@ impl Coordinator {
         let node = self.common.node_of(from);
         let is_of_guest = self.common.layout.is_guest(node);
         // Guests only join, leave and fail.
-        if is_of_guest && !matches!(control, Control::Visit(_) | Control::Failed { .. }) {
+        if is_of_guest && !matches!(control, Control::Membership(_) | Control::Failed { .. }) {
             return;
         }
         if control.is_counted() {
@@ -89,7 +89,7 @@ impl Coordinator {
             Control::UsesSteps => self.uses_steps = true,
             Control::PoolOpened { collection } => self.open_pool(collection),
             Control::PoolClosed { collection, farewell } => self.close_pool(collection, &farewell),
-            Control::Visit(visit) => self.handle_visit(from, &visit),
+            Control::Membership(message) => self.handle_membership(from, &message),
             Control::Looked(looked) => self.handle_looked(from, *looked),
             Control::Inside { handler } => self.note_inside(from, handler),
             Control::Piece(piece) => {

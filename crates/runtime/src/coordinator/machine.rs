@@ -6,7 +6,7 @@ use super::state::advice::Advice;
 use super::state::balance::Balances;
 use super::state::broadcasts::RequestOrders;
 use super::state::collections::CollectionState;
-use super::state::members::Members;
+use super::state::membership::Members;
 use super::state::publications::Publications;
 use super::state::quiescence::QuiescenceRounds;
 use super::state::reductions::Accumulators;

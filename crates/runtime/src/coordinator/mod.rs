@@ -32,7 +32,7 @@ mod control;
 mod ending;
 mod event;
 mod machine;
-mod members;
+mod membership;
 mod monitor;
 mod outgoing;
 mod pending_work;

@@ -46,7 +46,7 @@ fn cannot_start(error: &std::io::Error) -> JobError {
 fn introduce(machine: &mut Pe, net_driver: &NetDriver, is_guest: bool) {
     if is_guest {
         let contact = net_driver.contact();
-        machine.act(Box::new(move |core| core.knock(contact)));
+        machine.act(Box::new(move |core| core.join(contact)));
     } else {
         machine.greet();
     }

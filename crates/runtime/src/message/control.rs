@@ -2,8 +2,8 @@
 
 use super::broadcast::{Asked, BroadcastOrder, FlowId, PlanNews, SequencerNews, Travel, Wanted};
 use super::look::Looked;
+use super::membership::MembershipMessage;
 use super::migrant::{MemberRecord, Migrant};
-use super::visit::Visit;
 use crate::address::collection::{CollectionInfo, Map, PlanEntry};
 use crate::address::id::{ActorId, CollectionId, KindId, RebalanceId, SectionId, Timer};
 use crate::address::index::{Key, Shape};
@@ -357,7 +357,7 @@ pub(crate) enum Control {
     /// To the coordinator: send a large multicast on its way to other nodes.
     LargeMulticast(Box<Multicast>),
     /// Who takes part beside the founders.
-    Visit(Visit),
+    Membership(MembershipMessage),
     /// From main's PE to the coordinator: members of a collection share tasks with other nodes.
     PoolOpened { collection: CollectionId },
     /// From main's PE to the coordinator: they do no more. The `farewell` is a worker message for

@@ -13,6 +13,7 @@ pub(crate) mod envelope;
 pub(crate) mod frame;
 pub(crate) mod limits;
 mod look;
+mod membership;
 mod migrant;
 mod packet;
 pub(crate) mod payload;
@@ -23,7 +24,6 @@ pub(crate) mod route;
 mod spread;
 mod spread_frame;
 pub(crate) mod steal_agent;
-mod visit;
 
 pub(crate) use assembly::Assembly;
 pub(crate) use broadcast::{
@@ -36,6 +36,7 @@ pub(crate) use control::{
 pub(crate) use earlier::Earlier;
 pub(crate) use look::Looked;
 pub use look::MainStatus;
+pub(crate) use membership::{MembershipEvent, MembershipMessage, Stage};
 pub(crate) use migrant::{MemberRecord, Migrant};
 pub use packet::Packet;
 pub(crate) use packet::{Content, EncodedBatch, MessageFrame};
@@ -46,4 +47,3 @@ pub(crate) use spread::{
 pub(crate) use spread_frame::{
     AgentMessageHead, CarriedHead, MulticastSegment, PlanHead, SegmentHead, SpreadFrame,
 };
-pub(crate) use visit::Visit;

@@ -3,9 +3,10 @@
 use super::broadcast::{Asked, BroadcastOrder, FlowId};
 use super::control::{Control, Multicast, MulticastTarget};
 use crate::address::id::{ActorId, CollectionId, KindId};
+use crate::message::MembershipEvent;
 use crate::message::codec::{self, DecodeError};
 use crate::message::payload::Payload;
-use crate::message::steal_agent::{MembershipEvent, StealEvent};
+use crate::message::steal_agent::StealEvent;
 use bytes::Bytes;
 use gridspan_bcast::{BroadcastPlan, PlanId, SubPlan, Tree};
 use gridspan_topology::PeId;

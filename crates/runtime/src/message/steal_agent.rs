@@ -5,6 +5,7 @@
 //! once, however long the tasks take that the node's PEs run.
 
 use crate::message::codec::DecodeError;
+use crate::message::{MembershipEvent, Stage};
 use bytes::Bytes;
 use gridspan_balance::stealing::{Grant, StealingLayout};
 use gridspan_topology::{NodeId, PeId, Time};
@@ -22,8 +23,8 @@ pub(crate) trait StealAgent: Send {
     /// A worker of the node says something.
     fn handle_event(&mut self, now: Time, event: StealEvent, out: &mut Vec<StealCommand>);
 
-    /// Something has become of a guest.
-    fn handle_membership(&mut self, now: Time, news: MembershipEvent, out: &mut Vec<StealCommand>);
+    /// A node that joined has reached a stage.
+    fn handle_membership(&mut self, now: Time, event: MembershipEvent, out: &mut Vec<StealCommand>);
 
     /// The agent of another node says something. Messages between two nodes come once and in order.
     fn receive(
@@ -63,23 +64,10 @@ pub(crate) enum StealEvent {
     HandOver { to: NodeId, message: Bytes },
     /// The places are known better.
     Measured(Arc<StealingLayout>),
-    /// This node is a guest, and may ask for tasks now.
-    Begin,
-    /// This node is a guest, and is to ask for nothing more.
-    Leave,
+    /// This node has joined, and is active now or draining.
+    OwnStage(Stage),
     /// The pool is closed.
     Close,
-}
-
-/// What all agents of a founder are told of guests.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum MembershipEvent {
-    /// It takes part.
-    Came(NodeId),
-    /// It takes no more tasks and gives none.
-    Left(NodeId),
-    /// It is gone. Its number is not used again.
-    Gone(NodeId),
 }
 
 /// What an agent wants done.

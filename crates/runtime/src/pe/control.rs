@@ -79,7 +79,7 @@ impl Pe {
             Control::ProgressProbe { number } => core.handle_progress_probe(number),
             Control::UpTree { plan, tree } => core.handle_up_tree(plan, tree),
             Control::Hierarchy(hierarchy) => core.handle_hierarchy(from, *hierarchy),
-            Control::Visit(visit) => core.handle_visit(from, visit),
+            Control::Membership(message) => core.handle_membership(from, message),
             Control::WorkerMessage { collection, message } => {
                 core.handle_worker_message(from, collection, message)
             }

@@ -10,8 +10,8 @@ use super::guest_event::OnGuests;
 use super::outbox::Outbox;
 use super::replicas::Replicas;
 use super::state::{
-    Accumulator, Collections, Departing, GroupState, Guests, Incomplete, LocalCollection, Looks,
-    Measures, Member, NewMembers, OwnPlans, OwnTime, Pieces, Published, Request, Rights, Timers,
+    Accumulator, Collections, Departing, GroupState, Incomplete, LocalCollection, Looks, Measures,
+    Member, Membership, NewMembers, OwnPlans, OwnTime, Pieces, Published, Request, Rights, Timers,
     Waits,
 };
 use super::statistics::Statistics;
@@ -218,7 +218,7 @@ pub struct Core {
     pub(crate) delivery: Delivery,
     /// Collections of which not all members have come.
     pub(super) parts: BTreeMap<CollectionId, Incomplete>,
-    pub(crate) guests: Guests<Self>,
+    pub(crate) membership: Membership<Self>,
     /// The places as measured, on the first PEs of nodes while tasks are shared.
     pub(crate) hierarchy: Option<Arc<Hierarchy>>,
     pub(super) replicas: Replicas,
@@ -293,7 +293,7 @@ impl Core {
             collections: Collections::default(),
             delivery: Delivery::new(common.fault),
             parts: BTreeMap::new(),
-            guests: Guests::default(),
+            membership: Membership::default(),
             hierarchy: None,
             replicas: Replicas::default(),
             departing: BTreeMap::new(),

@@ -11,7 +11,7 @@
 //!   other beside messages.
 //! - `replicas`: actors that live on two PEs. `steps`: the order of messages of steps.
 //! - `collective`: collections, broadcasts, reductions, quiescence, sync points.
-//! - `guests`: nodes that join while the job runs, and leave or are lost. `worker_message`: what
+//! - `membership`: nodes that join while the job runs, and leave or are lost. `worker_message`: what
 //!   workers tell theirs.
 
 pub(crate) mod actor;
@@ -23,12 +23,12 @@ mod core;
 mod delivery;
 mod fault;
 mod guest_event;
-mod guests;
 pub(crate) mod handler;
 mod lifecycle;
 pub(crate) mod links;
 mod measure;
 mod members;
+mod membership;
 mod migrate;
 mod multicast;
 pub(crate) mod node_local;
@@ -58,7 +58,7 @@ pub use fault::PlantedFault;
 pub use guest_event::GuestEvent;
 pub(crate) use guest_event::OnGuests;
 pub use outbox::Outbox;
-pub(crate) use state::{Notice, Pieces, Request, Visiting, Wish, nearest};
+pub(crate) use state::{Pieces, PoolEvent, Request, Wish, nearest};
 pub use state::{Spent, TRIAL};
 pub use statistics::Statistics;
 pub(crate) use store::TypedStore;
@@ -297,9 +297,9 @@ impl Pe {
         std::mem::take(&mut self.core.probe_orders)
     }
 
-    /// Where guests can be reached of which this PE has heard, as they said to [`Core::knock`].
+    /// Where guests can be reached of which this PE has heard, as they said to [`Core::join`].
     pub fn take_contacts(&mut self) -> Vec<(NodeId, String)> {
-        std::mem::take(&mut self.core.guests.contacts)
+        std::mem::take(&mut self.core.membership.contacts)
     }
 
     /// The number of the coordinator's question about what this PE does, now that it does nothing;

@@ -2,7 +2,7 @@
 //! measured, and what for, is in `coordinator/survey`.
 
 use super::core::Core;
-use super::state::Notice;
+use super::state::PoolEvent;
 use crate::address::id::COORDINATOR;
 use crate::message::Control;
 use crate::message::probe::{ProbeOrder, ProbeReport};
@@ -16,7 +16,7 @@ impl Core {
         let is_whole = hierarchy.nodes().eq(layout.nodes());
         if from == COORDINATOR && is_whole && layout.leader(layout.node_of(self.me)) == self.me {
             self.hierarchy = Some(Arc::new(hierarchy));
-            self.notify(Notice::Measured);
+            self.tell_pools(PoolEvent::Measured);
         }
     }
 

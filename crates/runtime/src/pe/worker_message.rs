@@ -36,14 +36,14 @@ impl Core {
         let layout = self.common.layout.clone();
         let node = self.common.node_of(from);
         let is_foreign = node != layout.node_of(self.me);
-        if is_foreign && self.guests.gone.contains(&node) {
+        if is_foreign && self.membership.gone.contains(&node) {
             return;
         }
         let id = ActorId { collection, key: Ix1(self.me.0 as i32).key() };
         let Some((number, _)) = self.resident(id) else { return };
         let Some(kind) = self.kind(number) else { return };
         let header = Header::new(id, ActorId::system(self.me), 0, self.me);
-        let hooks = self.guests.pools.get(&collection);
+        let hooks = self.membership.pools.get(&collection);
         if is_foreign && hooks.is_none() {
             return self
                 .blame(node, "it sent a message to an actor that takes none from other nodes");

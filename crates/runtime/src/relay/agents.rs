@@ -4,8 +4,9 @@ use super::command::RelayCommand;
 use super::lines::{Lines, Room};
 use crate::address::id::CollectionId;
 use crate::error::JobError;
+use crate::message::MembershipEvent;
 use crate::message::codec::DecodeError;
-use crate::message::steal_agent::{MembershipEvent, Nudge, StealAgent, StealCommand, StealEvent};
+use crate::message::steal_agent::{Nudge, StealAgent, StealCommand, StealEvent};
 use crate::message::{AgentMessageHead, Control, Packet, SpreadFrame};
 use bytes::Bytes;
 use gridspan_topology::{Layout, NodeId, Time};
@@ -57,13 +58,13 @@ impl StealAgents {
         }
     }
 
-    /// Something has become of a guest.
-    pub(super) fn handle_membership(&mut self, news: MembershipEvent, post: &mut Post<'_>) {
-        if let MembershipEvent::Gone(guest) = news {
-            self.lines.forget(guest);
+    /// A node that joined has reached a stage.
+    pub(super) fn handle_membership(&mut self, event: MembershipEvent, post: &mut Post<'_>) {
+        if event.stage.is_gone() {
+            self.lines.forget(event.node);
         }
         for pool in self.open.keys().copied().collect::<Vec<_>>() {
-            self.ask(pool, post, |agent, now, out| agent.handle_membership(now, news, out));
+            self.ask(pool, post, |agent, now, out| agent.handle_membership(now, event, out));
         }
     }
 

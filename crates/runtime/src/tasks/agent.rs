@@ -15,8 +15,9 @@ use super::message::{AgentMessage, Loan, WorkerActor, WorkerMessage};
 use crate::Context;
 use crate::error::panic_message;
 use crate::message::codec::{self, DecodeError};
-use crate::message::steal_agent::{MembershipEvent, Nudge, StealAgent, StealCommand, StealEvent};
-use crate::pe::{Budget, Visiting};
+use crate::message::steal_agent::{Nudge, StealAgent, StealCommand, StealEvent};
+use crate::message::{MembershipEvent, Stage};
+use crate::pe::Budget;
 use bytes::Bytes;
 use gridspan_balance::stealing::{
     Amount, Command, Grant, StealMessage, Stealing, StealingLayout, stealing_policy,
@@ -58,8 +59,9 @@ impl<W: Work> PoolAgent<W> {
     ) -> Option<Box<Self>> {
         let layout = cx.core.common.layout.clone();
         let me = cx.node();
-        let guests = &cx.core.guests;
-        let is_alone = layout.node_count() < 2 && guests.present.is_empty() && !layout.is_guest(me);
+        let membership = &cx.core.membership;
+        let is_alone =
+            layout.node_count() < 2 && membership.present.is_empty() && !layout.is_guest(me);
         if is_alone || layout.leader(me) != cx.pe() {
             return None;
         }
@@ -73,8 +75,8 @@ impl<W: Work> PoolAgent<W> {
             me,
             budget: cx.core.delivery.budget().clone(),
             guest_bytes_max: common.limits.hard_bytes / GUEST_SHARE,
-            may_ask: !layout.is_guest(me) || guests.visit == Visiting::Working,
-            is_silent: matches!(guests.visit, Visiting::Leaving(_)),
+            may_ask: !layout.is_guest(me) || membership.stage == Stage::Active,
+            is_silent: membership.stage == Stage::Draining,
             spread: BoundSpread::new(node.bound.clone(), me, layout.clone()),
             due: None,
             backups_at: None,
@@ -82,7 +84,7 @@ impl<W: Work> PoolAgent<W> {
         });
         // Guests trade with founders only, and know of no other.
         let own = agent.layout.is_guest(me).then_some(me);
-        for guest in own.into_iter().chain(guests.present.iter().copied()) {
+        for guest in own.into_iter().chain(membership.present.iter().copied()) {
             if let Some(near) = near(&agent.layout, guest) {
                 agent.stealing.handle_joined(cx.now(), guest, near);
                 // It is told with all others, when something is known.
@@ -319,32 +321,40 @@ impl<W: Work> StealAgent for PoolAgent<W> {
                 out.push(StealCommand::ToAgent { to, message: message.into() })
             }
             StealEvent::Measured(places) => self.move_to(now, &places),
-            StealEvent::Begin => {
+            StealEvent::OwnStage(Stage::Active) => {
                 self.may_ask = true;
                 self.check_stock(now);
             }
-            StealEvent::Leave => (self.may_ask, self.is_silent, self.due) = (false, true, None),
-            StealEvent::Open(_) | StealEvent::Close => {}
+            StealEvent::OwnStage(Stage::Draining) => {
+                (self.may_ask, self.is_silent, self.due) = (false, true, None);
+            }
+            StealEvent::OwnStage(_) | StealEvent::Open(_) | StealEvent::Close => {}
         }
         self.carry_out(now, out);
     }
 
-    fn handle_membership(&mut self, now: Time, news: MembershipEvent, out: &mut Vec<StealCommand>) {
-        match news {
-            MembershipEvent::Came(guest) => {
-                if let Some(near) = near(&self.layout, guest) {
-                    self.stealing.handle_joined(now, guest, near);
+    fn handle_membership(
+        &mut self,
+        now: Time,
+        MembershipEvent { node, stage }: MembershipEvent,
+        out: &mut Vec<StealCommand>,
+    ) {
+        match stage {
+            Stage::Joining => {
+                if let Some(near) = near(&self.layout, node) {
+                    self.stealing.handle_joined(now, node, near);
                 }
-                if let Some(rank) = self.spread.add(guest) {
-                    self.send_bound(rank, vec![guest], out);
+                if let Some(rank) = self.spread.add(node) {
+                    self.send_bound(rank, vec![node], out);
                 }
             }
-            MembershipEvent::Left(guest) => self.stealing.handle_lost(now, guest),
-            MembershipEvent::Gone(guest) => {
-                self.spread.remove(guest);
-                self.node.note_gone(Via::Guest(guest));
-                self.node.forget_arrivals(guest);
-                self.stealing.handle_lost(now, guest);
+            Stage::Active => {}
+            Stage::Draining => self.stealing.handle_lost(now, node),
+            Stage::Left | Stage::Lost => {
+                self.spread.remove(node);
+                self.node.note_gone(Via::Guest(node));
+                self.node.forget_arrivals(node);
+                self.stealing.handle_lost(now, node);
             }
         }
         self.carry_out(now, out);

@@ -7,7 +7,7 @@ use crate::message::codec;
 use crate::message::steal_agent::CopyId;
 use crate::message::steal_agent::StealEvent;
 use crate::message::{Packet, Spread};
-use crate::pe::Notice;
+use crate::pe::PoolEvent;
 use crate::pe::actor::reference::Reply;
 use crate::{Actor, Context};
 use bytes::Bytes;
@@ -44,12 +44,12 @@ pub(crate) enum WorkerMessage {
     /// Give so many tasks to another node, and have the agent bring them. If it is one of another
     /// site, copies are kept until then.
     Give { to: NodeId, limit: u64, grant: Grant, until: Option<Time> },
-    /// What became of a guest; of this node, if it is one.
-    Notice(Notice),
+    /// Membership has changed, or places were measured.
+    PoolEvent(PoolEvent),
     /// Tasks that a guest hands back, for the frame that they work for.
     Return { to: Lender, loan: Loan },
-    /// This node is a guest, which is to hand back what it can.
-    Leave,
+    /// This node drains: hand back what has not begun.
+    Drain,
     /// Nobody waits for anything of that PE any more; to the first one of its node, which leaves.
     Empty { pe: PeId },
     /// A guest or a copy is gone: nobody waits for what has come through it.
@@ -69,12 +69,12 @@ impl WorkerMessage {
             | Self::Called { output: Some(bytes), .. }
             | Self::Done { output: bytes, .. } => bytes.len(),
             Self::Return { loan, .. } => loan.bytes(),
-            Self::Run | Self::Wake | Self::Give { .. } | Self::Notice(_) => 0,
+            Self::Run | Self::Wake | Self::Give { .. } | Self::PoolEvent(_) => 0,
             Self::Collect { .. }
             | Self::Bound { .. }
             | Self::EndStream { .. }
             | Self::Called { output: None, .. } => 0,
-            Self::DropOrphans | Self::Leave | Self::Empty { .. } | Self::Report | Self::Close => 0,
+            Self::DropOrphans | Self::Drain | Self::Empty { .. } | Self::Report | Self::Close => 0,
         }
     }
 }

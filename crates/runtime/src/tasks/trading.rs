@@ -32,7 +32,7 @@ impl<W: Work> Worker<W> {
         (limit, until): (u64, Option<Time>),
         cx: &mut Context<'_, Self>,
     ) {
-        let is_gone = cx.core.guests.gone.contains(&to);
+        let is_gone = cx.core.membership.gone.contains(&to);
         let limit = if is_gone { 0 } else { limit };
         let node = self.engine.node.clone();
         let take = || self.engine.take_oldest();

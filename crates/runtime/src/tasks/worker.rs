@@ -2,17 +2,17 @@
 
 use super::backups::Settled;
 use super::deques::Deques;
+use super::draining::{Draining, is_allowed, notify};
 use super::engine::{Engine, Finished, Work};
 use super::frame::{FrameId, Lender};
-use super::leaving::{Leaving, is_allowed, notify};
 use super::ledger::Ledger;
 use super::message::{WorkerMessage, notify_agent, send_to_worker};
 use super::roots::Roots;
 use crate::address::index::Ix1;
+use crate::message::Stage;
 use crate::message::codec;
 use crate::message::limits::PIECE_BYTES_MAX;
 use crate::message::steal_agent::StealEvent;
-use crate::pe::Visiting;
 use crate::reduce::Op;
 use crate::{Actor, Context, To};
 use bytes::Bytes;
@@ -46,7 +46,7 @@ pub(crate) struct Worker<W: Work> {
     /// What guests owe, on the first PE of each node.
     pub(super) ledger: Ledger,
     /// If this node is a guest that leaves.
-    pub(super) leaving: Option<Leaving>,
+    pub(super) draining: Option<Draining>,
     /// Whether a `Run` is on its way.
     is_running: bool,
     /// Whether the node was dry before the work that is there now, and its agent does not know of
@@ -69,7 +69,7 @@ impl<W: Work> Actor for Worker<W> {
         let pe = cx.pe();
         let place = cx.layout().place(cx.node()).pes.clone();
         let slot = (pe.0 - place.start) as usize;
-        let has_guests = !cx.core.guests.present.is_empty() || cx.core.is_guest();
+        let has_guests = !cx.core.membership.present.is_empty() || cx.core.is_guest();
         let alone = cx.layout().pe_count() == 1 && !has_guests;
         let at = (cx.node(), cx.collection().id());
         let node = cx.core.common.node_local.share(at, || Deques::new(place.clone()));
@@ -78,13 +78,13 @@ impl<W: Work> Actor for Worker<W> {
             Deques::new(place).into()
         });
         let engine = Engine::new(pe, slot, node, alone);
-        let is_leaving = matches!(cx.core.guests.visit, Visiting::Leaving(_));
+        let is_draining = cx.core.membership.stage == Stage::Draining;
         cx.core.register_pool(cx.collection().id, notify::<Self>, is_allowed);
         let mut worker = Self {
             engine,
             opened_agent: false,
             ledger: Ledger::default(),
-            leaving: is_leaving.then(Leaving::default),
+            draining: is_draining.then(Draining::default),
             is_running: false,
             is_new: false,
             has_run: false,
@@ -117,9 +117,9 @@ impl<W: Work> Actor for Worker<W> {
             WorkerMessage::Give { to, limit, grant, until } => {
                 self.give((to, grant), (limit, until), cx)
             }
-            WorkerMessage::Notice(notice) => self.handle_notice(notice, cx),
+            WorkerMessage::PoolEvent(event) => self.handle_pool_event(event, cx),
             WorkerMessage::Return { to, loan } => self.take_back(&to, &loan, cx),
-            WorkerMessage::Leave => drop(self.leaving.get_or_insert_default()),
+            WorkerMessage::Drain => drop(self.draining.get_or_insert_default()),
             WorkerMessage::Empty { pe } => self.note_empty(pe),
             WorkerMessage::DropOrphans => self.drop_orphans(),
             WorkerMessage::Report => {
@@ -182,7 +182,7 @@ impl<W: Work> Worker<W> {
 
     /// Sees to what has changed: tasks to run, to lay out, to take or to give, and outputs.
     fn go_on(&mut self, cx: &mut Context<'_, Self>) {
-        if self.leaving.is_some() {
+        if self.draining.is_some() {
             self.hand_back(cx);
         }
         if !self.is_running {
@@ -305,7 +305,7 @@ impl<W: Work> Worker<W> {
 
     /// Takes work of another node or PE; whether there was any.
     fn find(&mut self, cx: &mut Context<'_, Self>) -> bool {
-        self.take_arrivals(cx) || self.leaving.is_none() && self.engine.steal()
+        self.take_arrivals(cx) || self.draining.is_none() && self.engine.steal()
     }
 
     /// Goes on if there is anything to run here or to take in the node, or sleeps.

@@ -5,7 +5,7 @@ pub(super) mod balance;
 pub(super) mod broadcasts;
 pub(super) mod clusters;
 pub(super) mod collections;
-pub(super) mod members;
+pub(super) mod membership;
 pub(super) mod publications;
 pub(super) mod quiescence;
 pub(super) mod reductions;

@@ -13,10 +13,10 @@
 mod callback;
 mod collections;
 mod edges;
-mod guests;
 mod leading;
 mod measures;
 mod member;
+mod membership;
 mod own_plans;
 mod own_time;
 mod pieces;
@@ -30,10 +30,10 @@ mod waits;
 
 pub(crate) use collections::{Broadcasts, Collections, Incomplete, LocalCollection, Seen};
 pub(crate) use edges::EdgeCache;
-pub(crate) use guests::{Guests, IsAllowed, Notice, PoolHooks, Tell, Visiting};
 pub(crate) use leading::{Leading, Session};
 pub(crate) use measures::Measures;
 pub(crate) use member::{Departing, Member, NewMembers, Paced, Request, Wish};
+pub(crate) use membership::{IsAllowed, Membership, PoolEvent, PoolHooks, Tell};
 pub(crate) use own_plans::{OwnPlans, nearest};
 pub(crate) use own_time::OwnTime;
 pub(crate) use pieces::Pieces;

@@ -6,7 +6,7 @@ use crate::address::collection::{CollectionInfo, Map};
 use crate::address::id::COORDINATOR;
 use crate::error::JobError;
 use crate::job::program::Program;
-use crate::message::{Content, Packet, Visit};
+use crate::message::{Content, MembershipMessage, Packet};
 use crate::pe::Pe;
 use crate::{Actor, Context};
 use gridspan_topology::{Layout, NodeId, SiteId};
@@ -65,7 +65,8 @@ fn a_guests_message_for_a_collection_that_nobody_knows_loses_the_guest_and_waits
         assert_eq!(pe.core.delivery.budget().bytes(), 0);
         assert!(!pe.has_failed());
         let told = controls(&mut pe);
-        let [Control::Visit(Visit::Lost { guest: lost, .. })] = &told[..] else {
+        let [Control::Membership(MembershipMessage::Unreachable { node: lost, .. })] = &told[..]
+        else {
             panic!("{told:?}")
         };
         assert_eq!(*lost, program.layout().node_of(guest));
@@ -92,7 +93,10 @@ fn a_worker_message_reaches_no_actor_but_the_workers_of_pools() {
 
     assert!(!pe.has_failed());
     let told = controls(&mut pe);
-    assert!(matches!(told[..], [Control::Visit(Visit::Lost { .. })]), "{told:?}");
+    assert!(
+        matches!(told[..], [Control::Membership(MembershipMessage::Unreachable { .. })]),
+        "{told:?}"
+    );
 }
 
 #[test]
@@ -120,12 +124,15 @@ fn agents_know_a_guest_before_the_coordinator_hears_that_its_node_does() {
     let (program, guest) = program();
     let guest = program.layout().node_of(guest);
     let mut pe = program.pe(PeId(1));
-    let came = Visit::Came { guest, contact: String::new() };
-    pe.handle(COORDINATOR, Packet::control(Control::Visit(came)));
+    let announced = MembershipMessage::Announce { node: guest, contact: String::new() };
+    pe.handle(COORDINATOR, Packet::control(Control::Membership(announced)));
 
     let told: Vec<Packet> = pe.outbox().drain().map(|(_, packet)| packet).collect();
     let [Packet(Content::Spread(_)), Packet(Content::Control(noted))] = &told[..] else {
         panic!("{} packets", told.len())
     };
-    assert!(matches!(**noted, Control::Visit(Visit::Noted { guest: NodeId(2) })));
+    assert!(matches!(
+        **noted,
+        Control::Membership(MembershipMessage::Acknowledge { node: NodeId(2) })
+    ));
 }

@@ -4,7 +4,7 @@ use super::*;
 use crate::Job;
 use crate::address::id::COORDINATOR;
 use crate::job::program::Program;
-use crate::message::{Content, Visit};
+use crate::message::{Content, MembershipMessage, Stage};
 use crate::pe::Pe;
 use gridspan_topology::{PeId, SiteId};
 use std::sync::{Arc, Mutex};
@@ -144,7 +144,8 @@ fn a_guest_that_has_much_waiting_is_refused_and_others_are_not() {
     assert_eq!(node.heard().len(), 3);
 
     for guest in [sparse, strange] {
-        node.with(|agents, post| agents.handle_membership(MembershipEvent::Gone(guest), post));
+        let event = MembershipEvent { node: guest, stage: Stage::Lost };
+        node.with(|agents, post| agents.handle_membership(event, post));
         node.receive(guest, (77, POOL), b"late").unwrap();
     }
     assert_eq!((node.agents.bytes(), node.heard().len()), (0, 0));
@@ -179,8 +180,7 @@ fn a_note_that_made_no_sense_before_its_pool_was_known_is_held_against_who_sent_
         let [(COORDINATOR, Packet(Content::Control(control)))] = &told[..] else {
             panic!("not one")
         };
-        let is_lost =
-            matches!(&**control, Control::Visit(Visit::Lost { guest, .. }) if *guest == from);
+        let is_lost = matches!(&**control, Control::Membership(MembershipMessage::Unreachable { node, .. }) if *node == from);
         assert_eq!(is_lost, is_guest, "{control:?}");
     }
 }

@@ -1,16 +1,16 @@
-//! What a worker knows of its guest's leaving, and how it hears of guests.
+//! How far a worker of a node that leaves has come, and how workers hear of members.
 
 use super::message::{WorkerActor, WorkerMessage, at, is_of};
 use crate::address::id::{ActorId, CollectionId, Sender};
 use crate::address::index::ActorIndex;
 use crate::message::envelope::{AnyEnvelope, Envelope};
-use crate::pe::{Core, Notice};
+use crate::pe::{Core, PoolEvent};
 use gridspan_topology::{Layout, NodeId, PeId};
 use std::collections::BTreeSet;
 
-/// How far a worker of a guest has come with leaving.
+/// How far a worker of a node that leaves has come.
 #[derive(Debug, Default)]
-pub(super) struct Leaving {
+pub(super) struct Draining {
     /// Whether it has said that nobody waits for anything of it.
     pub(super) is_done: bool,
     /// On the first PE of the node: who else has said so.
@@ -18,9 +18,9 @@ pub(super) struct Leaving {
 }
 
 /// Tells the worker of a pool on a PE.
-pub(super) fn notify<A: WorkerActor>(core: &mut Core, collection: CollectionId, notice: Notice) {
+pub(super) fn notify<A: WorkerActor>(core: &mut Core, collection: CollectionId, event: PoolEvent) {
     let id = ActorId { collection, key: at(core.me).key() };
-    core.send::<A>(Sender::Pe, id, 0, WorkerMessage::Notice(notice));
+    core.send::<A>(Sender::Pe, id, 0, WorkerMessage::PoolEvent(event));
 }
 
 /// Whether a worker message of this kind may come from another node: results of its own, and its own

@@ -1,4 +1,4 @@
-//! Guests in virtual time: they knock, leave, die, or are taken for dead.
+//! Guests in virtual time: they join, leave, die, or are taken for dead.
 
 use super::{Event, Simulation};
 use crate::guests::{Departure, GuestPlan, GuestStep};
@@ -42,8 +42,8 @@ impl Simulation {
             for machine in machines {
                 self.stations.add(machine.id(), Station::new(machine, Speed::ORDINARY));
             }
-            let knocks = Event::Guest(guest, GuestStep::Knocks);
-            self.queue.push(Time::ZERO + plan.joins, knocks);
+            let joins = Event::Guest(guest, GuestStep::Joins);
+            self.queue.push(Time::ZERO + plan.joins, joins);
             if let Some((at, how)) = plan.departs {
                 let departs = Event::Guest(guest, GuestStep::Departs(how));
                 self.queue.push(Time::ZERO + at.max(plan.joins), departs);
@@ -61,9 +61,9 @@ impl Simulation {
     pub(super) fn step_guest(&mut self, guest: NodeId, step: GuestStep) {
         let leader = self.layout.leader(guest);
         match step {
-            GuestStep::Knocks => {
+            GuestStep::Joins => {
                 let contact = self.join(guest);
-                self.have(leader, |core| core.knock(contact));
+                self.have(leader, |core| core.join(contact));
             }
             GuestStep::Departs(Departure::Leaves) => self.have(leader, Core::leave),
             // By the transports, if there are some.

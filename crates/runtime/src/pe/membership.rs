@@ -4,31 +4,32 @@
 //! all that can be lost with one is tasks, and those who lent them keep them until their results
 //! are in (`tasks/ledger.rs`).
 //!
-//! **Joining.** A guest knocks at the coordinator, which makes workers there for every pool that is
-//! open, tells all nodes, and has the guest begin once all of them know: nobody drops its requests
-//! for want of knowing it.
+//! A guest goes through the stages of a member (`message/membership.rs`).
 //!
-//! **While running.** Guests trade with founders only, and know of no other guest, which they need
+//! **Joining.** A guest asks the coordinator, which makes workers there for every pool that is open
+//! and announces it to all nodes. Once all of them have acknowledged that, the guest is active: no
+//! node drops its requests because it does not know it.
+//!
+//! **Active.** Guests trade with founders only, and know of no other guest, which they need
 //! not reach. Agents speak with those of guests as with all; workers in *worker messages*, which
 //! are no messages of actors: they have no numbers, and are no part of what quiescence counts.
 //! Whatever else a guest sends is dropped, and a guest that sends what makes no sense is lost.
 //!
-//! **Leaving.** The coordinator tells all nodes that they get nothing from the guest any more, then
-//! the guest, which hands back what it has not begun, and says goodbye when nobody waits for
-//! anything of it, or after [`GRACE`].
+//! **Draining.** The coordinator tells all nodes that they get nothing from the guest any more, then
+//! the guest, which hands back what it has not begun, and reports that it is drained when nobody
+//! waits for anything of it, or after [`GRACE`].
 //!
-//! **Gone.** When a guest has said goodbye, or any node finds that it does not answer, the
+//! **Left or lost.** When a guest is drained, or any node finds that it does not answer, the
 //! coordinator tells all nodes. They do again what it still owes, and drop what still comes of it,
 //! and all tasks that have come through it (`tasks/lineage.rs`). A guest that was lost in error
 //! learns that it is not needed. A job that does not tolerate the loss of guests ends, unless the
 //! guest had not begun: it has got nothing.
 
 use super::core::Core;
-use super::state::{IsAllowed, Notice, PoolHooks, Tell, Visiting};
+use super::state::{IsAllowed, PoolEvent, PoolHooks, Tell};
 use crate::address::id::{COORDINATOR, CollectionId, MAIN_PE};
 use crate::error::JobError;
-use crate::message::steal_agent::MembershipEvent;
-use crate::message::{Control, Packet, Spread, Visit};
+use crate::message::{Control, MembershipEvent, MembershipMessage, Packet, Spread, Stage};
 use gridspan_topology::{NodeId, PeId};
 use std::collections::BTreeSet;
 use std::fmt::Display;
@@ -54,23 +55,23 @@ impl Core {
     pub(super) fn is_uninvited(&self, from: PeId, control: Option<&Control>) -> bool {
         let is_for_guests = matches!(
             control,
-            Some(Control::Visit(_) | Control::WorkerMessage { .. } | Control::Failed { .. })
+            Some(Control::Membership(_) | Control::WorkerMessage { .. } | Control::Failed { .. })
         );
         !is_for_guests && self.is_of_another_guest(from)
     }
 
     /// Asks the coordinator to take part, and has others told where this node can be reached, in a
     /// form that only drivers know. Runs on the first PE of a guest.
-    pub fn knock(&mut self, contact: String) {
+    pub fn join(&mut self, contact: String) {
         let layout = &self.common.layout;
         let pes = layout.place(layout.node_of(self.me)).pes.len() as u32;
         let fingerprint = self.common.definition.fingerprint;
-        self.post(COORDINATOR, Control::Visit(Visit::Knock { fingerprint, pes, contact }));
+        self.tell_coordinator(MembershipMessage::Join { fingerprint, pes, contact });
     }
 
     /// Asks the coordinator to be let go. Runs on the first PE of a guest.
     pub fn leave(&mut self) {
-        self.post(COORDINATOR, Control::Visit(Visit::Leave));
+        self.tell_coordinator(MembershipMessage::Leave);
     }
 
     /// A node does not answer. Without a founder the job cannot go on; a guest that cannot reach
@@ -78,13 +79,13 @@ impl Core {
     pub fn node_lost(&mut self, node: NodeId, error: JobError) {
         let layout = &self.common.layout;
         if layout.is_guest(node) {
-            self.post(COORDINATOR, Control::Visit(Visit::Lost { guest: node, error }));
+            self.tell_coordinator(MembershipMessage::Unreachable { node, error });
         } else if node == self.common.coordinator {
             self.handle_stop(Err(error));
         } else if self.is_guest() {
             // The coordinator lets this guest go, or has ended the job just now.
-            let guest = layout.node_of(self.me);
-            self.post(COORDINATOR, Control::Visit(Visit::Lost { guest, error }));
+            let node = layout.node_of(self.me);
+            self.tell_coordinator(MembershipMessage::Unreachable { node, error });
         } else {
             self.fail(error);
         }
@@ -98,7 +99,7 @@ impl Core {
         tell: Tell<Self>,
         is_allowed: IsAllowed,
     ) {
-        self.guests.pools.insert(collection, PoolHooks { tell, is_allowed });
+        self.membership.pools.insert(collection, PoolHooks { tell, is_allowed });
         if self.me == MAIN_PE {
             self.post(COORDINATOR, Control::PoolOpened { collection });
         }
@@ -106,8 +107,8 @@ impl Core {
 
     /// The opposite. Members of the collection on guests get the `farewell`, as a worker message.
     pub(crate) fn unregister_pool(&mut self, collection: CollectionId, farewell: Vec<u8>) {
-        self.guests.pools.remove(&collection);
-        self.pool_done(collection);
+        self.membership.pools.remove(&collection);
+        self.pool_drained(collection);
         if self.me == MAIN_PE {
             let farewell = farewell.into();
             self.post(COORDINATOR, Control::PoolClosed { collection, farewell });
@@ -134,75 +135,88 @@ impl Core {
         self.processed += 1;
     }
 
-    /// Deals with news of guests, which come from the coordinator alone.
-    pub(super) fn handle_visit(&mut self, from: PeId, visit: Visit) {
+    /// Handles what the coordinator, and nobody else, says of nodes that join.
+    pub(super) fn handle_membership(&mut self, from: PeId, message: MembershipMessage) {
         if from != COORDINATOR {
             return;
         }
-        match visit {
-            Visit::Came { guest, contact } => {
-                self.guests.present.insert(guest);
-                self.guests.contacts.push((guest, contact));
-                // Before the coordinator hears that this node knows the guest, so that no agent
-                // drops what the guest asks for.
-                self.tell_agents(MembershipEvent::Came(guest));
-                self.notify(Notice::Came);
-                self.post(COORDINATOR, Control::Visit(Visit::Noted { guest }));
+        match message {
+            MembershipMessage::Announce { node, contact } => {
+                self.membership.present.insert(node);
+                self.membership.contacts.push((node, contact));
+                let event = MembershipEvent { node, stage: Stage::Joining };
+                // Before the coordinator hears that this node knows the other, so that no agent
+                // drops what that one asks for.
+                self.tell_agents(event);
+                self.tell_pools(PoolEvent::Membership(event));
+                self.tell_coordinator(MembershipMessage::Acknowledge { node });
             }
-            Visit::Left { guest } => {
-                self.guests.present.remove(&guest);
-                self.tell_agents(MembershipEvent::Left(guest));
-            }
-            Visit::Gone { guest } => {
-                self.guests.present.remove(&guest);
-                self.guests.gone.insert(guest);
-                self.tell_agents(MembershipEvent::Gone(guest));
-                self.notify(Notice::Gone(guest));
-            }
-            Visit::Begin if self.guests.visit == Visiting::Coming => {
-                self.guests.visit = Visiting::Working;
-                self.notify(Notice::Begin);
-            }
-            Visit::Leave if self.is_guest() => self.begin_to_leave(),
+            MembershipMessage::Reached(event) => self.note_stage(event),
             _ => {}
         }
     }
 
-    /// Tells the agents of this node; by the same way as their opening, so that none that is
-    /// opened misses it.
-    fn tell_agents(&mut self, news: MembershipEvent) {
-        self.outbox.packet(self.me, Packet::spread(Spread::MembershipEvent(news)));
-    }
-
-    pub(super) fn notify(&mut self, notice: Notice) {
-        for (collection, hooks) in self.guests.pools.clone() {
-            (hooks.tell)(self, collection, notice);
+    fn note_stage(&mut self, event: MembershipEvent) {
+        let MembershipEvent { node, stage } = event;
+        let is_own = node == self.common.layout.node_of(self.me);
+        match stage {
+            Stage::Active if is_own && self.membership.stage == Stage::Joining => {
+                self.membership.stage = Stage::Active;
+                self.tell_pools(PoolEvent::Membership(event));
+            }
+            Stage::Draining if is_own => self.begin_draining(event),
+            Stage::Draining => {
+                self.membership.present.remove(&node);
+                self.tell_agents(event);
+            }
+            Stage::Left | Stage::Lost => {
+                self.membership.present.remove(&node);
+                self.membership.gone.insert(node);
+                self.tell_agents(event);
+                self.tell_pools(PoolEvent::Membership(event));
+            }
+            Stage::Joining | Stage::Active => {}
         }
     }
 
-    fn begin_to_leave(&mut self) {
-        let pools: BTreeSet<CollectionId> = self.guests.pools.keys().copied().collect();
-        let is_free = pools.is_empty();
-        self.guests.visit = Visiting::Leaving(pools);
-        self.notify(Notice::Leave);
-        match is_free {
-            true => self.say_goodbye(),
-            false => self.run_after(GRACE, Self::say_goodbye),
+    fn tell_coordinator(&mut self, message: MembershipMessage) {
+        self.post(COORDINATOR, Control::Membership(message));
+    }
+
+    /// Tells the agents of this node; by the same way as their opening, so that none that is
+    /// opened misses it.
+    fn tell_agents(&mut self, event: MembershipEvent) {
+        self.outbox.packet(self.me, Packet::spread(Spread::MembershipEvent(event)));
+    }
+
+    /// Tells the members here of collections that share work with other nodes.
+    pub(super) fn tell_pools(&mut self, event: PoolEvent) {
+        for (collection, hooks) in self.membership.pools.clone() {
+            (hooks.tell)(self, collection, event);
+        }
+    }
+
+    fn begin_draining(&mut self, event: MembershipEvent) {
+        let pools: BTreeSet<CollectionId> = self.membership.pools.keys().copied().collect();
+        let is_drained = pools.is_empty();
+        self.membership.stage = Stage::Draining;
+        self.membership.draining = pools;
+        self.tell_pools(PoolEvent::Membership(event));
+        match is_drained {
+            true => self.report_drained(),
+            false => self.run_after(GRACE, Self::report_drained),
         }
     }
 
     /// Nobody waits for anything of the member of a collection here. Runs on the first PE of a
     /// guest that leaves.
-    pub(crate) fn pool_done(&mut self, collection: CollectionId) {
-        if let Visiting::Leaving(pools) = &mut self.guests.visit
-            && pools.remove(&collection)
-            && pools.is_empty()
-        {
-            self.say_goodbye();
+    pub(crate) fn pool_drained(&mut self, collection: CollectionId) {
+        if self.membership.draining.remove(&collection) && self.membership.draining.is_empty() {
+            self.report_drained();
         }
     }
 
-    fn say_goodbye(&mut self) {
-        self.post(COORDINATOR, Control::Visit(Visit::Goodbye));
+    fn report_drained(&mut self) {
+        self.tell_coordinator(MembershipMessage::Drained);
     }
 }

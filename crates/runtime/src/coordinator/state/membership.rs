@@ -1,13 +1,14 @@
 //! What is kept of nodes that join.
 
 use crate::address::id::CollectionId;
+use crate::message::Stage;
 use gridspan_topology::{NodeId, PeId};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// The nodes that have joined, and the pools of tasks that they may work for.
 #[derive(Default)]
 pub(crate) struct Members {
-    /// Every guest that ever knocked.
+    /// Every guest that ever asked to join.
     pub(crate) guests: BTreeMap<NodeId, Entry>,
     /// The pools that are open.
     pub(crate) pools: BTreeSet<CollectionId>,
@@ -23,23 +24,10 @@ pub(crate) struct Entry {
     pub(crate) awaited: BTreeSet<PeId>,
 }
 
-/// How far a visit has come.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Stage {
-    /// Not all nodes know it.
-    Joining,
-    /// It takes part.
-    Active,
-    /// It hands back what it can.
-    Draining,
-    /// It has left, or was lost.
-    Gone,
-}
-
 impl Members {
     /// Whether a node was a guest, and is gone.
     pub(crate) fn is_gone(&self, node: NodeId) -> bool {
-        self.guests.get(&node).is_some_and(|entry| entry.stage == Stage::Gone)
+        self.guests.get(&node).is_some_and(|entry| entry.stage.is_gone())
     }
 
     /// The guests that are up to this stage, and with how many PEs.

@@ -17,7 +17,8 @@ use crate::Context;
 use crate::message::codec;
 use crate::message::limits::PIECE_BYTES_MAX;
 use crate::message::steal_agent::StealEvent;
-use crate::pe::Notice;
+use crate::message::{MembershipEvent, Stage};
+use crate::pe::PoolEvent;
 use gridspan_balance::stealing::Grant;
 use gridspan_topology::PeId;
 use std::collections::BTreeMap;
@@ -27,31 +28,32 @@ use std::collections::BTreeMap;
 type ByFrame<I> = BTreeMap<(FrameId, LineageId), Vec<(u32, I)>>;
 
 impl<W: Work> Worker<W> {
-    /// Does what news of guests ask for.
-    pub(super) fn handle_notice(&mut self, notice: Notice, cx: &mut Context<'_, Self>) {
-        let place = cx.layout().place(cx.node()).pes.clone().map(PeId);
-        match notice {
-            Notice::Came => {
+    /// Does what follows from a change of membership or of what is known of places.
+    pub(super) fn handle_pool_event(&mut self, event: PoolEvent, cx: &mut Context<'_, Self>) {
+        let MembershipEvent { node, stage } = match event {
+            PoolEvent::Membership(event) => event,
+            PoolEvent::Measured => return notify_agent(StealEvent::Measured(places(cx)), cx),
+        };
+        let pes = cx.layout().place(cx.node()).pes.clone().map(PeId);
+        match stage {
+            Stage::Joining => {
                 self.engine.expect_thieves();
                 self.open_agent(cx);
             }
-            Notice::Gone(guest) => {
-                self.engine.node.note_gone(Via::Guest(guest));
-                self.drop_orphans();
-                if let Err(error) = self.ledger.recall(guest, &mut self.engine) {
-                    cx.fail(format!("tasks that {guest} owed: {error}"));
-                }
-                let others = place.filter(|&pe| pe != cx.pe());
-                others
-                    .collect::<Vec<_>>()
-                    .into_iter()
-                    .for_each(|pe| send_to_worker(pe, WorkerMessage::DropOrphans, cx));
+            Stage::Active => notify_agent(StealEvent::OwnStage(stage), cx),
+            Stage::Draining => {
+                notify_agent(StealEvent::OwnStage(stage), cx);
+                pes.for_each(|pe| send_to_worker(pe, WorkerMessage::Drain, cx));
             }
-            Notice::Measured => notify_agent(StealEvent::Measured(places(cx)), cx),
-            Notice::Begin => notify_agent(StealEvent::Begin, cx),
-            Notice::Leave => {
-                notify_agent(StealEvent::Leave, cx);
-                place.for_each(|pe| send_to_worker(pe, WorkerMessage::Leave, cx));
+            Stage::Left | Stage::Lost => {
+                self.engine.node.note_gone(Via::Guest(node));
+                self.drop_orphans();
+                if let Err(error) = self.ledger.recall(node, &mut self.engine) {
+                    cx.fail(format!("tasks that {node} owed: {error}"));
+                }
+                let own = cx.pe();
+                pes.filter(|&pe| pe != own)
+                    .for_each(|pe| send_to_worker(pe, WorkerMessage::DropOrphans, cx));
             }
         }
     }
@@ -149,26 +151,26 @@ impl<W: Work> Worker<W> {
     /// Tells the first PE of this node, and that one the machine, once nobody waits for anything of
     /// it.
     fn note_done(&mut self, cx: &mut Context<'_, Self>) {
-        let Some(leaving) = &mut self.leaving else { return };
+        let Some(draining) = &mut self.draining else { return };
         let is_empty = self.engine.frames.len() == 0 && !self.engine.has_tasks();
         let leader = cx.layout().leader(cx.node());
         if leader != cx.pe() {
-            if is_empty && !leaving.is_done {
-                leaving.is_done = true;
+            if is_empty && !draining.is_done {
+                draining.is_done = true;
                 send_to_worker(leader, WorkerMessage::Empty { pe: cx.pe() }, cx);
             }
             return;
         }
         let others = cx.layout().place(cx.node()).pes.len() - 1;
-        if is_empty && leaving.done.len() == others {
+        if is_empty && draining.done.len() == others {
             let collection = cx.collection().id;
-            cx.core.pool_done(collection);
+            cx.core.pool_drained(collection);
         }
     }
 
     /// Another PE of this node has nothing any more.
     pub(super) fn note_empty(&mut self, pe: PeId) {
-        self.leaving.get_or_insert_default().done.insert(pe);
+        self.draining.get_or_insert_default().done.insert(pe);
     }
 }
 

@@ -1,15 +1,15 @@
-//! Nodes that join a running job for its tasks: admitted, made known, let go, declared lost.
+//! Nodes that join a running job for its tasks: how they go through the stages of a member.
 //!
-//! How they work and leave is told in `pe/guests.rs`.
+//! How they work and leave is told in `pe/membership.rs`.
 
 use super::machine::Coordinator;
-use super::state::members::{Entry, Members, Stage};
+use super::state::membership::{Entry, Members};
 use crate::address::id::CollectionId;
 use crate::address::index::{ActorIndex, Ix1};
 use crate::error::JobError;
 use crate::message::codec;
 use crate::message::payload::Payload;
-use crate::message::{Control, Visit};
+use crate::message::{Control, MembershipEvent, MembershipMessage, Stage};
 use crate::pe::GuestEvent;
 use crate::schema::definition::Definition;
 use bytes::Bytes;
@@ -94,19 +94,23 @@ impl Coordinator {
         }
     }
 
-    pub(super) fn handle_visit(&mut self, from: PeId, visit: &Visit) {
+    pub(super) fn handle_membership(&mut self, from: PeId, message: &MembershipMessage) {
         let layout = self.common.layout.clone();
-        let guest = layout.node_of(from);
-        match visit {
-            Visit::Knock { fingerprint, pes, contact } => {
-                self.admit(guest, *fingerprint, (*pes, contact));
+        let sender = layout.node_of(from);
+        match message {
+            MembershipMessage::Join { fingerprint, pes, contact } => {
+                self.admit(sender, *fingerprint, (*pes, contact));
             }
-            Visit::Noted { guest } => self.note_known(*guest, from),
-            Visit::Leave => self.let_leave(guest),
-            Visit::Goodbye => self.bid_farewell(guest, &GuestEvent::Left { guest }),
+            MembershipMessage::Acknowledge { node } => self.note_known(*node, from),
+            MembershipMessage::Leave => self.drain(sender),
+            MembershipMessage::Drained => {
+                self.end_membership(sender, Stage::Left, &GuestEvent::Left { guest: sender });
+            }
             // Of guests, each speaks for itself.
-            Visit::Lost { guest: lost, error } if *lost == guest || !layout.is_guest(guest) => {
-                self.lose_guest(*lost, error);
+            MembershipMessage::Unreachable { node, error }
+                if *node == sender || !layout.is_guest(sender) =>
+            {
+                self.lose_guest(*node, error);
             }
             _ => {}
         }
@@ -131,12 +135,13 @@ impl Coordinator {
         }
         for &leader in &awaited {
             let contact = contact.to_owned();
-            self.post(leader, Control::Visit(Visit::Came { guest, contact }));
+            let announcement = MembershipMessage::Announce { node: guest, contact };
+            self.post(leader, Control::Membership(announcement));
         }
         self.members.guests.insert(guest, Entry { pes, stage: Stage::Joining, awaited });
     }
 
-    /// Has a guest begin that all nodes know now.
+    /// A guest that all nodes know now is active.
     fn note_known(&mut self, guest: NodeId, by: PeId) {
         let Some(entry) = self.members.guests.get_mut(&guest) else { return };
         entry.awaited.remove(&by);
@@ -153,45 +158,46 @@ impl Coordinator {
         {
             self.post(leader, Control::Hierarchy(Box::new(places.hierarchy.clone())));
         }
-        self.post(leader, Control::Visit(Visit::Begin));
+        self.post(leader, reached(guest, Stage::Active));
         self.tell_of_guest(&GuestEvent::Joined { guest, site, pes });
     }
 
-    fn let_leave(&mut self, guest: NodeId) {
+    fn drain(&mut self, guest: NodeId) {
         let Some(entry) = self.members.guests.get_mut(&guest) else { return };
         if entry.stage < Stage::Draining {
             entry.stage = Stage::Draining;
-            self.tell_founders(&Visit::Left { guest });
-            self.post(self.common.layout.leader(guest), Control::Visit(Visit::Leave));
+            self.tell_founders(guest, Stage::Draining);
+            self.post(self.common.layout.leader(guest), reached(guest, Stage::Draining));
             self.tell_of_guest(&GuestEvent::Leaving { guest });
         }
     }
 
     fn lose_guest(&mut self, guest: NodeId, error: &JobError) {
         let stage = match self.members.guests.get(&guest) {
-            Some(entry) if entry.stage != Stage::Gone => entry.stage,
+            Some(entry) if !entry.stage.is_gone() => entry.stage,
             _ => return,
         };
         // One that has not begun owes nothing: it never got in, which may be the network's fault.
         match self.common.tolerates_lost_guests || stage == Stage::Joining {
             true => {
-                self.bid_farewell(guest, &GuestEvent::Lost { guest, reason: error.to_string() });
+                let event = GuestEvent::Lost { guest, reason: error.to_string() };
+                self.end_membership(guest, Stage::Lost, &event);
             }
             false => self.stop(Err(error.clone())),
         }
     }
 
-    fn bid_farewell(&mut self, guest: NodeId, event: &GuestEvent) {
+    fn end_membership(&mut self, guest: NodeId, stage: Stage, event: &GuestEvent) {
         let Some(entry) = self.members.guests.get_mut(&guest) else { return };
-        if entry.stage == Stage::Gone {
+        if entry.stage.is_gone() {
             return;
         }
-        entry.stage = Stage::Gone;
+        entry.stage = stage;
         // Other guests may work on what has come through this one.
         for leader in self.guest_leaders() {
-            self.post(leader, Control::Visit(Visit::Gone { guest }));
+            self.post(leader, reached(guest, stage));
         }
-        self.tell_founders(&Visit::Gone { guest });
+        self.tell_founders(guest, stage);
         let outcome = match event {
             GuestEvent::Lost { reason, .. } => Err(JobError::Failed(format!(
                 "the job goes on without this node, which was taken for lost ({reason}); join again with a new invitation"
@@ -202,10 +208,10 @@ impl Coordinator {
         self.tell_of_guest(event);
     }
 
-    fn tell_founders(&mut self, news: &Visit) {
+    fn tell_founders(&mut self, node: NodeId, stage: Stage) {
         let layout = self.common.layout.clone();
         for founder in layout.nodes() {
-            self.post(layout.leader(founder), Control::Visit(news.clone()));
+            self.post(layout.leader(founder), reached(node, stage));
         }
     }
 
@@ -214,4 +220,8 @@ impl Coordinator {
             tell(event);
         }
     }
+}
+
+fn reached(node: NodeId, stage: Stage) -> Control {
+    Control::Membership(MembershipMessage::Reached(MembershipEvent { node, stage }))
 }

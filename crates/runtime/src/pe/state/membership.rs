@@ -1,28 +1,23 @@
-//! Who takes part beside the founders, as one PE knows.
+//! Which nodes have joined a running job, as one PE knows, and who is told of it.
 
 use crate::address::id::CollectionId;
 use crate::message::envelope::AnyEnvelope;
+use crate::message::{MembershipEvent, Stage};
 use gridspan_topology::{Layout, NodeId};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// What those are told who share work with guests.
+/// What the workers of pools are told.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) enum Notice {
-    /// A guest takes part.
-    Came,
-    /// A guest is gone with all that it owes.
-    Gone(NodeId),
+pub(crate) enum PoolEvent {
+    /// Another node joins or is gone, or this one, which has joined, is active or draining.
+    Membership(MembershipEvent),
     /// The places were measured.
     Measured,
-    /// This node is a guest, and everybody knows it.
-    Begin,
-    /// This node is a guest, and is to hand back what it can.
-    Leave,
 }
 
 /// Tells the member of a collection on a PE.
-pub(crate) type Tell<C> = fn(&mut C, CollectionId, Notice);
+pub(crate) type Tell<C> = fn(&mut C, CollectionId, PoolEvent);
 
 /// Whether a worker message may come from another node.
 pub(crate) type IsAllowed = fn(&Layout, NodeId, &dyn AnyEnvelope) -> bool;
@@ -40,39 +35,31 @@ impl<C> Clone for PoolHooks<C> {
     }
 }
 
-/// What a PE knows of guests. Only the first PE of a node knows who is present.
-pub(crate) struct Guests<C> {
-    /// Those that take part, as founders know.
+/// What a PE knows of nodes that join. Only the first PE of a node knows who is present.
+pub(crate) struct Membership<C> {
+    /// Those that take part, as the nodes of the layout know.
     pub(crate) present: BTreeSet<NodeId>,
-    /// Those that are gone: what comes of them late is for nobody.
+    /// Those that are gone: what comes of them late is dropped.
     pub(crate) gone: BTreeSet<NodeId>,
     /// The collections whose members here share work with other nodes.
     pub(crate) pools: BTreeMap<CollectionId, PoolHooks<C>>,
-    /// Where guests can be reached that were heard of since the driver asked last.
+    /// Where nodes can be reached that were announced since the driver asked last.
     pub(crate) contacts: Vec<(NodeId, String)>,
-    /// Where this node is in its visit, if it is a guest.
-    pub(crate) visit: Visiting,
+    /// How far this node has come, if it joined.
+    pub(crate) stage: Stage,
+    /// While this node drains: the collections that still have something to do.
+    pub(crate) draining: BTreeSet<CollectionId>,
 }
 
-impl<C> Default for Guests<C> {
+impl<C> Default for Membership<C> {
     fn default() -> Self {
         Self {
             present: BTreeSet::new(),
             gone: BTreeSet::new(),
             pools: BTreeMap::new(),
             contacts: Vec::new(),
-            visit: Visiting::Coming,
+            stage: Stage::Joining,
+            draining: BTreeSet::new(),
         }
     }
-}
-
-/// How far the visit of a guest has come, as it knows itself.
-#[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Visiting {
-    /// Not everybody knows it.
-    Coming,
-    /// It can ask for tasks.
-    Working,
-    /// It hands back what it can; these collections still have something.
-    Leaving(BTreeSet<CollectionId>),
 }

@@ -1,8 +1,8 @@
-//! How tree broadcasts travel: the root has an advisor, which plans ahead while nothing waits for
-//! it.
+//! How tree broadcasts travel: the coordinator has an advisor, which plans ahead while nothing waits
+//! for it.
 //!
 //! **Start.** Tree broadcasts travel by the default plan that all relays know. The first makes the
-//! root ask for the places; once those are known, there is an advisor.
+//! coordinator ask for the places; once those are known, there is an advisor.
 //!
 //! **Steady state.** Nodes report what they saw of each tree broadcast that is large enough to show
 //! what links can do. From that, from what the survey knows of links and from the sizes so far the
@@ -57,23 +57,6 @@ const CLUSTERS_MAX: usize = 64;
 const CONTRIBUTION_BYTES: u64 = 4096;
 
 impl Coordinator {
-    /// Hands a tree broadcast to the relay, with the plan for its size.
-    pub(in crate::coordinator) fn send_over_tree(&mut self, control: OutgoingControl) {
-        let me = self.node;
-        let advice = &mut self.advice;
-        let bytes = control.bytes() as u64;
-        let flow = advice.next_flow;
-        advice.next_flow += 1;
-        let chosen = advice.choose(bytes);
-        let plan = chosen.unwrap_or(PlanId { root: me, version: 0 });
-        // What the runtime itself announces says nothing of what comes next.
-        let is_learning = !control.is_internal();
-        self.spread_own(Spread::TreeBroadcast { control, plan, flow });
-        if is_learning {
-            self.note_travel(Travel { flow: FlowId::TreeBroadcast(flow), plan, bytes });
-        }
-    }
-
     /// Notes that a broadcast begins, of this node or another.
     pub(in crate::coordinator) fn note_travel(&mut self, Travel { flow, plan, bytes }: Travel) {
         let (now, layout) = (self.now, self.common.layout.clone());

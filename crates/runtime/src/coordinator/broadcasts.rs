@@ -3,14 +3,19 @@
 //! A broadcast comes here with its message, is numbered and goes to every PE; or its sender brings
 //! the message to every PE, and only the number goes out from here. Requests are brought into the
 //! order in which their sender made them. While a PE has the right to number (`sequencer`), and
-//! while an insertion is under way, what needs a number waits.
+//! while an insertion is under way, what needs a number waits. Insertions take part in this order: a
+//! new member begins with the broadcast whose number is next.
 
 use super::machine::Coordinator;
 use super::state::broadcasts::{BroadcastRequest, WaitsForNumber};
 use crate::address::id::{ActorId, CollectionId};
-use crate::message::{Asked, BroadcastOrder, Control, Earlier, Wanted};
+use crate::message::payload::Payload;
+use crate::message::{
+    Asked, BroadcastOrder, Control, Earlier, Insertion, MemberRecord, SequencerRight, Wanted,
+};
 use crate::pe::{Accounted, broadcasts_of};
 use gridspan_topology::PeId;
+use std::collections::VecDeque;
 
 /// The sender of the runtime's own broadcasts, such as the results of reductions.
 pub(super) fn by_runtime(collection: CollectionId) -> Asked {
@@ -46,7 +51,7 @@ impl Coordinator {
 
     /// Brings requests into the order in which their sender made them, and accepts those whose turn
     /// has come. Returns whether none is left.
-    pub(super) fn sort_request(
+    fn sort_request(
         &mut self,
         collection: CollectionId,
         request: Accounted<BroadcastRequest>,
@@ -58,7 +63,7 @@ impl Coordinator {
     }
 
     /// Accepts the requests of a sender whose turn has come. Returns whether none is left.
-    pub(super) fn accept_ready(&mut self, collection: CollectionId, source: ActorId) -> bool {
+    fn accept_ready(&mut self, collection: CollectionId, source: ActorId) -> bool {
         let order = self.requests.order((collection, source), &self.budget);
         let mut ready = Vec::new();
         while let Some(request) = order.early.remove(&(order.come + 1)) {
@@ -134,5 +139,69 @@ impl Coordinator {
         };
         let bytes = message + request.asked.earlier.bytes();
         self.budget.keep(request, size_of::<BroadcastRequest>() + bytes)
+    }
+
+    /// A member is to be made: it takes the broadcasts that are numbered after it.
+    pub(super) fn handle_insert_request(&mut self, id: ActorId, init: Payload, at: PeId) {
+        let is_away = self.recall_right(id.collection);
+        let Some(state) = self.collections.get_mut(&id.collection) else {
+            return self.fail_no_collection(id.collection);
+        };
+        // A new member takes the broadcasts that come after it, and none that waits before it.
+        if is_away || !state.waiting.is_empty() {
+            return state.waiting.push_back(WaitsForNumber::Insertion { id, init, at });
+        }
+        state.inserting += 1;
+        let record = MemberRecord {
+            reductions: state.reductions.join(),
+            syncs: state.syncs.join_on_the_way(),
+            broadcasts: state.broadcasts,
+            ..MemberRecord::default()
+        };
+        let home = state.info.home(id.key, &self.common.layout, &self.common.maps);
+        let insertion = Insertion { id, init, at, epoch: 0, record, held: Vec::new() };
+        self.post(home, Control::Insert(Box::new(insertion)));
+    }
+
+    /// The right has come back: what has waited for it goes on.
+    pub(super) fn handle_right_returned(
+        &mut self,
+        collection: CollectionId,
+        right: &SequencerRight,
+    ) {
+        let Some(state) = self.state(collection) else { return };
+        if !state.sequencer.returned(right.term, right.next) {
+            return;
+        }
+        state.broadcasts = right.next;
+        // What came before the right had left, and before what its sender had asked for earlier.
+        let waiting = std::mem::take(&mut state.waiting);
+        for (&source, &come) in &right.come {
+            let order = self.requests.order((collection, source), &self.budget);
+            order.come = order.come.max(come);
+            self.accept_ready(collection, source);
+        }
+        self.release(collection, waiting);
+    }
+
+    /// Takes what has waited for an insertion, or for the right to number.
+    pub(super) fn release_waiting(&mut self, collection: CollectionId) {
+        let Some(state) = self.state(collection) else { return };
+        let waiting = std::mem::take(&mut state.waiting);
+        self.release(collection, waiting);
+    }
+
+    fn release(&mut self, collection: CollectionId, waiting: VecDeque<WaitsForNumber>) {
+        for waiting in waiting {
+            match waiting {
+                WaitsForNumber::Request(request) => drop(self.sort_request(collection, request)),
+                WaitsForNumber::Broadcast(request) => {
+                    self.accept_broadcast(collection, request.into_inner());
+                }
+                WaitsForNumber::Insertion { id, init, at } => {
+                    self.handle_insert_request(id, init, at);
+                }
+            }
+        }
     }
 }

@@ -4,21 +4,18 @@
 //! description and the members that live there; PEs confirm that they have made them, and main goes
 //! on once all have. A message that outruns the description waits for it.
 //!
-//! **While running.** An insertion comes here, where it is settled with which reduction and which
-//! broadcast the new member begins, goes to the member's home, which learns where it will live, and
-//! then there. A destroyed member leaves word here and what is left of it at its home.
+//! **While running.** With which reduction and which broadcast a new member begins is settled where
+//! broadcasts are numbered (`broadcasts`). The insertion then goes to the member's home, which learns
+//! where it will live, and then there. A destroyed member is reported here, and what is left of it
+//! stays at its home.
 
+use super::event::Asker;
 use super::machine::Coordinator;
-use super::state::broadcasts::WaitsForNumber;
 use super::state::collections::{Attendance, CollectionState};
 use super::state::sequencer::Sequencer;
 use crate::address::collection::{CollectionInfo, Map};
 use crate::address::id::{ActorId, CollectionId, KindId};
 use crate::address::index::Shape;
-use crate::coordinator::event::Asker;
-use crate::message::payload::Payload;
-use crate::message::{Control, Insertion, MemberRecord};
-use gridspan_topology::PeId;
 use std::collections::{BTreeMap, VecDeque};
 
 impl Coordinator {
@@ -69,31 +66,6 @@ impl Coordinator {
         if self.balancer.is_active() && self.balancer.predicts() && has_sites {
             self.want_places();
         }
-    }
-
-    pub(super) fn state(&mut self, collection: CollectionId) -> Option<&mut CollectionState> {
-        self.collections.get_mut(&collection)
-    }
-
-    pub(super) fn handle_insert_request(&mut self, id: ActorId, init: Payload, at: PeId) {
-        let is_away = self.recall_right(id.collection);
-        let Some(state) = self.collections.get_mut(&id.collection) else {
-            return self.fail_no_collection(id.collection);
-        };
-        // A new member takes the broadcasts that come after it, and none that waits before it.
-        if is_away || !state.waiting.is_empty() {
-            return state.waiting.push_back(WaitsForNumber::Insertion { id, init, at });
-        }
-        state.inserting += 1;
-        let record = MemberRecord {
-            reductions: state.reductions.join(),
-            syncs: state.syncs.join_on_the_way(),
-            broadcasts: state.broadcasts,
-            ..MemberRecord::default()
-        };
-        let home = state.info.home(id.key, &self.common.layout, &self.common.maps);
-        let insertion = Insertion { id, init, at, epoch: 0, record, held: Vec::new() };
-        self.post(home, Control::Insert(Box::new(insertion)));
     }
 
     pub(super) fn handle_inserted(&mut self, id: ActorId) {

@@ -1,8 +1,10 @@
-//! What the coordinator does about each kind of packet.
+//! What the coordinator does about each event: packets, timers, and what its parts leave for each
+//! other. Its parts do not call this one, and call each other only downwards.
 
-use super::event::{Asker, CoordinatorCommand, CoordinatorEvent};
+use super::event::{Asker, CoordinatorCommand, CoordinatorEvent, FollowUp};
 use super::machine::Coordinator;
 use super::state::broadcasts::BroadcastRequest;
+use super::state::timers::Timer;
 use crate::error::JobError;
 use crate::message::{Content, Control, MainRequest, Packet, SequencerNews};
 use gridspan_balance::Cause;
@@ -14,12 +16,55 @@ impl Coordinator {
         self.now = self.now.max(now);
         match event {
             CoordinatorEvent::Packet { from, packet } => self.take(from, packet),
+            CoordinatorEvent::Planned(_) if self.outcome.is_some() => {}
             CoordinatorEvent::Planned(job) => self.planned(job),
             CoordinatorEvent::PlannerLost => self.planner_lost(),
             CoordinatorEvent::Failed(error) => self.stop(Err(error)),
         }
-        self.check_budget();
+        self.finish_event();
         std::mem::take(&mut self.out)
+    }
+
+    /// Does what is due by now.
+    pub fn wake(&mut self, now: Time) -> Vec<CoordinatorCommand> {
+        self.now = self.now.max(now);
+        while self.outcome.is_none()
+            && let Some(timer) = self.timers.take_due(self.now)
+        {
+            self.fire(timer);
+            self.finish_event();
+        }
+        std::mem::take(&mut self.out)
+    }
+
+    /// Does what the event at hand has left to do.
+    fn finish_event(&mut self) {
+        while self.outcome.is_none()
+            && let Some(follow_up) = self.follow_ups.pop_front()
+        {
+            match follow_up {
+                FollowUp::PlacesKnown => self.begin_with_places(),
+                FollowUp::BroadcastBegun(travel) => self.note_travel(travel),
+                FollowUp::BeginRebalance => self.measure(),
+            }
+        }
+        self.check_budget();
+        self.tell_end();
+    }
+
+    fn fire(&mut self, timer: Timer) {
+        match timer {
+            Timer::BeginQuiescenceRound => self.begin_quiescence_round(),
+            Timer::Period(every) => self.tick(every),
+            Timer::LookAtEvent(number) => self.look_at_event(number),
+            Timer::ProbeProgress(last) => self.probe_progress(last),
+            Timer::Decide => self.decide_and_carry_out(),
+            Timer::LookAtLinks => self.look_at_links(),
+            Timer::BeginPlanning => self.begin_planning(),
+            Timer::CheckStall => self.check_stall(),
+            Timer::TimeIsUp => self.time_is_up(),
+            Timer::EndAtLimit => self.end_at_limit(),
+        }
     }
 
     fn take(&mut self, from: PeId, packet: Packet) {
@@ -60,7 +105,7 @@ impl Coordinator {
                 self.handle_broadcast_request((from, is_alone), collection, request);
             }
             Control::Sequencer { collection, news: SequencerNews::Return(right) } => {
-                self.handle_returned(collection, &right);
+                self.handle_right_returned(collection, &right);
             }
             Control::CastBegun(travel) => self.note_travel(travel),
             Control::LargeMulticast(multicast) => self.send_multicast(from, *multicast),

@@ -1,36 +1,24 @@
 //! The end of the job.
 
 use super::machine::Coordinator;
-use crate::address::id::CollectionId;
 use crate::error::JobError;
 use crate::message::Control;
 
 impl Coordinator {
-    /// Ends the job with an error, the first one if there are several.
-    pub(super) fn fail(&mut self, error: JobError) {
-        self.stop(Err(error));
-    }
-
-    pub(super) fn fail_no_collection(&mut self, collection: CollectionId) {
-        self.fail(JobError::Protocol(format!(
-            "something was sent to collection {}, which does not exist",
-            collection.0
-        )));
-    }
-
-    /// Ends the job. The first PE of each node hears of it, and tells the others there, so that no
-    /// node which was lost stands between.
-    pub(super) fn stop(&mut self, outcome: Result<(), JobError>) {
-        if self.outcome.is_some() {
-            return;
-        }
-        self.conclude_balances();
-        let layout = self.common.layout.clone();
+    /// Tells all nodes how the job has ended, if it has. The first PE of each node hears of it, and
+    /// tells the others there, so that no node which was lost stands between. That of this node is
+    /// the last: the node may end with it, and must have sent all else by then.
+    pub(super) fn tell_end(&mut self) {
+        let Some(outcome) = self.outcome.clone().filter(|_| !self.is_end_told) else { return };
+        self.is_end_told = true;
+        let (layout, own) = (self.common.layout.clone(), self.common.layout.leader(self.node));
         let founders = layout.nodes().map(|node| layout.leader(node));
-        for leader in founders.chain(self.guest_leaders()) {
+        let others = founders.chain(self.guest_leaders()).filter(|&leader| leader != own);
+        for leader in others.chain([own]) {
             self.post(leader, Control::Stop { outcome: outcome.clone() });
         }
-        self.outcome = Some(outcome);
+        // Listeners come last: if one panics, all nodes hear of the end nevertheless.
+        self.conclude_balances();
     }
 
     /// Ends the job when what waits here outgrows its budget.

@@ -2,7 +2,7 @@
 
 use super::state::advice::PlanningJob;
 use crate::error::JobError;
-use crate::message::Packet;
+use crate::message::{Packet, Travel};
 use gridspan_topology::PeId;
 
 /// Something for the coordinator.
@@ -48,4 +48,15 @@ pub enum CoordinatorCommand {
 pub(crate) struct Asker {
     pub(crate) pe: PeId,
     pub(crate) slot: u64,
+}
+
+/// What one part of the coordinator leaves for others to do, once the event at hand is handled. If
+/// the job has an outcome by then, it is dropped.
+pub(super) enum FollowUp {
+    /// The places are known: much has waited for them.
+    PlacesKnown,
+    /// A broadcast has begun, of which the advisor learns.
+    BroadcastBegun(Travel),
+    /// A rebalance is the first in the queue, and begins.
+    BeginRebalance,
 }

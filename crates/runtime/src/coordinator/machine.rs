@@ -1,7 +1,7 @@
 //! All that the coordinator keeps. What it does is told in the files beside this one, each of which
 //! adds its part.
 
-use super::event::{Asker, CoordinatorCommand};
+use super::event::{CoordinatorCommand, FollowUp};
 use super::state::advice::Advice;
 use super::state::balance::Balances;
 use super::state::broadcasts::RequestOrders;
@@ -12,17 +12,15 @@ use super::state::quiescence::QuiescenceRounds;
 use super::state::reductions::Accumulators;
 use super::state::stall::StallWatch;
 use super::state::survey::Survey;
-use super::state::timers::Timers;
+use super::state::timers::{Timer, Timers};
 use crate::address::id::{ActorId, CollectionId};
 use crate::error::JobError;
-use crate::message::Control;
-use crate::message::payload::Payload;
 use crate::pe::{Budget, Common, Pieces, Stopwatch};
 use gridspan_balance::Balancer;
 use gridspan_bcast::Mode;
 use gridspan_topology::{NodeId, Time};
-use serde::Serialize;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
+use std::time::Duration;
 
 /// See the [module](super).
 pub struct Coordinator {
@@ -33,6 +31,8 @@ pub struct Coordinator {
     /// Nanoseconds of any origin, where time is real.
     pub(super) stopwatch: Option<Stopwatch>,
     pub(super) out: Vec<CoordinatorCommand>,
+    /// What is to be done before the next event.
+    pub(super) follow_ups: VecDeque<FollowUp>,
     pub(super) timers: Timers,
     pub(super) pieces: Pieces,
     /// Counts what waits here.
@@ -41,6 +41,8 @@ pub struct Coordinator {
     pub(super) created: u64,
     pub(super) processed: u64,
     pub(super) outcome: Option<Result<(), JobError>>,
+    /// Whether all nodes were told of it.
+    pub(super) is_end_told: bool,
     /// Times that the right to number broadcasts passed to a PE.
     pub(super) handovers: u64,
     pub(super) collections: BTreeMap<CollectionId, CollectionState>,
@@ -67,12 +69,14 @@ impl Coordinator {
             now: Time::ZERO,
             stopwatch: None,
             out: Vec::new(),
+            follow_ups: VecDeque::new(),
             timers: Timers::default(),
             pieces: Pieces::default(),
             budget: Budget::default(),
             created: 0,
             processed: 0,
             outcome: None,
+            is_end_told: false,
             handovers: 0,
             collections: BTreeMap::new(),
             requests: RequestOrders::default(),
@@ -127,13 +131,34 @@ impl Coordinator {
         self.handovers
     }
 
-    /// Answers a question.
-    pub(super) fn answer<T: Serialize + Send + 'static>(&mut self, asker: Asker, answer: T) {
-        let answer = Payload::new(answer);
-        self.post(asker.pe, Control::Reply { slot: asker.slot, answer });
-    }
-
     pub(super) fn stopwatch_ns(&self) -> u64 {
         self.stopwatch.as_ref().map_or(0, |stopwatch| stopwatch())
+    }
+
+    pub(super) fn state(&mut self, collection: CollectionId) -> Option<&mut CollectionState> {
+        self.collections.get_mut(&collection)
+    }
+
+    pub(super) fn run_after(&mut self, delay: Duration, timer: Timer) {
+        let Timers { due, set } = &mut self.timers;
+        due.insert((self.now + delay, *set), timer);
+        *set += 1;
+    }
+
+    /// Ends the job with an error, the first one if there are several.
+    pub(super) fn fail(&mut self, error: JobError) {
+        self.stop(Err(error));
+    }
+
+    pub(super) fn fail_no_collection(&mut self, collection: CollectionId) {
+        self.fail(JobError::Protocol(format!(
+            "something was sent to collection {}, which does not exist",
+            collection.0
+        )));
+    }
+
+    /// Ends the job. All nodes are told once the event at hand is handled.
+    pub(super) fn stop(&mut self, outcome: Result<(), JobError>) {
+        self.outcome.get_or_insert(outcome);
     }
 }

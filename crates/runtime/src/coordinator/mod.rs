@@ -21,8 +21,8 @@
 //! - `balance`: when to rebalance, and how. `survey`: places; `monitor`: links. `advice`: how
 //!   broadcasts travel.
 //! - `machine`: all that it keeps, in parts that stand in `state`. `control`: what it does about
-//!   each packet.
-//! - `members`: nodes that join and leave. `stall`: a job that cannot go on.
+//!   each event. A part that has something for one above it leaves it as a follow-up.
+//! - `membership`: nodes that join and leave. `stall`: a job that cannot go on.
 
 mod advice;
 mod balance;
@@ -32,6 +32,7 @@ mod control;
 mod ending;
 mod event;
 mod machine;
+mod measurements;
 mod membership;
 mod monitor;
 mod outgoing;
@@ -43,7 +44,6 @@ mod sequencer;
 mod stall;
 mod state;
 mod survey;
-mod timers;
 
 pub use event::{CoordinatorCommand, CoordinatorEvent};
 pub use machine::Coordinator;

@@ -14,8 +14,7 @@ use crate::coordinator::event::Asker;
 use crate::coordinator::machine::Coordinator;
 use crate::coordinator::state::advice::News;
 use crate::coordinator::state::timers::Timer;
-use crate::message::Control;
-use crate::message::probe::{ProbeKind, ProbeOrder, Probed};
+use crate::message::probe::{ProbeKind, Probed};
 use crate::pe::links::{Links, Locality};
 use gridspan_balance::Cause;
 use gridspan_topology::{
@@ -274,12 +273,6 @@ impl Coordinator {
             if uplink.pipes == Pipes::Shared {
                 self.advice.tell(News::SharedUplinks);
             }
-        }
-    }
-
-    pub(in crate::coordinator) fn send_orders(&mut self, orders: Vec<(NodeId, ProbeOrder)>) {
-        for (node, order) in orders {
-            self.post(self.common.layout.leader(node), Control::Probe(order));
         }
     }
 }

@@ -1,10 +1,14 @@
 //! How the coordinator sends: to one PE, to all of them, in pieces.
 
-use super::event::CoordinatorCommand;
+use super::event::{Asker, CoordinatorCommand, FollowUp};
 use super::machine::Coordinator;
 use crate::address::id::COORDINATOR;
-use crate::message::{Control, OutgoingControl, Packet, Spread};
-use gridspan_topology::PeId;
+use crate::message::payload::Payload;
+use crate::message::probe::ProbeOrder;
+use crate::message::{Control, FlowId, OutgoingControl, Packet, Spread, Travel};
+use gridspan_bcast::PlanId;
+use gridspan_topology::{NodeId, PeId};
+use serde::Serialize;
 
 impl Coordinator {
     pub(super) fn post(&mut self, to: PeId, control: Control) {
@@ -56,6 +60,35 @@ impl Coordinator {
             self.created += u64::from(others);
         }
         self.send_over_tree(OutgoingControl::new(control));
+    }
+
+    /// Answers a question.
+    pub(super) fn answer<T: Serialize + Send + 'static>(&mut self, asker: Asker, answer: T) {
+        let answer = Payload::new(answer);
+        self.post(asker.pe, Control::Reply { slot: asker.slot, answer });
+    }
+
+    /// Has nodes measure.
+    pub(super) fn send_orders(&mut self, orders: Vec<(NodeId, ProbeOrder)>) {
+        for (node, order) in orders {
+            self.post(self.common.layout.leader(node), Control::Probe(order));
+        }
+    }
+
+    /// Hands a tree broadcast to the relay, with the plan for its size.
+    fn send_over_tree(&mut self, control: OutgoingControl) {
+        let bytes = control.bytes() as u64;
+        let flow = self.advice.next_flow;
+        self.advice.next_flow += 1;
+        let chosen = self.advice.choose(bytes);
+        let plan = chosen.unwrap_or(PlanId { root: self.node, version: 0 });
+        // What the runtime itself announces says nothing of what comes next.
+        let is_learning = !control.is_internal();
+        self.spread_own(Spread::TreeBroadcast { control, plan, flow });
+        if is_learning {
+            let travel = Travel { flow: FlowId::TreeBroadcast(flow), plan, bytes };
+            self.follow_ups.push_back(FollowUp::BroadcastBegun(travel));
+        }
     }
 
     pub(super) fn spread(&mut self, from: PeId, spread: Spread) {

@@ -1,8 +1,8 @@
 //! Read-only data that main gives to every PE.
 
+use super::event::Asker;
 use super::machine::Coordinator;
 use super::state::publications::Publications;
-use crate::coordinator::event::Asker;
 use crate::message::Control;
 use bytes::Bytes;
 

@@ -14,10 +14,10 @@
 //! way. If two rounds in a row report the same and all that is left are such messages, no insertion
 //! is, and their homes drop them.
 
+use super::event::Asker;
 use super::machine::Coordinator;
 use super::state::quiescence::{Counts, Waiting};
 use super::state::timers::Timer;
-use crate::coordinator::event::Asker;
 use crate::message::Control;
 use std::time::Duration;
 

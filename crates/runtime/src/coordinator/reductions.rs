@@ -5,10 +5,10 @@
 //! members take part in it. So nothing depends on where a member was when it contributed.
 
 use super::broadcasts::by_runtime;
+use super::event::Asker;
 use super::machine::Coordinator;
 use super::state::broadcasts::BroadcastRequest;
 use crate::address::id::{ActorId, CollectionId};
-use crate::coordinator::event::Asker;
 use crate::error::JobError;
 use crate::message::{Contribution, Control, ReductionGroup, Wanted};
 use crate::reduce::{Op, Reduction, Target, Value};

@@ -15,15 +15,15 @@
 //! right soon needs more requests in a row for the next. A PE whose actors insert members wants no
 //! right: their insertions and broadcasts are in order because both go to the coordinator.
 //!
+//! What then goes on is told in `broadcasts`.
+//!
 //! **Failure.** The steps are counted, so that the job is not quiescent while something waits for
 //! the right. A holder inside a long handler returns it afterwards.
 
 use super::machine::Coordinator;
-use super::state::broadcasts::WaitsForNumber;
 use crate::address::id::{ActorId, CollectionId};
 use crate::message::{Control, SequencerNews, SequencerRight};
 use gridspan_topology::PeId;
-use std::collections::VecDeque;
 
 impl Coordinator {
     /// Grants the right to a PE whose request, of this sender, has just got its number, if it has
@@ -52,43 +52,5 @@ impl Coordinator {
             self.post(holder, Control::Sequencer { collection, news: SequencerNews::Recall(term) });
         }
         is_away
-    }
-
-    /// The right has come back: what has waited for it goes on.
-    pub(super) fn handle_returned(&mut self, collection: CollectionId, right: &SequencerRight) {
-        let Some(state) = self.state(collection) else { return };
-        if !state.sequencer.returned(right.term, right.next) {
-            return;
-        }
-        state.broadcasts = right.next;
-        // What came before the right had left, and before what its sender had asked for earlier.
-        let waiting = std::mem::take(&mut state.waiting);
-        for (&source, &come) in &right.come {
-            let order = self.requests.order((collection, source), &self.budget);
-            order.come = order.come.max(come);
-            self.accept_ready(collection, source);
-        }
-        self.release(collection, waiting);
-    }
-
-    /// Takes what has waited for an insertion, or for the right to number.
-    pub(super) fn release_waiting(&mut self, collection: CollectionId) {
-        let Some(state) = self.state(collection) else { return };
-        let waiting = std::mem::take(&mut state.waiting);
-        self.release(collection, waiting);
-    }
-
-    fn release(&mut self, collection: CollectionId, waiting: VecDeque<WaitsForNumber>) {
-        for waiting in waiting {
-            match waiting {
-                WaitsForNumber::Request(request) => drop(self.sort_request(collection, request)),
-                WaitsForNumber::Broadcast(request) => {
-                    self.accept_broadcast(collection, request.into_inner());
-                }
-                WaitsForNumber::Insertion { id, init, at } => {
-                    self.handle_insert_request(id, init, at);
-                }
-            }
-        }
     }
 }

@@ -10,15 +10,13 @@
 //! **Failure.** A node that does not answer a probe leaves a gap, which inference tolerates. A node
 //! that is lost ends the job.
 
-use super::event::Asker;
+use super::event::{Asker, FollowUp};
 use super::machine::Coordinator;
 use super::state::clusters::Clusters;
 use super::state::survey::Purpose;
-use crate::message::probe::{ProbeKind, ProbeReport, Probed};
+use crate::message::probe::{ProbeKind, Probed};
 use crate::pe::links::Locality;
-use gridspan_topology::{
-    Distances, Hierarchy, Inference, Labelled, Layout, NodeId, PeId, SiteNames, Time, WantedProbe,
-};
+use gridspan_topology::{Distances, Hierarchy, Inference, Labelled, Layout, NodeId, SiteNames};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -107,52 +105,11 @@ impl Coordinator {
         for asker in std::mem::take(&mut self.survey.place_askers) {
             self.answer(asker, places.clone());
         }
-        for asker in std::mem::take(&mut self.survey.link_askers) {
-            self.await_links(asker);
-        }
-        self.begin_advice();
-        self.tell_hierarchy();
-        self.begin_watch();
+        self.follow_ups.push_back(FollowUp::PlacesKnown);
     }
 
-    pub(in crate::coordinator) fn handle_probed(&mut self, from: PeId, report: ProbeReport) {
-        let node = self.common.layout.node_of(from);
-        let ProbeReport { id, send_cost, found } = report;
-        if let Some(cost) = send_cost {
-            self.survey.send_costs.insert(node, cost);
-        }
-        match self.survey.purposes.remove(&id) {
-            Some(Purpose::Survey) => self.note_round_trips(node, &found),
-            Some(Purpose::RoundTrip) => self.note_links(node, &found, WantedProbe::RoundTrip),
-            Some(Purpose::Bandwidth(since)) => {
-                let found = self.undisturbed(node, &found, since);
-                self.note_links(node, &found, WantedProbe::Bandwidth);
-            }
-            Some(Purpose::Uplink(group)) => self.note_uplink(group, &found),
-            Some(Purpose::Broadcast(pair, since)) => {
-                let found = self.undisturbed(node, &found, since);
-                self.note_pair(pair, &found);
-            }
-            None => {}
-        }
-    }
-
-    /// Without the rates of trains that met a large broadcast of the job, and were slower than is
-    /// known for that reason.
-    fn undisturbed(&self, node: NodeId, found: &[Probed], since: Time) -> Vec<Probed> {
-        if !self.advice.is_disturbed(since) {
-            return found.to_vec();
-        }
-        let survey = &self.survey;
-        let known = |target: NodeId| {
-            let (here, there) = survey.places.as_ref()?.hierarchy.ends(node, target)?;
-            survey.monitor.estimate(self.now, here.0, there.0)?.bandwidth
-        };
-        let is_less = |probed: &&Probed| known(probed.target) > probed.rate;
-        found.iter().filter(|probed| !is_less(probed)).copied().collect()
-    }
-
-    fn note_round_trips(&mut self, node: NodeId, found: &[Probed]) {
+    /// A node has measured round trips for inference.
+    pub(in crate::coordinator) fn note_round_trips(&mut self, node: NodeId, found: &[Probed]) {
         let nodes = self.common.layout.node_count();
         let Some((inference, missing)) = &mut self.survey.inference else { return };
         for probed in found.iter().filter(|probed| probed.target.0 < nodes) {

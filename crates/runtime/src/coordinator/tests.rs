@@ -154,7 +154,8 @@ fn the_first_error_stops_the_first_pe_of_each_node_and_nothing_follows() {
     let told = tell(&mut coordinator, PeId(3), Control::Failed { error: error.clone() });
 
     let stopped: Vec<PeId> = told.iter().map(|(to, _)| *to).collect();
-    assert_eq!(stopped, [PeId(0), PeId(2)]);
+    // The own node last: it may end with that.
+    assert_eq!(stopped, [PeId(2), PeId(0)]);
     assert_eq!(coordinator.outcome(), Some(&Err(error)));
     let other = Control::Failed { error: JobError::Failed("more".to_owned()) };
     assert!(tell(&mut coordinator, PeId(0), other).is_empty());

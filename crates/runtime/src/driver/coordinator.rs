@@ -15,6 +15,8 @@ use std::sync::{Mutex, OnceLock, PoisonError, TryLockError};
 use std::thread::{self, Thread};
 use std::time::Instant;
 
+/// How often a thread that has brought a packet has the coordinator take what came meanwhile.
+const ROUNDS_MAX: u32 = 8;
 /// No time.
 const NEVER: u64 = u64::MAX;
 
@@ -57,8 +59,15 @@ impl CoordinatorDriver {
 
     /// Has the coordinator take what is there, unless another thread is at it, which will.
     pub(super) fn run(&self, surroundings: &dyn Surroundings) {
-        // Whoever holds the machine looks again after it has let go of it, so nothing stays.
-        while self.has_events() {
+        // The thread that holds the machine looks again after it has let go of it, so nothing stays.
+        for round in 0.. {
+            if !self.has_events() {
+                return;
+            }
+            // This thread has other things to do, and the coordinator a thread of its own.
+            if round == ROUNDS_MAX && self.wake() {
+                return;
+            }
             let mut machine = match self.machine.try_lock() {
                 Ok(machine) => machine,
                 Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
@@ -88,21 +97,20 @@ impl CoordinatorDriver {
         }
     }
 
-    /// Has the thread look whether the job is over.
-    pub(super) fn wake(&self) {
-        if let Some(thread) = self.thread.get() {
-            thread.unpark();
-        }
+    /// Has the coordinator's own thread look at what there is to do. Returns whether there is one.
+    pub(super) fn wake(&self) -> bool {
+        self.thread.get().map(Thread::unpark).is_some()
     }
 
     fn has_events(&self) -> bool {
         !self.events.lock().unwrap_or_else(PoisonError::into_inner).is_empty()
     }
 
+    /// Has the machine take what is there now. What comes meanwhile has its turn after what is due.
     fn take_all(&self, machine: &mut Coordinator, surroundings: &dyn Surroundings) {
-        loop {
-            let event = self.events.lock().unwrap_or_else(PoisonError::into_inner).pop_front();
-            let Some(event) = event else { return };
+        let mut events =
+            std::mem::take(&mut *self.events.lock().unwrap_or_else(PoisonError::into_inner));
+        for event in events.drain(..) {
             self.guard(machine, surroundings, |machine, now| machine.handle(now, event));
         }
     }
@@ -121,7 +129,7 @@ impl CoordinatorDriver {
             Err(panic) => {
                 let reason = panic_message(&*panic);
                 let error = JobError::Failed(format!("the coordinator panicked: {reason}"));
-                machine.handle(now, CoordinatorEvent::Failed(error))
+                end(machine, now, &error)
             }
         };
         surroundings.obey(commands);
@@ -140,4 +148,13 @@ impl CoordinatorDriver {
     fn now(&self) -> Time {
         Time(self.begin.elapsed().as_nanos() as u64)
     }
+}
+
+/// Ends the job. A listener of the job may panic then, too; nothing calls it the second time.
+fn end(machine: &mut Coordinator, now: Time, error: &JobError) -> Vec<CoordinatorCommand> {
+    let mut try_end = || {
+        let failed = CoordinatorEvent::Failed(error.clone());
+        catch_unwind(AssertUnwindSafe(|| machine.handle(now, failed)))
+    };
+    try_end().or_else(|_| try_end()).unwrap_or_default()
 }

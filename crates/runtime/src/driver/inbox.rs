@@ -28,7 +28,7 @@ struct Contents {
     closed: bool,
 }
 
-/// What a PE takes out of its inbox. Accounted from turn to turn for the allocations.
+/// What a PE takes out of its inbox. Kept from turn to turn for the allocations.
 #[derive(Default)]
 pub(super) struct Taken {
     /// What `main` and the network ask of the PE.

@@ -53,7 +53,11 @@ fn block_on(
     loop {
         match catch_unwind(AssertUnwindSafe(|| main.as_mut().poll(&mut context))) {
             Ok(Poll::Ready(outcome)) => return Some(outcome),
-            Ok(Poll::Pending) if ending.is_over() => return None,
+            Ok(Poll::Pending) if ending.is_over() => {
+                // The job has an outcome; a panic of what main holds changes nothing of it.
+                let _ = catch_unwind(AssertUnwindSafe(|| drop(main)));
+                return None;
+            }
             Ok(Poll::Pending) => {
                 let holders = Arc::strong_count(&unpark) - OWN_HOLDERS;
                 let is_inside = awaited.is_all(holders);

@@ -1,4 +1,4 @@
-//! One node: the threads of its PEs and, if the job has others, its net_driver.
+//! One node: the threads of its PEs and, if the job has others, what drives its network.
 
 use super::coordinator::CoordinatorDriver;
 use super::inbox::Inbox;
@@ -30,7 +30,7 @@ pub(super) fn check_pes(pes: u32) -> Result<(), JobError> {
     )))
 }
 
-/// The net_driver of a node; without the network there is none.
+/// What drives the network of a node; without the network there is none.
 #[cfg(not(feature = "net"))]
 pub(super) enum NetDriver {}
 

@@ -72,8 +72,8 @@ pub(super) struct Switch {
     is_nudged: Arc<AtomicBool>,
     /// Bytes of tree broadcasts of which parts are missing.
     carried_bytes: AtomicUsize,
-    /// The thread of the advisor, if there was one.
-    advisor: Mutex<Option<JoinHandle<()>>>,
+    /// Threads of planners that may still run.
+    planners: Mutex<Vec<JoinHandle<()>>>,
     begin: Instant,
     /// Bytes in an inbox at which the network should bring no more, and at which the job ends.
     limits: Limits,
@@ -116,7 +116,7 @@ impl Switch {
             coordinator,
             coordinator_node,
             carried_bytes: AtomicUsize::new(0),
-            advisor: Mutex::default(),
+            planners: Mutex::default(),
             begin: Instant::now(),
             due_ns: AtomicU64::new(NEVER),
             #[cfg(feature = "net")]
@@ -189,7 +189,7 @@ impl Switch {
         packets: impl Iterator<Item = (PeId, Packet)>,
         own: &mut Vec<(PeId, Packet)>,
     ) -> Result<(), Undelivered> {
-        let mut full = None;
+        let mut undelivered = None;
         for (to, packet) in packets {
             if to == COORDINATOR {
                 match &self.coordinator {
@@ -201,7 +201,8 @@ impl Switch {
                 continue;
             }
             if !self.layout.may_contain(to) {
-                return Err(Undelivered::Stranger(to));
+                undelivered = Some(Undelivered::Stranger(to));
+                break;
             }
             if packet.is_spread() {
                 self.carry(|relay, now, out| relay.take(now, from, packet, out));
@@ -214,7 +215,7 @@ impl Switch {
                     inbox.push([(from, packet)]);
                 }
                 if inbox.bytes() > self.limits.hard_bytes {
-                    full = Some(to);
+                    undelivered = Some(Undelivered::Full(to));
                 }
             } else if let Some(network) = &self.network {
                 let node = self.layout.node_of(to);
@@ -222,7 +223,7 @@ impl Switch {
             }
         }
         self.run_coordinator();
-        full.map_or(Ok(()), |pe| Err(Undelivered::Full(pe)))
+        undelivered.map_or(Ok(()), Err)
     }
 
     fn send_to_coordinator(&self, from: PeId, packet: Packet) {
@@ -308,11 +309,12 @@ impl Switch {
                 false => CoordinatorEvent::Planned(planning_job),
             });
         };
-        let mut advisor = self.advisor.lock().unwrap_or_else(PoisonError::into_inner);
-        match thread::Builder::new().name("advisor".to_owned()).spawn(run_planner) {
-            Ok(thread) => *advisor = Some(thread),
+        let mut planners = self.planners.lock().unwrap_or_else(PoisonError::into_inner);
+        planners.retain(|thread| !thread.is_finished());
+        match thread::Builder::new().name("planner".to_owned()).spawn(run_planner) {
+            Ok(thread) => planners.push(thread),
             Err(error) => {
-                tracing::warn!(%error, "no thread for the advisor; broadcasts keep their plans");
+                tracing::warn!(%error, "no thread for the planner; broadcasts keep their plans");
                 self.tell_coordinator(CoordinatorEvent::PlannerLost);
             }
         }
@@ -320,9 +322,11 @@ impl Switch {
 
     /// Waits until no planner runs any more.
     pub(super) fn finish_planning(&self) {
-        let thread = self.advisor.lock().unwrap_or_else(PoisonError::into_inner).take();
-        if let Some(thread) = thread {
-            // Whatever became of it, there is nobody to tell.
+        let mut planners = self.planners.lock().unwrap_or_else(PoisonError::into_inner);
+        let threads = std::mem::take(&mut *planners);
+        drop(planners);
+        for thread in threads {
+            // Whatever became of it, the job is over.
             let _ = thread.join();
         }
     }

@@ -110,7 +110,7 @@ pub(super) fn run(
         guard(&mut pe, |pe| turn.run(pe, inbox, switch, (begin, now)));
         #[cfg(feature = "net")]
         brake.end();
-        if !guard(&mut pe, |pe| turn.send(pe, switch)) {
+        if guard(&mut pe, |pe| turn.send(pe, switch)) != Some(true) {
             // What could not be sent is dropped, and the error leaves.
             guard(&mut pe, |pe| turn.send(pe, switch));
         }
@@ -140,14 +140,17 @@ pub(super) fn run(
     }
 }
 
-/// Runs a step; a panic fails the job. Returns whether all went well.
-fn guard(pe: &mut Pe, step: impl FnOnce(&mut Pe)) -> bool {
-    let Err(panic) = catch_unwind(AssertUnwindSafe(|| step(pe))) else { return true };
+/// Runs a step and returns its result; a panic fails the job.
+fn guard<R>(pe: &mut Pe, step: impl FnOnce(&mut Pe) -> R) -> Option<R> {
+    let panic = match catch_unwind(AssertUnwindSafe(|| step(pe))) {
+        Ok(result) => return Some(result),
+        Err(panic) => panic,
+    };
     let (actor, place) = pe.running();
     let (actor, reason) = (actor.to_owned(), panic_message(&*panic));
     let id = pe.id();
     pe.fail(JobError::Panicked { actor, pe: id, place, reason });
-    false
+    None
 }
 
 /// The packets of a turn; kept from turn to turn for their allocations.
@@ -191,7 +194,8 @@ impl Turn {
         pe.finish_turn();
     }
 
-    fn send(&mut self, pe: &mut Pe, switch: &Arc<Switch>) {
+    /// Sends what the turn has left. Returns whether all has gone; otherwise the PE has failed.
+    fn send(&mut self, pe: &mut Pe, switch: &Arc<Switch>) -> bool {
         let me = pe.id();
         if let Some(round) = pe.take_look() {
             switch.look(me, round);
@@ -199,7 +203,7 @@ impl Turn {
         switch.probe(pe.take_probe_orders());
         switch.meet(&pe.take_contacts());
         match switch.send(me, pe.outbox().drain(), &mut self.own) {
-            Ok(()) => {}
+            Ok(()) => return true,
             Err(Undelivered::Stranger(pe_id)) => {
                 let reason = format!("a packet names {pe_id}, which does not exist");
                 pe.fail(JobError::Protocol(reason));
@@ -209,6 +213,7 @@ impl Turn {
                 pe.fail_full(to, inbox.bytes(), &inbox.fullest(FULLEST));
             }
         }
+        false
     }
 }
 

@@ -22,8 +22,11 @@ use thiserror::Error;
 const SOCKET_BUFFER_BYTES: usize = 4 << 20;
 /// Receives per system call. Each may hold 64 KiB of joined packets.
 const BATCH: usize = 8;
-/// Batches that are read at a time while more waits: as much is done before anything is sent.
+/// Batches of small messages that are read at a time while more waits: as much is done before
+/// anything is sent.
 const BATCHES_MAX: usize = 8;
+/// With so many bytes no further batch is read: what is bulk is acknowledged first.
+const BATCHED_BYTES_MAX: usize = 16 << 10;
 const RECEIVE_BYTES: usize = 64 << 10;
 /// So many senders are remembered; anybody can send, and a job has fewer nodes that talk to one.
 const REACHED_MAX: usize = 16 << 10;
@@ -113,17 +116,18 @@ impl UdpPort {
         }
     }
 
-    /// Receives what is there, at most a batch, without waiting. Returns the number of packets.
+    /// Receives what is there, at most some batches, without waiting. Returns the number of packets.
     pub fn receive(
         &mut self,
         on_packet: &mut dyn FnMut(SocketAddr, Option<EcnCodepoint>, BytesMut),
     ) -> io::Result<usize> {
-        let mut packets = 0;
+        let (mut packets, mut bytes) = (0, 0);
         for _ in 0..BATCHES_MAX {
             let mut metas = [RecvMeta::default(); BATCH];
             let messages = self.receive_batch(&mut metas)?;
             packets += self.hand_up(&metas[..messages], on_packet);
-            if messages < BATCH {
+            bytes += metas[..messages].iter().map(|meta| meta.len).sum::<usize>();
+            if messages < BATCH || bytes > BATCHED_BYTES_MAX {
                 break;
             }
         }

@@ -60,6 +60,8 @@ impl Simulation {
                     planning_job.run_evaluations(super::PLANNING);
                     let event = CoordinatorEvent::Planned(planning_job);
                     let commands = self.coordinator.handle(self.now, event);
+                    // What was commanded before leaves before.
+                    self.leave_at(leaves, std::mem::take(&mut frames));
                     self.coordinator_free = leaves;
                     self.obey_coordinator(commands, Duration::ZERO);
                     leaves = self.coordinator_free;

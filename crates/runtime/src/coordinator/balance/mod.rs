@@ -11,6 +11,7 @@
 
 mod borders;
 mod leaders;
+mod moves;
 mod progress;
 mod replicas;
 
@@ -19,9 +20,9 @@ use super::machine::Coordinator;
 use super::state::balance::Balances;
 use super::state::timers::Timer;
 use crate::address::collection::PlanEntry;
-use crate::address::id::{CollectionId, RebalanceId};
+use crate::address::id::CollectionId;
 use crate::address::load_keys::{id_of, key_of};
-use crate::message::{Control, Loads, Moves};
+use crate::message::{Control, Loads};
 use gridspan_balance::{
     ActorKey, ActorLoad, Cause, Edge, Move, Occasion, Plan, Replica, Snapshot, Window, rounds,
 };
@@ -64,16 +65,8 @@ impl Coordinator {
         self.queue_balance(Cause::Request);
     }
 
-    /// A plan may move every actor of the job, so that two at a time would contradict each other.
-    pub(in crate::coordinator) fn queue_balance(&mut self, cause: Cause) {
-        self.balances.queue.push_back(cause);
-        if self.balances.queue.len() == 1 {
-            self.measure();
-        }
-    }
-
     /// Asks all PEs for the loads of their actors.
-    fn measure(&mut self) {
+    pub(in crate::coordinator) fn measure(&mut self) {
         let now = self.now;
         // If the places are not known yet, they count from the next time on.
         self.want_places();
@@ -115,12 +108,15 @@ impl Coordinator {
         let is_last = balances.missing == 0;
         self.balances.collecting_ns += self.stopwatch_ns().saturating_sub(begin);
         if is_last {
+            // Until then the job is not quiescent, though no message is on its way.
+            self.created += 1;
             self.run_after(Duration::ZERO, Timer::Decide);
         }
     }
 
     /// All loads are here. Plans, and sends the plan to all.
     pub(in crate::coordinator) fn decide_and_carry_out(&mut self) {
+        self.processed += 1;
         let rebalance = self.balances.present();
         let begin = self.stopwatch_ns();
         let (moves, orders) = self.decide();
@@ -136,23 +132,6 @@ impl Coordinator {
         }
         // PEs learn of it after what leaves them.
         self.settle_first_syncs();
-    }
-
-    /// So many moves are about to begin. False if there are none, and the rebalance is over.
-    pub(in crate::coordinator) fn begin_moves(&mut self, moves: usize) -> bool {
-        let now = self.now;
-        let balances = &mut self.balances;
-        (balances.moved, balances.missing, balances.planned) = (0, moves, now);
-        let planning_ns = std::mem::take(&mut balances.planning_ns);
-        let collecting_ns = std::mem::take(&mut balances.collecting_ns);
-        self.balancer.spent(Duration::from_nanos(planning_ns + collecting_ns));
-        if moves == 0 {
-            self.go_on_with_plan();
-            return false;
-        }
-        // It may have begun by itself, and actors send when they arrive.
-        self.unsettle();
-        true
     }
 
     /// What to move after what has been measured.
@@ -190,52 +169,6 @@ impl Coordinator {
         };
         let moves = plan.moves.iter().filter_map(entry).collect();
         (moves, ReplicaOrders::of(&snapshot, &plan))
-    }
-
-    pub(in crate::coordinator) fn handle_plan_done(
-        &mut self,
-        rebalance: RebalanceId,
-        moves: Moves,
-    ) {
-        let balances = &mut self.balances;
-        // Only a faulty PE reports more than there are, or what is over.
-        if balances.missing == 0 || rebalance != balances.present() {
-            return;
-        }
-        let Moves { arrived, stayed } = moves;
-        balances.moved += arrived.min(balances.missing) as u64;
-        balances.missing = balances.missing.saturating_sub(arrived.saturating_add(stayed));
-        if balances.missing == 0 {
-            self.go_on_with_plan();
-        }
-    }
-
-    /// A part of the plan is over.
-    fn go_on_with_plan(&mut self) {
-        let rebalance = self.balances.present();
-        if !self.post_begins(rebalance) {
-            self.finish_balance(rebalance);
-        }
-    }
-
-    fn finish_balance(&mut self, rebalance: RebalanceId) {
-        self.post_to_all(|| Control::Rebalanced { rebalance });
-        let now = self.now;
-        let balances = &mut self.balances;
-        balances.count += 1;
-        let cause = balances.queue.pop_front();
-        let (moved, is_next) = (balances.moved, !balances.queue.is_empty());
-        let was_judging = self.balancer.is_judging();
-        self.balancer.carried_out(now, moved, now.since(balances.planned));
-        if cause == Some(Cause::Request)
-            && let Some(asker) = balances.waits.pop_front()
-        {
-            self.answer(asker, moved as usize);
-        }
-        self.after_balance(cause, was_judging);
-        if is_next {
-            self.measure();
-        }
     }
 
     /// Lets the members of a collection go on from their sync point.

@@ -15,6 +15,7 @@
 //! judged.
 
 use crate::address::id::MAIN_PE;
+use crate::coordinator::event::FollowUp;
 use crate::coordinator::machine::Coordinator;
 use crate::coordinator::state::balance::{Look, ProgressProbe};
 use crate::coordinator::state::timers::Timer;
@@ -81,6 +82,15 @@ impl Coordinator {
         match self.balances.was_idle {
             true => self.run_after(every, Timer::Period(every)),
             false => self.tick(every),
+        }
+    }
+
+    /// Balances for this reason, behind others that wait. A plan may move every actor of the job, so
+    /// that two at a time would contradict each other.
+    pub(in crate::coordinator) fn queue_balance(&mut self, cause: Cause) {
+        self.balances.queue.push_back(cause);
+        if self.balances.queue.len() == 1 {
+            self.follow_ups.push_back(FollowUp::BeginRebalance);
         }
     }
 

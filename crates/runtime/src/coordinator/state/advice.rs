@@ -165,8 +165,8 @@ pub(crate) struct Advice {
 const NEWS_MAX: usize = 256;
 /// Flows of which a report is missing that are kept; older ones are taken to have shown nothing.
 const FLOWS_MAX: usize = 256;
-/// More sub_plans than these are forgotten and found anew.
-const COURSES_MAX: usize = 64;
+/// With more plans for sections than these, all are forgotten and found again.
+const SUB_PLANS_MAX: usize = 64;
 /// A bandwidth or latency that differs by less than this part from what the advisor was told is not
 /// told again; nor is a latency that differs by less than so many seconds.
 const NEWS_MIN: f64 = 0.2;
@@ -275,7 +275,7 @@ impl Advice {
         }
         let Some(advisor) = &self.advisor else { return Arc::new(by_sites) };
         let sub_plan = Arc::new(advisor.sub_plan(plan, targets, bytes, by_sites));
-        if self.sub_plans.len() >= COURSES_MAX {
+        if self.sub_plans.len() >= SUB_PLANS_MAX {
             self.sub_plans.clear();
         }
         self.sub_plans.insert(name, sub_plan.clone());

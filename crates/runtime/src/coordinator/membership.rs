@@ -1,6 +1,6 @@
 //! Nodes that join a running job for its tasks: how they go through the stages of a member.
 //!
-//! How they work and leave is told in `pe/membership.rs`.
+//! How they work and leave is told in `pe/membership`.
 
 use super::machine::Coordinator;
 use super::state::membership::{Entry, Members};

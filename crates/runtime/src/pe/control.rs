@@ -2,13 +2,14 @@
 
 use super::delivery::{Early, Place};
 use super::replicas::Then;
-use super::state::{Incomplete, NewMembers};
 use super::{Pe, migrate, replicas};
 use crate::address::collection::PlanEntry;
 use crate::address::id::{ActorId, COORDINATOR, CollectionId, KindId, RebalanceId};
 use crate::error::JobError;
 use crate::message::payload::Payload;
 use crate::message::{BroadcastOrder, Control, Insertion, MemberRecord};
+use crate::pe::collective::collections::Incomplete;
+use crate::pe::members::member::NewMembers;
 use gridspan_topology::PeId;
 use std::time::Duration;
 

@@ -9,11 +9,6 @@ use super::delivery::{Delivery, Lanes, Queue};
 use super::guest_event::OnGuests;
 use super::outbox::Outbox;
 use super::replicas::Replicas;
-use super::state::{
-    Accumulator, Collections, Departing, GroupState, Incomplete, LocalCollection, Looks, Measures,
-    Member, Membership, NewMembers, OwnPlans, OwnTime, Pieces, Published, Request, Rights, Timers,
-    Waits,
-};
 use super::statistics::Statistics;
 use super::steps::Steps;
 use crate::address::collection::PlacementMap;
@@ -29,9 +24,22 @@ use crate::message::limits::Limits;
 use crate::message::payload::Payload;
 use crate::message::probe::ProbeOrder;
 use crate::message::{EncodedBatch, Moves, Multicast, MulticastMember, ReductionGroup};
+use crate::pe::ask::waits::Waits;
+use crate::pe::collective::accumulator::{Accumulator, GroupState};
+use crate::pe::collective::collections::{Collections, Incomplete, LocalCollection};
+use crate::pe::collective::rights::Rights;
 use crate::pe::links::OnLinks;
+use crate::pe::measure::measures::Measures;
+use crate::pe::members::member::{Departing, Member, NewMembers, Request};
+use crate::pe::membership::state::Membership;
 use crate::pe::node_local::NodeLocal;
+use crate::pe::own_plans::state::OwnPlans;
+use crate::pe::own_time::state::OwnTime;
+use crate::pe::pieces::Pieces;
+use crate::pe::published::state::Published;
 use crate::pe::rank::Rank;
+use crate::pe::stall::state::Looks;
+use crate::pe::timers::Timers;
 use crate::pe::watch::Watch;
 use crate::reduce::{CustomOp, Reduction};
 use crate::schema::definition::{Definition, Part};

@@ -5,7 +5,7 @@
 //! so that the same code runs under threads, over the network, and in virtual time.
 //!
 //! - `actor`: what a user's code is written against.
-//! - `core` holds all that a PE keeps; parts of it stand in `state`. `store`: actors of one type,
+//! - `core` holds all that a PE keeps; the folder of each part has its state. `store`: actors of one type,
 //!   which `core` knows as a `Kind`.
 //! - `delivery`: the way of a message. `migrate`: the way of an actor. `post`: what PEs tell each
 //!   other beside messages.
@@ -17,6 +17,7 @@
 pub(crate) mod actor;
 mod ask;
 mod balancing;
+mod callback;
 mod collective;
 mod control;
 mod core;
@@ -36,16 +37,17 @@ mod outbox;
 mod own_plans;
 mod own_time;
 mod pending_work;
+mod pieces;
 mod post;
 mod published;
 pub(crate) mod rank;
 mod replicas;
 mod stall;
-mod state;
 mod statistics;
 mod steps;
 mod store;
 mod survey;
+mod timers;
 pub(crate) mod watch;
 mod worker_message;
 
@@ -57,9 +59,12 @@ pub(crate) use delivery::{Accounted, Budget, Queue, TypedQueue, broadcasts_of, m
 pub use fault::PlantedFault;
 pub use guest_event::GuestEvent;
 pub(crate) use guest_event::OnGuests;
+pub use measure::timesheet::{Spent, TRIAL};
+pub(crate) use members::member::{Request, Wish};
+pub(crate) use membership::state::PoolEvent;
 pub use outbox::Outbox;
-pub(crate) use state::{Pieces, PoolEvent, Request, Wish, nearest};
-pub use state::{Spent, TRIAL};
+pub(crate) use own_plans::state::nearest;
+pub(crate) use pieces::Pieces;
 pub use statistics::Statistics;
 pub(crate) use store::TypedStore;
 

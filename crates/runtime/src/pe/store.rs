@@ -2,12 +2,12 @@
 
 use super::core::{Core, Store};
 use super::delivery::message_bytes;
-use super::state::NewMembers;
 use crate::address::id::{ActorId, KindId, Slot};
 use crate::address::index::Key;
 use crate::error::JobError;
 use crate::message::codec::{self, DecodeError};
 use crate::message::payload::Payload;
+use crate::pe::members::member::NewMembers;
 use crate::pe::rank::Rank;
 use crate::{Actor, Context};
 use bytes::Bytes;

@@ -2,10 +2,10 @@
 //! measured, and what for, is in `coordinator/survey`.
 
 use super::core::Core;
-use super::state::PoolEvent;
 use crate::address::id::COORDINATOR;
 use crate::message::Control;
 use crate::message::probe::{ProbeOrder, ProbeReport};
+use crate::pe::membership::state::PoolEvent;
 use gridspan_topology::{Hierarchy, LinkSample, NodeId, PeId};
 use std::sync::Arc;
 

@@ -9,7 +9,7 @@
 //! often at first and after each plan. So the balancer knows the pace before a plan. When it has
 //! seen enough of that after it, it says how the plan turned out, and may want it undone, which is
 //! one more rebalance while everybody goes on. The pace is that by the job's own time, which main's
-//! PE keeps (`pe/own_time.rs`).
+//! PE keeps (`pe/own_time`).
 //!
 //! **Failure.** A job that handles nothing for long waits for something else; its plan is not
 //! judged.

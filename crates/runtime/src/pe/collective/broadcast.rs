@@ -22,9 +22,9 @@ use crate::error::JobError;
 use crate::message::envelope::Header;
 use crate::message::payload::Payload;
 use crate::message::{Asked, Control, Wanted};
+use crate::pe::collective::collections::{Broadcasts, Seen};
 use crate::pe::core::Core;
 use crate::pe::delivery::broadcasts_of;
-use crate::pe::state::{Broadcasts, Seen};
 
 /// What a PE keeps of each sender that has broadcast to a collection, in a table that is at least
 /// half full.

@@ -9,8 +9,9 @@
 
 use crate::address::id::{COORDINATOR, SectionId, Sender, Slot};
 use crate::message::{Contribution, Control, ReductionGroup};
+use crate::pe::collective::accumulator::Accumulator;
 use crate::pe::core::Core;
-use crate::pe::state::{Accumulator, Request, Wish};
+use crate::pe::members::member::{Request, Wish};
 use crate::reduce::{Op, Partial, Target, Value};
 use gridspan_bcast::{PlanId, Tree};
 use gridspan_topology::{PeId, Time};

@@ -19,8 +19,8 @@ use crate::error::JobError;
 use crate::message::{Control, Insertion, Tombstone};
 use crate::pe::collective::is_stream;
 use crate::pe::core::Core;
+use crate::pe::members::member::Member;
 use crate::pe::migrate;
-use crate::pe::state::Member;
 
 impl Core {
     /// Forgets a member that was destroyed, and the messages in its mailbox.

@@ -35,7 +35,7 @@ use crate::message::envelope::{AnyEnvelope, Header};
 use crate::pe::collective::is_stream;
 use crate::pe::core::Core;
 use crate::pe::fault::PlantedFault;
-use crate::pe::state::Member;
+use crate::pe::members::member::Member;
 
 /// What may pass next.
 #[derive(Clone, Copy)]

@@ -10,7 +10,7 @@ use super::channels::{Channels, channel};
 use super::verdict::{Receiver, Verdict, verdict};
 use crate::address::id::ActorId;
 use crate::message::Insertion;
-use crate::pe::state::TimerId;
+use crate::pe::timers::TimerId;
 use gridspan_topology::PeId;
 use std::collections::BTreeMap;
 

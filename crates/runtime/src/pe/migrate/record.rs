@@ -7,8 +7,9 @@ use crate::message::codec::DecodeError;
 use crate::message::envelope::AnyEnvelope;
 use crate::pe::core::Core;
 use crate::pe::delivery::{Channels, Counters, SentBroadcasts};
+use crate::pe::measure::edges::EdgeCache;
+use crate::pe::members::member::{Member, Paced};
 use crate::pe::rank::FAR;
-use crate::pe::state::{EdgeCache, Member, Paced};
 use bytes::Bytes;
 
 /// The part of a member's bookkeeping that moves, in a fixed order.

@@ -37,8 +37,8 @@ use crate::message::{Control, MemberRecord, Migrant};
 use crate::message::{Frontier, ReplicaControl, ReplicaOrder};
 use crate::pe::core::{Core, Store};
 use crate::pe::delivery::{Place, Way};
+use crate::pe::members::member::Member;
 use crate::pe::migrate;
-use crate::pe::state::Member;
 use gridspan_topology::PeId;
 use std::collections::BTreeMap;
 

@@ -27,7 +27,7 @@ use crate::message::payload::Payload;
 use crate::message::{Asked, BroadcastOrder, Control, Earlier};
 use crate::pe::core::Core;
 use crate::pe::delivery::channel;
-use crate::pe::state::Member;
+use crate::pe::members::member::Member;
 use streams::{stream_of, streams_to};
 
 impl Core {

@@ -1,10 +1,12 @@
 //! Members that live here: how they leave their slots, and when they leave their sync points; and
 //! what has become of those that a plan moves.
 
-use super::core::Core;
-use super::state::Member;
+pub(in crate::pe) mod member;
+
 use crate::address::id::{ActorId, COORDINATOR, CollectionId, KindId, RebalanceId};
 use crate::message::{Control, Moves};
+use crate::pe::core::Core;
+use crate::pe::members::member::Member;
 use bytes::Bytes;
 
 impl Core {
@@ -16,7 +18,7 @@ impl Core {
 
     /// Takes a member from its slot, which is not free yet, and its messages from the queue: rank
     /// and encoded message.
-    pub(super) fn take_out(
+    pub(in crate::pe) fn take_out(
         &mut self,
         kind: KindId,
         slot: u32,
@@ -34,13 +36,13 @@ impl Core {
 
     /// Whether a member may leave the `syncs`-th sync point that it has reached. Where nothing is
     /// ever balanced, nobody waits.
-    pub(super) fn may_leave_sync(&self, collection: CollectionId, syncs: u64) -> bool {
+    pub(in crate::pe) fn may_leave_sync(&self, collection: CollectionId, syncs: u64) -> bool {
         !self.common.balancing.is_active()
             || self.collections.get(collection).is_some_and(|local| local.may_leave_sync(syncs))
     }
 
     /// Whether the member waits at its sync point and may leave it, which it does then.
-    pub(super) fn leave_sync(&mut self, kind: KindId, slot: u32) -> bool {
+    pub(in crate::pe) fn leave_sync(&mut self, kind: KindId, slot: u32) -> bool {
         let Some(member) = self.member(kind, slot) else { return false };
         let (collection, syncs, synced) = (member.id.collection, member.syncs, member.synced);
         let leaves = synced && self.may_leave_sync(collection, syncs);
@@ -52,7 +54,7 @@ impl Core {
 
     /// The root has settled that many sync points of the collection. Returns the members that may
     /// leave theirs for it.
-    pub(super) fn take_settled(
+    pub(in crate::pe) fn take_settled(
         &mut self,
         collection: CollectionId,
         syncs: u64,

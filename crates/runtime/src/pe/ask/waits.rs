@@ -1,9 +1,9 @@
 //! Questions that were asked from a PE and have no answer yet.
 
-use super::callback::CallbackWith;
-use super::timers::TimerId;
 use crate::error::AskError;
 use crate::message::payload::Payload;
+use crate::pe::callback::CallbackWith;
+use crate::pe::timers::TimerId;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// What to do with an answer, or without one.

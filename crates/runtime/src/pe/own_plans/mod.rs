@@ -1,14 +1,16 @@
 //! Plans for broadcasts that go from a PE to all: the coordinator's advisor makes them and tells
 //! the PEs of the node. What travels names its trees, so that no other node has to know them.
 
-use super::core::Core;
+pub(in crate::pe) mod state;
+
 use crate::message::PlanNews;
+use crate::pe::core::Core;
 use gridspan_bcast::SubPlan;
 use std::sync::Arc;
 
 impl Core {
     /// How a message of so many bytes goes from here to all nodes.
-    pub(super) fn own_sub_plan(&mut self, bytes: u64) -> Arc<SubPlan> {
+    pub(in crate::pe) fn own_sub_plan(&mut self, bytes: u64) -> Arc<SubPlan> {
         if let Some(sub_plan) = self.own_plans.choose(bytes) {
             return sub_plan;
         }
@@ -22,7 +24,7 @@ impl Core {
     }
 
     /// The coordinator tells what concerns the plans of this node.
-    pub(super) fn handle_own_plan(&mut self, news: PlanNews) {
+    pub(in crate::pe) fn handle_own_plan(&mut self, news: PlanNews) {
         let layout = &self.common.layout;
         let me = layout.node_of(self.me);
         match news {

@@ -1,4 +1,4 @@
-//! The job's own time, as main's PE keeps it; see `pe/own_time.rs`.
+//! The job's own time, as main's PE keeps it.
 
 use gridspan_topology::Time;
 use std::time::Duration;

@@ -1,6 +1,6 @@
 //! Things to do later.
 
-use super::callback::Callback;
+use crate::pe::callback::Callback;
 use gridspan_topology::Time;
 use std::collections::BTreeMap;
 

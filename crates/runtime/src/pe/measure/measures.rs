@@ -1,9 +1,9 @@
 //! What a PE measures for balancing, apart from what its members know themselves.
 
-use super::edges::Edges;
-use super::leading::Leading;
-use super::timesheet::Timesheet;
 use crate::message::Edge;
+use crate::pe::collective::leading::Leading;
+use crate::pe::measure::edges::Edges;
+use crate::pe::measure::timesheet::Timesheet;
 
 /// Since the last time it was taken.
 #[derive(Default)]

@@ -1,18 +1,20 @@
 //! Read-only data that main has given to every PE, one copy per node over the network.
 
-use super::core::Core;
-use super::state::Published;
+pub(in crate::pe) mod state;
+
 use crate::address::id::COORDINATOR;
 use crate::error::JobError;
 use crate::message::Control;
 use crate::message::codec;
+use crate::pe::core::Core;
+use crate::pe::published::state::Published;
 use bytes::Bytes;
 use serde::de::DeserializeOwned;
 use std::any::{Any, type_name};
 use std::sync::Arc;
 
 impl Core {
-    pub(super) fn handle_publish(&mut self, id: u32, value: Bytes) {
+    pub(in crate::pe) fn handle_publish(&mut self, id: u32, value: Bytes) {
         self.published.insert(id, Published { bytes: value, value: None });
         self.post(COORDINATOR, Control::Published { id });
     }

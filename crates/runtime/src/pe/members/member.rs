@@ -1,8 +1,8 @@
 //! Members that live on a PE: those that are about to, those that do, and those that leave.
 
-use super::edges::EdgeCache;
 use crate::address::id::{ActorId, CollectionId, KindId, RebalanceId};
 use crate::pe::delivery::{AccountedEnvelope, Channels};
+use crate::pe::measure::edges::EdgeCache;
 use crate::pe::rank::FAR;
 use bytes::Bytes;
 use gridspan_balance::HandlingTime;

@@ -25,11 +25,13 @@
 //! learns that it is not needed. A job that does not tolerate the loss of guests ends, unless the
 //! guest had not begun: it has got nothing.
 
-use super::core::Core;
-use super::state::{IsAllowed, PoolEvent, PoolHooks, Tell};
+pub(in crate::pe) mod state;
+
 use crate::address::id::{COORDINATOR, CollectionId, MAIN_PE};
 use crate::error::JobError;
 use crate::message::{Control, MembershipEvent, MembershipMessage, Packet, Spread, Stage};
+use crate::pe::core::Core;
+use crate::pe::membership::state::{IsAllowed, PoolEvent, PoolHooks, Tell};
 use gridspan_topology::{NodeId, PeId};
 use std::collections::BTreeSet;
 use std::fmt::Display;
@@ -46,13 +48,13 @@ impl Core {
     }
 
     /// Whether a PE is of a guest that is not this node.
-    pub(super) fn is_of_another_guest(&self, pe: PeId) -> bool {
+    pub(in crate::pe) fn is_of_another_guest(&self, pe: PeId) -> bool {
         let layout = &self.common.layout;
         pe != COORDINATOR && !layout.contains(pe) && layout.node_of(pe) != layout.node_of(self.me)
     }
 
     /// Whether what has come is to be dropped: a guest that is another node sends nothing but this.
-    pub(super) fn is_uninvited(&self, from: PeId, control: Option<&Control>) -> bool {
+    pub(in crate::pe) fn is_uninvited(&self, from: PeId, control: Option<&Control>) -> bool {
         let is_for_guests = matches!(
             control,
             Some(Control::Membership(_) | Control::WorkerMessage { .. } | Control::Failed { .. })
@@ -136,7 +138,7 @@ impl Core {
     }
 
     /// Handles what the coordinator, and nobody else, says of nodes that join.
-    pub(super) fn handle_membership(&mut self, from: PeId, message: MembershipMessage) {
+    pub(in crate::pe) fn handle_membership(&mut self, from: PeId, message: MembershipMessage) {
         if from != COORDINATOR {
             return;
         }
@@ -190,7 +192,7 @@ impl Core {
     }
 
     /// Tells the members here of collections that share work with other nodes.
-    pub(super) fn tell_pools(&mut self, event: PoolEvent) {
+    pub(in crate::pe) fn tell_pools(&mut self, event: PoolEvent) {
         for (collection, hooks) in self.membership.pools.clone() {
             (hooks.tell)(self, collection, event);
         }

@@ -3,13 +3,20 @@
 //! Measured only where a strategy may use it. Handlers are timed where the driver has a clock; in
 //! virtual time they say themselves what they cost.
 
-use super::core::{Core, Stopwatch, Store};
-use super::delivery::message_bytes;
-use super::state::{EdgeCache, Measures, Member, Spent};
+pub(in crate::pe) mod edges;
+pub(in crate::pe) mod measures;
+pub(in crate::pe) mod timesheet;
+
 use crate::Actor;
 use crate::address::id::{ActorId, COORDINATOR, CollectionId, KindId, Sender, Slot};
 use crate::address::load_keys::key_of;
 use crate::message::{Control, Edge};
+use crate::pe::core::{Core, Stopwatch, Store};
+use crate::pe::delivery::message_bytes;
+use crate::pe::measure::edges::EdgeCache;
+use crate::pe::measure::measures::Measures;
+use crate::pe::measure::timesheet::Spent;
+use crate::pe::members::member::Member;
 use gridspan_balance::{ActorLoad, PeLoad};
 use gridspan_topology::Time;
 use std::time::Duration;
@@ -24,7 +31,7 @@ impl Core {
     }
 
     /// Has handlers timed from now on, if anybody wants to know.
-    pub(super) fn set_stopwatch(&mut self, stopwatch: Stopwatch) {
+    pub(in crate::pe) fn set_stopwatch(&mut self, stopwatch: Stopwatch) {
         if self.measures.is_some() {
             self.stopwatch = Some(stopwatch);
         }
@@ -44,7 +51,12 @@ impl Core {
     }
 
     /// A handler that began then has ended. Returns the time, at which the next begins.
-    pub(super) fn note_handled(&mut self, kind: KindId, slot: u32, begin: u64) -> Option<u64> {
+    pub(in crate::pe) fn note_handled(
+        &mut self,
+        kind: KindId,
+        slot: u32,
+        begin: u64,
+    ) -> Option<u64> {
         let now = self.stopwatch.as_ref()?();
         let taken = self.pace.takes(Duration::from_nanos(now.saturating_sub(begin)));
         if let Some(member) = self.member(kind, slot) {
@@ -57,7 +69,7 @@ impl Core {
     /// An actor sends a message. Out of line, so that the way of a message that nobody measures
     /// stays short.
     #[inline(never)]
-    pub(super) fn note_edge<A: Actor>(
+    pub(in crate::pe) fn note_edge<A: Actor>(
         &mut self,
         sender: Sender,
         to: (CollectionId, u128),
@@ -85,7 +97,7 @@ impl Core {
     }
 
     /// A member leaves; whom it has talked to is told from here.
-    pub(super) fn keep_edges(&mut self, member: &mut Member) {
+    pub(in crate::pe) fn keep_edges(&mut self, member: &mut Member) {
         if let Some(Measures { edges, left, .. }) = self.measures.as_deref_mut() {
             edges.take_one(member.id, std::mem::take(&mut member.ring), left);
             left.truncate(LEFT_MAX);
@@ -95,7 +107,7 @@ impl Core {
     /// What the actors that live here have cost since the last time, with their epochs, and where
     /// the PE's time went. The size of an actor is taken once, since it costs as much as to move
     /// it.
-    pub(super) fn take_loads(
+    pub(in crate::pe) fn take_loads(
         &mut self,
         stores: &[Box<dyn Store>],
     ) -> (Vec<(ActorLoad, u32)>, PeLoad) {
@@ -134,7 +146,7 @@ impl Core {
     }
 
     /// Who has sent how much to whom from here since the last time.
-    pub(super) fn take_edges(&mut self) -> Vec<Edge> {
+    pub(in crate::pe) fn take_edges(&mut self) -> Vec<Edge> {
         let Some(Measures { edges, left, .. }) = self.measures.as_deref_mut() else {
             return Vec::new();
         };
@@ -145,7 +157,7 @@ impl Core {
     }
 
     /// The driver has found where time went.
-    pub(super) fn note_time(&mut self, spent: Spent) {
+    pub(in crate::pe) fn note_time(&mut self, spent: Spent) {
         let now = self.now;
         if self.measures.as_mut().is_some_and(|measures| measures.time.note(now, spent)) {
             self.post(COORDINATOR, Control::ShareChanged);
@@ -153,7 +165,7 @@ impl Core {
     }
 
     /// The driver has tried which share of a processor this PE gets.
-    pub(super) fn note_trial(&mut self, now: Time, spent: Spent) {
+    pub(in crate::pe) fn note_trial(&mut self, now: Time, spent: Spent) {
         if self.measures.as_mut().is_some_and(|measures| measures.time.note_trial(now, spent)) {
             self.post(COORDINATOR, Control::ShareChanged);
         }

@@ -1,18 +1,20 @@
 //! Answers the coordinator when it looks for a reason that the job does not go on; see
 //! `coordinator/stall.rs`.
 
-use super::core::Core;
+pub(in crate::pe) mod state;
+
 use crate::address::id::{COORDINATOR, MAIN_PE};
 use crate::message::{Control, Looked, MainStatus};
+use crate::pe::core::Core;
 
 impl Core {
     /// How much this PE has ever done. Questions and upkeep do not count.
-    pub(super) fn activity(&self) -> u64 {
+    pub(in crate::pe) fn activity(&self) -> u64 {
         self.created.wrapping_add(self.processed)
     }
 
     /// Whether this PE only has upkeep to do, now and later, unless something comes.
-    pub(super) fn has_only_upkeep(&self) -> bool {
+    pub(in crate::pe) fn has_only_upkeep(&self) -> bool {
         let is_idle = self.lanes.is_empty() && self.requests.is_empty() && self.own_controls == 0;
         is_idle && !self.awaits_event() && !self.delivery.is_awaiting()
     }
@@ -23,12 +25,12 @@ impl Core {
     }
 
     /// The coordinator wants to know what this PE does.
-    pub(super) fn handle_look(&mut self, round: u64) {
+    pub(in crate::pe) fn handle_look(&mut self, round: u64) {
         self.looks.asked = Some(round);
     }
 
     /// Lets the driver answer the coordinator, if this PE is idle. Called at the end of a turn.
-    pub(super) fn settle_look(&mut self) {
+    pub(in crate::pe) fn settle_look(&mut self) {
         if self.looks.asked.is_some() && self.lanes.is_empty() && self.own_controls == 0 {
             self.looks.order = self.looks.asked.take();
         }

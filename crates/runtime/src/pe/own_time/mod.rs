@@ -4,22 +4,24 @@
 //! Kept beside main, on [`MAIN_PE`], where jobs are balanced. A job that goes on without main and
 //! without that PE is taken for one that waits, unless actors live there.
 
-use super::core::Core;
+pub(in crate::pe) mod state;
+
 use crate::address::id::{COORDINATOR, MAIN_PE};
 use crate::message::Control;
+use crate::pe::core::Core;
 use gridspan_topology::Time;
 use std::time::Duration;
 
 impl Core {
     /// What the clock of the job's own time shows here.
-    pub(super) fn own_now(&self) -> Time {
+    pub(in crate::pe) fn own_now(&self) -> Time {
         let (now, is_waiting) = (self.now, self.is_main_inside());
         self.own_time.as_ref().map_or(now, |own| own.at(now, is_waiting))
     }
 
     /// Tells the coordinator when this PE was asked for its loads, and that it has measured since
     /// `begin`.
-    pub(super) fn report_own_time(&mut self, begin: u64) {
+    pub(in crate::pe) fn report_own_time(&mut self, begin: u64) {
         if self.me == MAIN_PE {
             let measuring_ns = self.stopwatch_ns().saturating_sub(begin);
             self.post(COORDINATOR, Control::OwnTime { at: self.own_now(), measuring_ns });
@@ -27,7 +29,7 @@ impl Core {
     }
 
     /// Reports how many messages were handled here.
-    pub(super) fn handle_progress_probe(&mut self, number: u64) {
+    pub(in crate::pe) fn handle_progress_probe(&mut self, number: u64) {
         let (handled, own) = (self.handled_once(), self.own_now());
         self.post(COORDINATOR, Control::Progress { number, handled, own });
     }
@@ -42,12 +44,12 @@ impl Core {
 
     /// How much this PE has done until now, if that matters: by the stopwatch, and by what was
     /// charged.
-    pub(super) fn work_begins(&self) -> Option<(u64, Duration)> {
+    pub(in crate::pe) fn work_begins(&self) -> Option<(u64, Duration)> {
         self.own_time.as_ref().map(|_| (self.stopwatch_ns(), self.charged))
     }
 
     /// Messages have been handled since.
-    pub(super) fn work_ends(&mut self, begin: Option<(u64, Duration)>) {
+    pub(in crate::pe) fn work_ends(&mut self, begin: Option<(u64, Duration)>) {
         if let Some((begin, charged)) = begin {
             let timed = Duration::from_nanos(self.stopwatch_ns().saturating_sub(begin));
             self.note_busy(timed.max(self.charged.saturating_sub(charged)));
@@ -55,7 +57,7 @@ impl Core {
     }
 
     /// The PE is busy for so long from now on.
-    pub(super) fn note_busy(&mut self, time: Duration) {
+    pub(in crate::pe) fn note_busy(&mut self, time: Duration) {
         let until = self.now + time;
         if let Some(own) = &mut self.own_time {
             own.busy_until(until);

@@ -1,13 +1,16 @@
 //! Questions and their answers, and other things that happen later.
 
-use super::core::Core;
-use super::state::{Resume, TimerId};
+pub(in crate::pe) mod waits;
+
 use crate::Actor;
 use crate::address::id::{ActorId, COORDINATOR, Sender, Timer};
 use crate::error::{AskError, JobError};
 use crate::message::payload::Payload;
 use crate::message::{Control, MainRequest};
 use crate::pe::actor::reference::Reply;
+use crate::pe::ask::waits::Resume;
+use crate::pe::core::Core;
+use crate::pe::timers::TimerId;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use std::time::Duration;
@@ -61,7 +64,7 @@ impl Core {
     }
 
     /// Hands an answer to whoever waits for it. Late answers are dropped.
-    pub(super) fn handle_reply(&mut self, slot: u64, answer: Payload) {
+    pub(in crate::pe) fn handle_reply(&mut self, slot: u64, answer: Payload) {
         match self.waits.take(slot) {
             Some((resume, timer)) => {
                 self.timers.cancel(timer);

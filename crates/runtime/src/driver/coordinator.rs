@@ -10,7 +10,7 @@ use crate::error::{JobError, panic_message};
 use gridspan_topology::Time;
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering, fence};
 use std::sync::{Mutex, OnceLock, PoisonError, TryLockError};
 use std::thread::{self, Thread};
 use std::time::Instant;
@@ -31,6 +31,9 @@ pub(super) trait Surroundings {
 /// The coordinator of a job, on its node.
 pub(super) struct CoordinatorDriver {
     events: Mutex<VecDeque<CoordinatorEvent>>,
+    /// Whether there are some: PEs look at the end of each turn, and a lock that all of them took
+    /// would go from core to core.
+    has_events: AtomicBool,
     machine: Mutex<Coordinator>,
     /// When its thread has something to do, in nanoseconds since `begin`.
     due_ns: AtomicU64,
@@ -45,6 +48,7 @@ impl CoordinatorDriver {
         machine.watch();
         Self {
             events: Mutex::default(),
+            has_events: AtomicBool::new(false),
             machine: Mutex::new(machine),
             due_ns: AtomicU64::new(NEVER),
             thread: OnceLock::new(),
@@ -54,14 +58,19 @@ impl CoordinatorDriver {
 
     /// Leaves something for [`run`](Self::run).
     pub(super) fn push(&self, event: CoordinatorEvent) {
-        self.events.lock().unwrap_or_else(PoisonError::into_inner).push_back(event);
+        let mut events = self.events.lock().unwrap_or_else(PoisonError::into_inner);
+        events.push_back(event);
+        self.has_events.store(true, Ordering::SeqCst);
+        drop(events);
+        // Before this thread finds the machine locked: see `run`.
+        fence(Ordering::SeqCst);
     }
 
     /// Has the coordinator take what is there, unless another thread is at it, which will.
     pub(super) fn run(&self, surroundings: &dyn Surroundings) {
         // The thread that holds the machine looks again after it has let go of it, so nothing stays.
         for round in 0.. {
-            if !self.has_events() {
+            if !self.has_events.load(Ordering::SeqCst) {
                 return;
             }
             // This thread has other things to do, and the coordinator a thread of its own.
@@ -75,6 +84,9 @@ impl CoordinatorDriver {
             };
             self.take_all(&mut machine, surroundings);
             self.note_due(&machine);
+            drop(machine);
+            // Either this thread sees what others have pushed, or they see the machine free.
+            fence(Ordering::SeqCst);
         }
     }
 
@@ -89,6 +101,8 @@ impl CoordinatorDriver {
                 self.take_all(&mut machine, surroundings);
                 self.note_due(&machine);
             }
+            // As in `run`, which goes on.
+            fence(Ordering::SeqCst);
             self.run(surroundings);
             match self.due_ns.load(Ordering::SeqCst) {
                 NEVER => thread::park(),
@@ -102,14 +116,12 @@ impl CoordinatorDriver {
         self.thread.get().map(Thread::unpark).is_some()
     }
 
-    fn has_events(&self) -> bool {
-        !self.events.lock().unwrap_or_else(PoisonError::into_inner).is_empty()
-    }
-
     /// Has the machine take what is there now. What comes meanwhile has its turn after what is due.
     fn take_all(&self, machine: &mut Coordinator, surroundings: &dyn Surroundings) {
-        let mut events =
-            std::mem::take(&mut *self.events.lock().unwrap_or_else(PoisonError::into_inner));
+        let mut waiting = self.events.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut events = std::mem::take(&mut *waiting);
+        self.has_events.store(false, Ordering::SeqCst);
+        drop(waiting);
         for event in events.drain(..) {
             self.guard(machine, surroundings, |machine, now| machine.handle(now, event));
         }

@@ -185,7 +185,8 @@ fn what_is_sent_to_a_collection_that_nobody_has_made_ends_the_job_with_an_error(
             Ok(())
         });
 
-        let reason = simulate(job).outcome.expect_err("there is no such collection").to_string();
+        let outcome = simulate(job).outcome;
+        let reason = outcome.expect_err(&format!("{way:?} from PE {pe} ends the job")).to_string();
 
         let expected = match way {
             Way::SendToStranger => "Stranger is not part of the job",

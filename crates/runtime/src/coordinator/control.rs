@@ -131,6 +131,11 @@ impl Coordinator {
                 self.hear_at_top(from, number, *note, planning_ns);
             }
             Control::PlanDone { rebalance, moves } => self.handle_plan_done(rebalance, moves),
+            Control::CollectionAwaited { collection } => {
+                if !self.collections.contains_key(&collection) {
+                    self.fail_no_collection(collection);
+                }
+            }
             Control::UsesSteps => self.uses_steps = true,
             Control::PoolOpened { collection } => self.open_pool(collection),
             Control::PoolClosed { collection, farewell } => self.close_pool(collection, &farewell),

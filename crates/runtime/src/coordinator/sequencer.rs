@@ -13,7 +13,8 @@
 //! number, and says how far it has come with each sender. So one PE at a time can number, and there
 //! are no gaps. A recall that overtakes its grant is remembered by the term. Who had to return the
 //! right soon needs more requests in a row for the next. A PE whose actors insert members wants no
-//! right: their insertions and broadcasts are in order because both go to the coordinator.
+//! right: their insertions and broadcasts are in order because both go to the coordinator. Once main
+//! has inserted one, no PE does.
 //!
 //! What then goes on is told in `broadcasts`.
 //!

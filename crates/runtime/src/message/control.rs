@@ -309,6 +309,8 @@ pub(crate) enum Control {
     Replica(Box<ReplicaControl>),
     /// A plan wants actors that live there to have a replica, or none.
     Replicas { rebalance: RebalanceId, begin: Vec<ReplicaOrder>, end: Vec<ActorId> },
+    /// To the coordinator: something for this collection waits for its description.
+    CollectionAwaited { collection: CollectionId },
     /// To the coordinator: the sender handles messages of steps.
     UsesSteps,
     /// How near those are to another site who live there once the plan that comes with it is

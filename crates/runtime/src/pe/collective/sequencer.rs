@@ -1,7 +1,7 @@
 //! The right to number the broadcasts of a collection, on the PE that has it. How it passes is told
 //! in `coordinator/sequencer.rs`.
 
-use crate::address::id::{COORDINATOR, CollectionId, KindId};
+use crate::address::id::{COORDINATOR, CollectionId, KindId, MAIN_PE};
 use crate::message::payload::Payload;
 use crate::message::{Asked, BroadcastOrder, Control, SequencerNews, SequencerRight};
 use crate::pe::core::Core;
@@ -46,14 +46,19 @@ impl Core {
 
     /// A member asks for an insertion, which the coordinator brings into order with broadcasts:
     /// those that are sent from this node afterwards may not have a number before it, by whom ever
-    /// the other PEs of the node are told of the insertion.
+    /// the other PEs of the node are told of the insertion. Main may tell a member anywhere, and the
+    /// coordinator's recall comes later than what main sends.
     pub(super) fn renounce_right(&mut self, collection: CollectionId) {
         if self.rights.has_renounced(collection) {
             return;
         }
         let layout = &self.common.layout;
-        let (me, here) = (self.me, layout.place(layout.node_of(self.me)).pes.clone());
-        for pe in here.map(PeId).filter(|&pe| pe != me) {
+        let me = self.me;
+        let told = match me {
+            MAIN_PE => 0..layout.pe_count(),
+            _ => layout.place(layout.node_of(me)).pes.clone(),
+        };
+        for pe in told.map(PeId).filter(|&pe| pe != me) {
             self.post(pe, Control::Sequencer { collection, news: SequencerNews::Renounce });
         }
         self.give_up_right(collection);

@@ -4,7 +4,8 @@ use super::Place;
 use super::state::{DETOUR_HOLD, Early, UNKNOWN_MEMBER_HOLD};
 use super::verdict::{Reason, Receiver, Until, Verdict, verdict};
 use crate::Actor;
-use crate::address::id::{ActorId, CollectionId, KindId};
+use crate::address::id::{ActorId, COORDINATOR, CollectionId, KindId};
+use crate::message::Control;
 use crate::message::envelope::{AnyEnvelope, Envelope, EnvelopeBatch, Series};
 use crate::pe::collective::is_stream;
 use crate::pe::core::Core;
@@ -117,9 +118,12 @@ impl Core {
         self.hold(kind, Until::Arrived, envelope);
     }
 
-    /// Keeps what came before the description of its collection.
+    /// Keeps what came before the description of its collection. The coordinator, which knows all
+    /// collections, ends the job if there is none.
     pub(crate) fn hold_early(&mut self, collection: CollectionId, early: Early) {
-        self.delivery.hold_early(collection, early);
+        if self.delivery.hold_early(collection, early) {
+            self.post(COORDINATOR, Control::CollectionAwaited { collection });
+        }
     }
 
     /// A message came again and was dropped.

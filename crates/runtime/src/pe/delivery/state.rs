@@ -156,9 +156,11 @@ impl Delivery {
         taken
     }
 
-    /// Keeps what came before the description of its collection.
-    pub(super) fn hold_early(&mut self, collection: CollectionId, early: Early) {
-        self.collections.entry(collection).or_default().push(early);
+    /// Keeps what came before the description of its collection. Returns whether it is the first.
+    pub(super) fn hold_early(&mut self, collection: CollectionId, early: Early) -> bool {
+        let waiting = self.collections.entry(collection).or_default();
+        waiting.push(early);
+        waiting.len() == 1
     }
 
     /// What waits for the description of a collection.

@@ -149,7 +149,7 @@ impl Coordinator {
                     Err(error) => self.fail(JobError::Protocol(format!("{from}: {error}"))),
                 }
             }
-            // Nothing depends on a guest that is gone.
+            // A guest that has left cannot fail the job.
             Control::Failed { .. } if self.members.is_gone(node) => {}
             Control::Failed { error } => self.stop(Err(error)),
             Control::End { outcome } => self.stop(outcome),

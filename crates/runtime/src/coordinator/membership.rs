@@ -43,7 +43,7 @@ impl Coordinator {
         self.note_greeting(node);
     }
 
-    /// A collection on PEs shares tasks with other nodes from now on: guests get members of it.
+    /// A pool is opened: makes members of its collection on all guests.
     pub(super) fn open_pool(&mut self, collection: CollectionId) {
         self.members.pools.insert(collection);
         self.tell_hierarchy();
@@ -52,7 +52,7 @@ impl Coordinator {
         }
     }
 
-    /// A pool is over: its members on guests get the `farewell`.
+    /// A pool is closed: sends the `farewell` to its members on guests.
     pub(super) fn close_pool(&mut self, collection: CollectionId, farewell: &Bytes) {
         self.members.pools.remove(&collection);
         for (guest, pes) in self.members.up_to(Stage::Draining) {

@@ -196,7 +196,8 @@ impl Job {
 
     /// Has the coordinator run on this node, counted from 0. Default 0, beside main. Listeners such
     /// as [`on_links`](Self::on_links) are called in the process of that node. A node that does not
-    /// exist fails the job at its start.
+    /// exist fails the job at its start. On another node than main's, a broadcast of an actor that
+    /// main has told of an insertion may come before that insertion.
     pub fn coordinator_on(mut self, node: u32) -> Self {
         self.coordinator = NodeId(node);
         self

@@ -33,8 +33,8 @@ const FIRST_PAUSE_MAX: Duration = Duration::from_millis(10);
 const PAUSE_MAX: Duration = Duration::from_secs(1);
 /// So many questions come with one pause.
 const PROBES_PER_PAUSE: u32 = 4;
-/// For each so many PEs the first pause is longer by the least, so that the coordinator has little
-/// to do with it.
+/// The first pause is longer by `PAUSE_MIN` for each group of this many PEs: the coordinator handles
+/// one answer from each PE.
 const PES_PER_PAUSE: u32 = 16;
 /// So many answers in a row that nothing was handled, and nobody asks any more: half a minute.
 const EMPTY_MAX: u32 = 30;
@@ -233,7 +233,7 @@ impl Coordinator {
         }
     }
 
-    /// A PE has handled so many messages; main's PE also says what the clock of the job's own time
+    /// A PE reports how many messages it has handled; main's PE also says what the clock of the job's own time
     /// shows.
     pub(in crate::coordinator) fn handle_progress(
         &mut self,

@@ -185,7 +185,10 @@ impl Grid {
         self.ask_coordinator(MainRequest::Rebalance).await
     }
 
-    /// Resolves once no message is on its way, waits, or is being handled anywhere.
+    /// Resolves once no message is on its way, waits, or is being handled anywhere. This was so at
+    /// one moment since the call. Where the job balances by itself, a rebalance may begin before
+    /// main goes on, and members that it moves may send messages in
+    /// [`Actor::arrived`](crate::Actor::arrived).
     pub async fn quiescence(&self) -> Result<(), GridError> {
         self.ask_coordinator(MainRequest::Quiescence).await
     }

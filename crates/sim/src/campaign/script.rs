@@ -283,8 +283,16 @@ impl Main {
         Ok(())
     }
 
+    /// Awaits quiescence that still holds when main hears of it.
     async fn quiescence(&self) -> Result<(), JobError> {
-        self.grid.quiescence().await?;
+        let restarts = || ledger::with(|ledger| ledger.restarts());
+        loop {
+            let before = restarts();
+            self.grid.quiescence().await?;
+            if restarts() == before {
+                break;
+            }
+        }
         ledger::with(ledger::Ledger::quiet);
         check()
     }

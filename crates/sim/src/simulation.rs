@@ -121,7 +121,11 @@ pub struct Simulation {
     pending: Option<PendingWork>,
     broken: Option<JobError>,
     idleness: Idleness,
+    on_quiescence: Option<OnQuiescence>,
 }
+
+/// What is called when the coordinator finds the job quiescent.
+pub(crate) type OnQuiescence = Box<dyn Fn(&PendingWork) + Send>;
 
 #[derive(Default)]
 struct Counts {
@@ -174,6 +178,7 @@ impl Simulation {
             pending: None,
             broken: None,
             idleness: Idleness::default(),
+            on_quiescence: None,
             layout,
         };
         simulation.expect(guests);

@@ -136,6 +136,11 @@ fn numbering_broadcasts_without_the_right_to_is_found() {
 }
 
 #[test]
+fn quiescence_after_one_round_is_found() {
+    assert_found(Planted::Pe(pe::PlantedFault::OneRound));
+}
+
+#[test]
 fn sending_frames_again_as_new_ones_is_found() {
     assert_found(Planted::Session(session::PlantedFault::ResendWithoutSequence));
 }

@@ -131,6 +131,11 @@ impl Coordinator {
         self.handovers
     }
 
+    /// How often it has answered that the job is quiescent.
+    pub fn quiescences(&self) -> u64 {
+        self.quiescence.found
+    }
+
     pub(super) fn stopwatch_ns(&self) -> u64 {
         self.stopwatch.as_ref().map_or(0, |stopwatch| stopwatch())
     }

@@ -19,6 +19,7 @@ use super::machine::Coordinator;
 use super::state::quiescence::{Counts, Waiting};
 use super::state::timers::Timer;
 use crate::message::Control;
+use crate::pe::PlantedFault;
 use std::time::Duration;
 
 /// The pause between two rounds of questions while messages are still on their way: this share of
@@ -89,14 +90,19 @@ impl Coordinator {
         let is_settled = left == 0;
         let is_stranded = left > 0 && left == sum.stranded && is_repeated;
         let mut done = Vec::new();
-        if is_settled && is_repeated {
-            // Both rounds must have begun after whoever waits came: it may have sent something.
-            let came_before = |waiting: &mut Waiting| waiting.after + 1 < round;
+        let rounds_needed = match self.common.fault {
+            PlantedFault::OneRound => 1,
+            _ => 2,
+        };
+        if is_settled && (is_repeated || rounds_needed == 1) {
+            // All of them must have begun after whoever waits came: it may have sent something.
+            let came_before = |waiting: &mut Waiting| waiting.after + rounds_needed <= round;
             done.extend(rounds.waiting.extract_if(.., came_before));
         }
         let is_over = rounds.waiting.is_empty();
         let waited = self.now.since(rounds.since);
         for asker in done.into_iter().filter_map(|waiting| waiting.asker) {
+            self.quiescence.found += 1;
             self.answer(asker, ());
         }
         if is_stranded {

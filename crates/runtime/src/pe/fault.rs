@@ -18,4 +18,6 @@ pub enum PlantedFault {
     StreamsUncounted,
     /// A PE goes on numbering broadcasts after it has returned the right to.
     RightKept,
+    /// The coordinator takes the job for quiescent after one round of questions, not two.
+    OneRound,
 }

@@ -66,10 +66,6 @@ pub(super) struct Ledger {
     /// The probability that an arriving member is refused; none before the job has begun, since the
     /// structure of types is found by decoding some, once in a process.
     pub(super) refusal: f64,
-    /// How often a member that arrived began something while nothing else was on its way. A
-    /// rebalance that begins by itself brings this about, even between quiescence and the moment at
-    /// which main hears of it.
-    restarts: u64,
     problem: Option<String>,
 }
 
@@ -90,7 +86,6 @@ pub(super) fn install(dice: Dice, is_balanced: bool) {
         notes: Notes::default(),
         doings: Doings::default(),
         refusal: 0.0,
-        restarts: 0,
         problem: None,
     };
     LEDGER.set(Some(ledger));
@@ -341,45 +336,32 @@ impl Ledger {
         }
     }
 
-    /// Checks that nothing is on its way, as main was told.
+    /// Checks that nothing is on its way, as the coordinator has found.
     pub(super) fn quiet(&mut self) {
         self.doings.quiescences += 1;
         // What is not due was dropped, or it will never come.
         self.channels.values_mut().for_each(|queue| queue.retain(|sent| sent.due));
         self.channels.retain(|_, queue| !queue.is_empty());
         self.orphaned.clear();
-        if let Some(problem) = self.unfinished() {
-            self.violated(format!("not quiet: {problem}"));
-        }
-    }
-
-    /// A member that has just arrived is about to do something that no message asked for.
-    pub(super) fn acts_on_arrival(&mut self) {
-        self.restarts += u64::from(self.unfinished().is_none());
-    }
-
-    pub(super) fn restarts(&self) -> u64 {
-        self.restarts
-    }
-
-    /// Something that has to happen before the job is quiescent, if there is any.
-    fn unfinished(&self) -> Option<String> {
-        for ((from, to, priority), queue) in &self.channels {
-            let count = queue.iter().filter(|sent| sent.due).count();
-            if count > 0 {
-                let way = format!("from {from:?} to {to:?} at priority {priority}");
-                return Some(format!("{count} messages {way}"));
-            }
+        if let Some(((from, to, priority), queue)) = self.channels.first_key_value() {
+            let count = queue.len();
+            return self.violated(format!(
+                "not quiet: {count} messages from {from:?} to {to:?} at priority {priority}"
+            ));
         }
         if let Some((token, whom)) = self.open.first_key_value() {
-            return Some(format!("timer or question {token} of {whom:?} is open"));
+            let problem = format!("not quiet: timer or question {token} of {whom:?} is open");
+            return self.violated(problem);
         }
         if let Some(id) = self.expected_member() {
-            return Some(format!("{id:?} was not inserted yet"));
+            return self.violated(format!("not quiet: {id:?} was not inserted yet"));
         }
-        let checks = self.rounds.check().and_then(|()| self.unordered.check());
-        let checks = checks.and_then(|()| self.notes.check());
-        checks.and_then(|()| self.broadcasts.check()).err()
+        let checks = self.rounds.check().and_then(|()| self.broadcasts.check());
+        let checks = checks.and_then(|()| self.unordered.check());
+        let result = checks.and_then(|()| self.notes.check());
+        if let Err(problem) = result {
+            self.violated(format!("not quiet: {problem}"));
+        }
     }
 
     fn expected_member(&self) -> Option<ActorId> {
@@ -439,16 +421,5 @@ mod tests {
         ledger.sent(member(2), &[member(1)], 0);
         ledger.quiet();
         assert!(ledger.problem().unwrap().contains("1 messages"));
-    }
-
-    #[test]
-    fn a_member_that_acts_on_arrival_restarts_a_quiet_job_only() {
-        let mut ledger = ledger();
-        ledger.sent(member(1), &[member(2)], 0);
-        ledger.acts_on_arrival();
-        assert_eq!(ledger.restarts(), 0);
-        ledger.handled(member(2), 0);
-        ledger.acts_on_arrival();
-        assert_eq!(ledger.restarts(), 1);
     }
 }

@@ -14,7 +14,8 @@
 //! - a member is never in two places and never lost;
 //! - a deterministic actor that is in two places says everything once, and the same;
 //! - tasks of all pools count once;
-//! - when main is told that all is quiet, it is.
+//! - when the coordinator finds the job quiescent, it is. What main hears is that it was: a
+//!   rebalance may begin by itself meanwhile, and members that it moves may send.
 //!
 //! A run that fails says its seed. The same seed gives the same run, packet by packet. In every
 //! tenth seed the nodes talk over QUIC, by the transport of production in virtual time, and the
@@ -52,7 +53,7 @@ pub enum Planted {
     /// None.
     #[default]
     None,
-    /// One in the PE machine.
+    /// One in the PE machine or the coordinator.
     Pe(pe::PlantedFault),
     /// One in the session machine or, where nodes talk over QUIC, in how the transport uses it.
     Session(session::PlantedFault),
@@ -60,13 +61,14 @@ pub enum Planted {
 
 impl Planted {
     /// All bugs, by the names that the example `campaign` knows.
-    pub const NAMES: [(&str, Self); 10] = [
+    pub const NAMES: [(&str, Self); 11] = [
         ("hold-skipped", Self::Pe(pe::PlantedFault::HoldSkipped)),
         ("epoch-ignored", Self::Pe(pe::PlantedFault::EpochIgnored)),
         ("broadcasts-apart", Self::Pe(pe::PlantedFault::BroadcastsApart)),
         ("numbers-mixed", Self::Pe(pe::PlantedFault::NumbersMixed)),
         ("streams-uncounted", Self::Pe(pe::PlantedFault::StreamsUncounted)),
         ("right-kept", Self::Pe(pe::PlantedFault::RightKept)),
+        ("one-round", Self::Pe(pe::PlantedFault::OneRound)),
         ("resend-without-sequence", Self::Session(session::PlantedFault::ResendWithoutSequence)),
         ("forgotten-receive-state", Self::Session(session::PlantedFault::ForgottenReceiveState)),
         ("acknowledge-before-apply", Self::Session(session::PlantedFault::AcknowledgeBeforeApply)),

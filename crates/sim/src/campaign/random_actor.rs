@@ -192,11 +192,7 @@ impl Actor for RandomActor {
         let (id, pe, moves) = (cx.me().id(), cx.pe(), self.moves);
         let talkative = ledger::with(|ledger| {
             ledger.arrived(id, pe, moves);
-            let talkative = ledger.dice.chance(0.2);
-            if talkative {
-                ledger.acts_on_arrival();
-            }
-            talkative
+            ledger.dice.chance(0.2)
         });
         if talkative {
             self.act(1, Freedom { insert: false, destroy: false, migrate: true }, cx);

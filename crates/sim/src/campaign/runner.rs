@@ -4,6 +4,7 @@ use super::doings::Doings;
 use super::{Planted, Scenario, ledger};
 use crate::faults::{FaultCounts, QuicCounts};
 use crate::report::{Ending, SimReport};
+use gridspan_runtime::pe::PendingWork;
 use std::fmt;
 use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -89,7 +90,17 @@ impl Campaign {
 pub fn run_scenario(scenario: &Scenario, log: bool) -> (SimReport, Doings, Option<String>) {
     scenario.install_model();
     let report = match scenario.simulation(log) {
-        Ok(simulation) => simulation.run(),
+        Ok(mut simulation) => {
+            simulation.on_quiescence(Box::new(|pending| {
+                ledger::with(|ledger| {
+                    ledger.quiet();
+                    if has_work(pending) {
+                        ledger.violated(format!("not quiet: {pending}"));
+                    }
+                });
+            }));
+            simulation.run()
+        }
         Err(error) => unreachable!("the campaign's own job is well defined: {error}"),
     };
     let Some(ledger) = ledger::take() else {
@@ -108,13 +119,8 @@ pub fn run_scenario(scenario: &Scenario, log: bool) -> (SimReport, Doings, Optio
     (report, doings, problem)
 }
 
-/// What a job that ended well may not leave behind.
-fn leftovers(report: &SimReport, living: u64) -> Option<String> {
-    let pending = &report.pending;
-    // One that began by itself when main had just seen that all was quiet says nothing.
-    if pending.rebalances > 0 {
-        return None;
-    }
+/// Whether anything is unfinished that a quiescent job has finished.
+fn has_work(pending: &PendingWork) -> bool {
     let unfinished = [
         pending.held,
         pending.awaiting,
@@ -124,7 +130,17 @@ fn leftovers(report: &SimReport, living: u64) -> Option<String> {
         pending.early_broadcasts,
         pending.created - pending.processed,
     ];
-    if report.ending != Ending::Finished || unfinished != [0; 7] {
+    unfinished != [0; 7]
+}
+
+/// What a job that ended well may not leave behind.
+fn leftovers(report: &SimReport, living: u64) -> Option<String> {
+    let pending = &report.pending;
+    // One that began by itself when main had just seen that all was quiet says nothing.
+    if pending.rebalances > 0 {
+        return None;
+    }
+    if report.ending != Ending::Finished || has_work(pending) {
         return Some(format!("the job ended well, but left something behind: {pending}"));
     }
     (pending.members != living).then(|| {

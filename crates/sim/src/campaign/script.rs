@@ -283,17 +283,14 @@ impl Main {
         Ok(())
     }
 
-    /// Awaits quiescence that still holds when main hears of it.
+    /// Awaits quiescence, which the model checks when the coordinator finds it.
     async fn quiescence(&self) -> Result<(), JobError> {
-        let restarts = || ledger::with(|ledger| ledger.restarts());
-        loop {
-            let before = restarts();
-            self.grid.quiescence().await?;
-            if restarts() == before {
-                break;
-            }
+        let found = || ledger::with(|ledger| ledger.doings.quiescences);
+        let before = found();
+        self.grid.quiescence().await?;
+        if found() == before {
+            return Err(JobError::Failed("main heard of quiescence that was not found".to_owned()));
         }
-        ledger::with(ledger::Ledger::quiet);
         check()
     }
 

@@ -1,13 +1,20 @@
 //! The coordinator in virtual time. It keeps no PE from what it is doing, and goes on while all of
 //! its node are inside of handlers; taking and sending packets costs it what they cost a PE.
 
-use super::{Event, Outgoing, Simulation};
+use super::{Event, OnQuiescence, Outgoing, Simulation};
 use gridspan_runtime::coordinator::{CoordinatorCommand, CoordinatorEvent};
 use gridspan_runtime::message::Packet;
+use gridspan_runtime::pe::PendingWork;
 use gridspan_runtime::{COORDINATOR, PeId, Time};
 use std::time::Duration;
 
 impl Simulation {
+    /// Has `tell` called with what is unfinished whenever the coordinator finds the job quiescent.
+    /// Main hears of it later, when the job may be busy again.
+    pub(crate) fn on_quiescence(&mut self, tell: OnQuiescence) {
+        self.on_quiescence = Some(tell);
+    }
+
     /// Gives the coordinator a packet that has arrived on its node.
     pub(super) fn deliver_to_coordinator(&mut self, from: PeId, packet: Packet) {
         let until = self.nodes[self.coordinator.node()].paused_until;
@@ -16,7 +23,16 @@ impl Simulation {
             return;
         }
         let event = CoordinatorEvent::Packet { from, packet };
+        let before = self.coordinator.quiescences();
         let commands = self.coordinator.handle(self.now, event);
+        let answers = self.coordinator.quiescences() - before;
+        if answers > 0
+            && let Some(tell) = &self.on_quiescence
+        {
+            // The answers themselves are on their way.
+            let pending = self.pending_now();
+            tell(&PendingWork { created: pending.created - answers, ..pending });
+        }
         let takes = self.options.packet_cost;
         self.obey_coordinator(commands, takes);
     }

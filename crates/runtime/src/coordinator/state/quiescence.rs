@@ -8,6 +8,8 @@ use gridspan_topology::Time;
 #[derive(Default)]
 pub(crate) struct QuiescenceRounds {
     pub(crate) round: u64,
+    /// How often the job was found quiescent for one that had asked.
+    pub(crate) found: u64,
     pub(crate) missing: u32,
     /// What PEs have reported in this round.
     pub(crate) sum: Counts,

@@ -163,6 +163,16 @@ pub enum GridError {
     /// The job has one node only.
     #[error("a job of one node has no links; run it on several")]
     NoLinks,
+    /// The job has no such node, or it has joined the job and may leave it.
+    #[error(
+        "{node} cannot run the coordinator; name one of the {nodes} nodes that the job began with"
+    )]
+    NoSuchNode {
+        /// The node.
+        node: NodeId,
+        /// How many there are.
+        nodes: u32,
+    },
     /// The job is ending, so nothing will answer any more.
     #[error("the job is ending")]
     Ending,

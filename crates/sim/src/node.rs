@@ -14,6 +14,11 @@ pub(crate) struct Node {
     pub(crate) relay_due: Option<(Time, u64)>,
     /// When its relay has sent what it has.
     pub(crate) relay_free: Time,
+    /// When its host of the coordinator is woken next, and the number of the event that stands for
+    /// it.
+    pub(crate) coordinator_due: Option<(Time, u64)>,
+    /// When that has sent what it has.
+    pub(crate) coordinator_free: Time,
     /// When the node goes on that a fault has paused.
     pub(crate) paused_until: Time,
 }
@@ -29,6 +34,8 @@ impl Node {
             planned: None,
             relay_due: None,
             relay_free: Time::ZERO,
+            coordinator_due: None,
+            coordinator_free: Time::ZERO,
             paused_until: Time::ZERO,
         }
     }
@@ -40,6 +47,8 @@ impl Node {
             planned: None,
             relay_due: None,
             relay_free: Time::ZERO,
+            coordinator_due: None,
+            coordinator_free: Time::ZERO,
             paused_until: Time::ZERO,
         }
     }

@@ -36,7 +36,7 @@ use crate::quic::{self, QuicNetwork};
 use crate::report::{Ending, SimError, SimReport};
 use crate::station::Station;
 use bytes::Bytes;
-use gridspan_runtime::coordinator::Coordinator;
+use gridspan_runtime::coordinator::CoordinatorHost;
 use gridspan_runtime::message::Packet;
 use gridspan_runtime::message::probe::ProbeReport;
 use gridspan_runtime::pe::{Core, PendingWork, Spent};
@@ -55,10 +55,10 @@ enum Event {
     Processors(NodeId),
     /// The relay of a node may have something to do.
     Relay(NodeId),
-    /// The coordinator may have something to do.
-    Coordinator,
+    /// The coordinator may have something to do, if it is on this node.
+    Coordinator(NodeId),
     /// A packet arrives from a PE of the same node.
-    Packet { from: PeId, to: PeId, packet: Packet },
+    Packet { node: NodeId, from: PeId, to: PeId, packet: Packet },
     /// A handler has ended, and what it sent to other nodes leaves.
     Leave(Vec<Outgoing>),
     /// A frame arrives from another node.
@@ -106,11 +106,9 @@ pub struct Simulation {
     /// Guests that have died.
     dead: BTreeSet<NodeId>,
     relays: Roster<Relay>,
-    coordinator: Coordinator,
-    /// When it is woken next, and the number of the event that stands for it.
-    coordinator_due: Option<(Time, u64)>,
-    /// When it has sent what it has.
-    coordinator_free: Time,
+    hosts: Roster<CoordinatorHost>,
+    /// The node that the coordinator is on, or was on last.
+    coordinator_at: NodeId,
     queue: EventQueue<Event>,
     probing: Probing,
     now: Time,
@@ -157,9 +155,8 @@ impl Simulation {
         let network = if quic.is_some() { network.of_packets() } else { network };
         let guests = membership::seat(&program, &options.guests)?;
         let mut simulation = Self {
-            coordinator: program.coordinator(),
-            coordinator_due: None,
-            coordinator_free: Time::ZERO,
+            coordinator_at: program.coordinator_node(),
+            hosts: Roster::new(layout.nodes().map(|node| program.coordinator_host(node)).collect()),
             stations: Roster::new(stations),
             main: MainTask::new(program),
             nodes: Roster::new(nodes),
@@ -222,10 +219,10 @@ impl Simulation {
             Event::Turn(pe) => self.turn(pe),
             Event::Processors(node) => self.attend_processors(node, number),
             Event::Relay(node) => self.wake_relay(node, number),
-            Event::Coordinator => self.wake_coordinator(number),
-            Event::Packet { from, to, packet } => {
+            Event::Coordinator(node) => self.wake_coordinator(node, number),
+            Event::Packet { node, from, to, packet } => {
                 self.log.add(self.now, from, to, None);
-                self.deliver(from, to, packet);
+                self.deliver(node, from, to, packet);
             }
             Event::Leave(frames) => self.leave(frames),
             Event::Guest(guest, step) => self.step_guest(guest, step),
@@ -272,6 +269,9 @@ impl Simulation {
         if let Some(pause) = self.delays.as_mut().and_then(Delays::pause) {
             self.nodes[at].paused_until = self.now + pause;
         }
+        if let Some(place) = self.stations[pe].machine.take_coordinator_place() {
+            self.note_coordinator(pe, place);
+        }
         if pe == PeId(0) {
             self.poll_main();
         }
@@ -292,12 +292,14 @@ impl Simulation {
                 self.hand_over((node, pe, send_cost), packet, &mut leaves, &mut frames);
             } else if to == pe {
                 self.stations[pe].inbox.push((pe, packet));
-            } else if self.node_of(to) == node {
+            } else if to == COORDINATOR {
+                self.send_to_coordinator((node, pe, speed), packet, &mut leaves, &mut frames);
+            } else if self.layout.node_of(to) == node {
                 leaves += speed.takes(self.options.local_send_cost);
                 self.send_local(leaves, pe, to, packet);
             } else {
                 leaves += speed.takes(self.options.remote_send_cost);
-                let there = self.node_of(to);
+                let there = self.layout.node_of(to);
                 let frame = packet.into_frame(pe, to).into();
                 frames.push(Outgoing { leaves, from: node, to: there, is_bulk: false, frame });
             }
@@ -369,23 +371,21 @@ impl Simulation {
         }
     }
 
+    /// Sends a packet inside of a node.
     fn send_local(&mut self, leaves: Time, from: PeId, to: PeId, packet: Packet) {
+        let node = self.layout.node_of(if to == COORDINATOR { from } else { to });
         let mut at = leaves + self.network.spec().loopback().duration();
         if let Some(delays) = &mut self.delays {
             at = delays.local(from, to, at);
         }
         self.counts.packets += 1;
-        self.queue.push(at, Event::Packet { from, to, packet });
+        self.queue.push(at, Event::Packet { node, from, to, packet });
     }
 
-    /// The node of a PE, or of the coordinator.
-    fn node_of(&self, pe: PeId) -> NodeId {
-        if pe == COORDINATOR { self.coordinator.node() } else { self.layout.node_of(pe) }
-    }
-
-    fn deliver(&mut self, from: PeId, to: PeId, packet: Packet) {
+    /// Gives a packet to a PE of a node, or to the host of the coordinator there.
+    fn deliver(&mut self, node: NodeId, from: PeId, to: PeId, packet: Packet) {
         if to == COORDINATOR {
-            return self.deliver_to_coordinator(from, packet);
+            return self.deliver_to_host(node, from, packet);
         }
         if self.is_over(to) {
             return;

@@ -46,6 +46,7 @@ fn random_jobs_keep_all_promises_under_random_faults() {
         doings.from_all_roots,
         doings.from_two_roots,
         doings.handovers,
+        doings.moves,
         faults.partitions,
     ];
     assert!(seldom.iter().all(|&count| count > 0), "too little happened: {report}");
@@ -138,6 +139,11 @@ fn numbering_broadcasts_without_the_right_to_is_found() {
 #[test]
 fn quiescence_after_one_round_is_found() {
     assert_found(Planted::Pe(pe::PlantedFault::OneRound));
+}
+
+#[test]
+fn dropping_what_comes_while_the_coordinator_moves_is_found() {
+    assert_found(Planted::Pe(pe::PlantedFault::TransferDropsHeld));
 }
 
 #[test]

@@ -25,11 +25,13 @@ pub struct AdvisorConfig {
     /// Sizes of which plans are kept for each root; the least used goes first. Default 32: two for
     /// each power of two from 1 KB to 64 MB.
     pub plans_max: usize,
+    /// Versions of plans are greater. Default 0: that of the plan that all know from the beginning.
+    pub versions_after: u64,
 }
 
 impl Default for AdvisorConfig {
     fn default() -> Self {
-        Self { planner: PlannerConfig::default(), gain_min: 0.05, plans_max: 32 }
+        Self { planner: PlannerConfig::default(), gain_min: 0.05, plans_max: 32, versions_after: 0 }
     }
 }
 
@@ -392,7 +394,7 @@ impl Advisor {
     /// A plan of this draft, under the root's next version.
     fn way(&mut self, root: NodeId, draft: Draft, time_s: f64) -> Result<Way, BroadcastPlanError> {
         let state = self.roots.entry(root).or_default();
-        state.version += 1;
+        state.version = state.version.max(self.config.versions_after) + 1;
         let id = PlanId { root, version: state.version };
         let predicted = Duration::try_from_secs_f64(time_s).unwrap_or_default();
         let plan = BroadcastPlan::from_draft(id, &draft, &self.members, predicted)?;

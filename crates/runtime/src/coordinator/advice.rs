@@ -137,6 +137,13 @@ impl Coordinator {
         }
     }
 
+    /// The coordinator has come to this node: an advisor that there was is made anew.
+    pub(in crate::coordinator) fn resume_advice(&mut self) {
+        if !self.advice.is_over {
+            self.begin_advice();
+        }
+    }
+
     /// Makes the advisor, if one is awaited and the places are known.
     pub(in crate::coordinator) fn begin_advice(&mut self) {
         let Some(places) = self.survey.places.clone() else { return };
@@ -160,7 +167,9 @@ impl Coordinator {
             members.iter().copied().find(|node| estimate.cluster_of(node.0) == cluster)
         };
         advice.leaders = (0..estimate.clusters()).filter_map(is_first).collect();
-        let mut advisor = Advisor::new(members, estimate, AdvisorConfig::default());
+        let versions_after = advice.versions_after;
+        let config = AdvisorConfig { versions_after, ..AdvisorConfig::default() };
+        let mut advisor = Advisor::new(members, estimate, config);
         advisor.introduce(default_plan(&self.common.tree));
         advice.advisor = Some(Box::new(advisor));
         self.await_advisor();
@@ -273,7 +282,9 @@ impl Coordinator {
         advice.unconfirmed.insert(plan.id(), Unconfirmed { bytes, missing, up_tree });
         advice.decide(plan.id(), bytes);
         let retired = std::mem::take(&mut advice.retired);
-        self.spread_own(Spread::Plan { plan: Box::new(plan), retired });
+        retired.iter().for_each(|plan| _ = advice.published.remove(plan));
+        advice.published.insert(plan.id());
+        self.spread_own(Spread::Plan { plan: Some(Box::new(plan)), retired });
     }
 
     fn take_plan(&mut self, plan: PlanId, bytes: u64) {
@@ -303,12 +314,17 @@ impl Coordinator {
     pub(in crate::coordinator) fn handle_carried(
         &mut self,
         flow: FlowId,
-        (node, after): (NodeId, Duration),
+        (from, node, after): (PeId, NodeId, Duration),
         arrivals: Vec<Arrival>,
     ) {
         let (now, nodes) = (self.now, self.common.layout.node_count());
         let advice = &mut self.advice;
-        let Some(known) = advice.flows.get_mut(&flow) else { return };
+        // Each node has numbers of its own.
+        let root = self.common.node_of(from);
+        let Some(known) = advice.flows.get_mut(&flow).filter(|known| known.plan.root == root)
+        else {
+            return;
+        };
         if !known.missing.remove(&node) {
             return;
         }

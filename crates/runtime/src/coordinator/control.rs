@@ -13,13 +13,15 @@ use gridspan_topology::{PeId, Time};
 impl Coordinator {
     /// Takes an event. The commands are to be carried out in their order.
     pub fn handle(&mut self, now: Time, event: CoordinatorEvent) -> Vec<CoordinatorCommand> {
-        self.now = self.now.max(now);
+        self.set_now(now);
         match event {
             CoordinatorEvent::Packet { from, packet } => self.take(from, packet),
             CoordinatorEvent::Planned(_) if self.outcome.is_some() => {}
             CoordinatorEvent::Planned(job) => self.planned(job),
             CoordinatorEvent::PlannerLost => self.planner_lost(),
             CoordinatorEvent::Failed(error) => self.stop(Err(error)),
+            // It is here.
+            CoordinatorEvent::Place(_) => {}
         }
         self.finish_event();
         std::mem::take(&mut self.out)
@@ -27,13 +29,22 @@ impl Coordinator {
 
     /// Does what is due by now.
     pub fn wake(&mut self, now: Time) -> Vec<CoordinatorCommand> {
-        self.now = self.now.max(now);
+        self.set_now(now);
         while self.outcome.is_none()
+            && self.departing.is_none()
             && let Some(timer) = self.timers.take_due(self.now)
         {
             self.fire(timer);
             self.finish_event();
         }
+        std::mem::take(&mut self.out)
+    }
+
+    /// Goes on after it has come to this node, for which somebody waits.
+    pub(super) fn arrive(&mut self, asker: Asker) -> Vec<CoordinatorCommand> {
+        self.tell_place(asker);
+        self.resume_advice();
+        self.finish_event();
         std::mem::take(&mut self.out)
     }
 
@@ -50,6 +61,7 @@ impl Coordinator {
         }
         self.check_budget();
         self.tell_end();
+        self.begin_transfer();
     }
 
     fn fire(&mut self, timer: Timer) {
@@ -124,7 +136,7 @@ impl Coordinator {
             }
             Control::PlanKnown { plan } => self.handle_plan_known(node, plan),
             Control::Carried { flow, node, arrivals, after } => {
-                self.handle_carried(flow, (node, after), arrivals);
+                self.handle_carried(flow, (from, node, after), arrivals);
             }
             Control::Loads(loads) => self.handle_loads(from, *loads),
             Control::Lead { number, note, planning_ns } => {
@@ -172,6 +184,7 @@ impl Coordinator {
             MainRequest::Places => self.await_places(asker),
             MainRequest::Links => self.await_links(asker),
             MainRequest::LinkChange => self.await_link_change(asker),
+            MainRequest::MoveCoordinator { to } => self.transfer(asker, to),
         }
     }
 }

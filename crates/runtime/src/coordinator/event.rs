@@ -2,8 +2,9 @@
 
 use super::state::advice::PlanningJob;
 use crate::error::JobError;
-use crate::message::{Packet, Travel};
-use gridspan_topology::PeId;
+use crate::message::{CoordinatorPlace, Packet, Travel};
+use gridspan_topology::{NodeId, PeId};
+use serde::{Deserialize, Serialize};
 
 /// Something for the coordinator.
 pub enum CoordinatorEvent {
@@ -18,6 +19,8 @@ pub enum CoordinatorEvent {
     Planned(PlanningJob),
     /// The planner will not come back; broadcasts keep the plans that they have.
     PlannerLost,
+    /// The coordinator runs at this place now.
+    Place(CoordinatorPlace),
     /// The node cannot go on, such as after the death of a thread.
     Failed(JobError),
 }
@@ -38,13 +41,22 @@ pub enum CoordinatorCommand {
         /// The packet; [`Packet::is_spread`] holds.
         packet: Packet,
     },
+    /// Send a packet for the coordinator on to the host of another node.
+    Forward {
+        /// The node.
+        node: NodeId,
+        /// The PE that it comes from.
+        from: PeId,
+        /// The packet.
+        packet: Packet,
+    },
     /// Run the planner elsewhere, since that takes tens of milliseconds, and give it back as
     /// [`CoordinatorEvent::Planned`].
     Plan(PlanningJob),
 }
 
 /// Where the answer to a question goes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Asker {
     pub(crate) pe: PeId,
     pub(crate) slot: u64,

@@ -1,7 +1,7 @@
 //! All that the coordinator keeps. What it does is told in the files beside this one, each of which
 //! adds its part.
 
-use super::event::{CoordinatorCommand, FollowUp};
+use super::event::{Asker, CoordinatorCommand, FollowUp};
 use super::state::advice::Advice;
 use super::state::balance::Balances;
 use super::state::broadcasts::RequestOrders;
@@ -15,6 +15,7 @@ use super::state::survey::Survey;
 use super::state::timers::{Timer, Timers};
 use crate::address::id::{ActorId, CollectionId};
 use crate::error::JobError;
+use crate::message::CoordinatorPlace;
 use crate::pe::{Budget, Common, Pieces, Stopwatch};
 use gridspan_balance::Balancer;
 use gridspan_bcast::Mode;
@@ -25,9 +26,16 @@ use std::time::Duration;
 /// See the [module](super).
 pub struct Coordinator {
     pub(super) common: Common,
-    /// Where it runs.
+    /// Where it runs, and how often it has moved.
     pub(super) node: NodeId,
+    pub(super) term: u64,
+    /// Where main wants it to run, in order, and who waits for that; and the transfer that begins
+    /// now.
+    pub(super) transfers: VecDeque<(NodeId, Asker)>,
+    pub(super) departing: Option<(NodeId, Asker)>,
     pub(super) now: Time,
+    /// By how much that is ahead of the clock of this node, since it has moved here.
+    pub(super) clock_ahead_ns: i128,
     /// Nanoseconds of any origin, where time is real.
     pub(super) stopwatch: Option<Stopwatch>,
     pub(super) out: Vec<CoordinatorCommand>,
@@ -66,7 +74,11 @@ impl Coordinator {
     pub(crate) fn new(node: NodeId, common: Common) -> Self {
         Self {
             node,
+            term: 0,
+            transfers: VecDeque::new(),
+            departing: None,
             now: Time::ZERO,
+            clock_ahead_ns: 0,
             stopwatch: None,
             out: Vec::new(),
             follow_ups: VecDeque::new(),
@@ -95,9 +107,9 @@ impl Coordinator {
         }
     }
 
-    /// The node that it runs on.
-    pub fn node(&self) -> NodeId {
-        self.node
+    /// Where it is.
+    pub(super) fn place(&self) -> CoordinatorPlace {
+        CoordinatorPlace { term: self.term, node: self.node }
     }
 
     /// Has planning timed: nanoseconds of any origin. In virtual time planning takes none.
@@ -107,7 +119,13 @@ impl Coordinator {
 
     /// When [`wake`](Self::wake) has something to do although nothing comes.
     pub fn next_wakeup(&self) -> Option<Time> {
-        self.timers.next().filter(|_| self.outcome.is_none())
+        let due = self.timers.next().filter(|_| self.outcome.is_none())?;
+        Some(shifted(due, -self.clock_ahead_ns))
+    }
+
+    /// The time is `now` by the clock of this node.
+    pub(super) fn set_now(&mut self, now: Time) {
+        self.now = self.now.max(shifted(now, self.clock_ahead_ns));
     }
 
     /// How the job ended, once it has.
@@ -166,4 +184,10 @@ impl Coordinator {
     pub(super) fn stop(&mut self, outcome: Result<(), JobError>) {
         self.outcome.get_or_insert(outcome);
     }
+}
+
+/// A time later by so many nanoseconds, as far as there is one.
+fn shifted(time: Time, by_ns: i128) -> Time {
+    let ns = (i128::from(time.0) + by_ns).clamp(0, i128::from(u64::MAX));
+    Time(ns as u64)
 }

@@ -158,6 +158,9 @@ impl Coordinator {
         {
             self.post(leader, Control::Hierarchy(Box::new(places.hierarchy.clone())));
         }
+        if self.term > 0 {
+            self.post(leader, Control::CoordinatorAt(self.place()));
+        }
         self.post(leader, reached(guest, Stage::Active));
         self.tell_of_guest(&GuestEvent::Joined { guest, site, pes });
     }

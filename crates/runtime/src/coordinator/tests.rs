@@ -1,9 +1,11 @@
-//! The coordinator without a PE: what it answers to packets.
+//! The coordinator without a PE: what it answers to packets, and how it moves.
 
 use super::event::{CoordinatorCommand, CoordinatorEvent};
+use super::host::CoordinatorHost;
 use super::machine::Coordinator;
 use crate::address::collection::Map;
 use crate::address::id::CollectionId;
+use crate::address::id::RebalanceId;
 use crate::address::id::{ActorId, COORDINATOR, KindId, MAIN_PE};
 use crate::address::index::{ActorIndex, Ix1};
 use crate::error::JobError;
@@ -11,10 +13,11 @@ use crate::job::program::Program;
 use crate::message::codec;
 use crate::message::payload::Payload;
 use crate::message::{Asked, Earlier, Wanted};
-use crate::message::{Content, Control, MainRequest, Packet};
+use crate::message::{Content, Control, CoordinatorPlace, Loads, MainRequest, Packet, Piece};
+use crate::schema::definition::Definition;
 use crate::{Actor, Context, Job};
-use gridspan_topology::{Layout, SiteId};
-use gridspan_topology::{PeId, Time};
+use gridspan_balance::PeLoad;
+use gridspan_topology::{Layout, NodeId, PeId, SiteId, Time};
 use serde::Deserialize;
 use serde::Serialize;
 
@@ -42,7 +45,7 @@ fn program(nodes: &[u32]) -> Program {
 }
 
 /// Gives the coordinator a control, and returns those that it sends to single PEs.
-fn tell(coordinator: &mut Coordinator, from: PeId, control: Control) -> Vec<(PeId, Control)> {
+fn tell(coordinator: &mut CoordinatorHost, from: PeId, control: Control) -> Vec<(PeId, Control)> {
     let event = CoordinatorEvent::Packet { from, packet: Packet::control(control) };
     sent(coordinator.handle(Time::ZERO, event))
 }
@@ -58,16 +61,18 @@ fn sent(commands: Vec<CoordinatorCommand>) -> Vec<(PeId, Control)> {
 }
 
 /// Enters a collection of one member, whose members all PEs have made.
-fn create(coordinator: &mut Coordinator) -> CollectionId {
+fn create(coordinator: &mut CoordinatorHost) -> CollectionId {
     let kind = KindId(0);
     let request =
         MainRequest::Create { kind, map: Map::Block, shape: None, members: 1, created: 8 };
     let told = tell(coordinator, MAIN_PE, Control::MainRequest { slot: 7, request });
     let [(MAIN_PE, Control::Reply { slot: 7, .. })] = &told[..] else { panic!("{told:?}") };
     let collection = CollectionId(0);
-    let pes = coordinator.common.layout.pes();
-    let told: Vec<_> =
-        pes.flat_map(|pe| tell(coordinator, pe, Control::Created { collection })).collect();
+    let layout = coordinator.coordinator().unwrap().common.layout.clone();
+    let told: Vec<_> = layout
+        .pes()
+        .flat_map(|pe| tell(coordinator, pe, Control::Created { collection }))
+        .collect();
     let [(MAIN_PE, Control::Reply { slot: 8, .. })] = &told[..] else { panic!("{told:?}") };
     collection
 }
@@ -93,7 +98,7 @@ fn numbers(told: &[(PeId, Control)]) -> Vec<(PeId, u64, u64)> {
 
 #[test]
 fn requests_that_overtake_each_other_get_numbers_in_the_order_in_which_they_were_made() {
-    let mut coordinator = program(&[2]).coordinator();
+    let mut coordinator = program(&[2]).coordinator_host(NodeId(0));
     let collection = create(&mut coordinator);
 
     let second = request(collection, 2);
@@ -107,7 +112,7 @@ fn requests_that_overtake_each_other_get_numbers_in_the_order_in_which_they_were
 
 #[test]
 fn a_broadcast_waits_for_an_insertion_that_is_under_way() {
-    let mut coordinator = program(&[2]).coordinator();
+    let mut coordinator = program(&[2]).coordinator_host(NodeId(0));
     let collection = create(&mut coordinator);
     let id = ActorId { collection, key: Ix1(5).key() };
     let insert = Control::InsertRequest { id, init: Payload::new(()), at: PeId(1) };
@@ -124,7 +129,7 @@ fn a_broadcast_waits_for_an_insertion_that_is_under_way() {
 
 #[test]
 fn quiescence_takes_two_rounds_that_say_the_same_with_all_made_handled() {
-    let mut coordinator = program(&[2]).coordinator();
+    let mut coordinator = program(&[2]).coordinator_host(NodeId(0));
     let ask = Control::MainRequest { slot: 3, request: MainRequest::Quiescence };
     let asked = tell(&mut coordinator, MAIN_PE, ask);
     assert!(matches!(asked[..], [(_, Control::QuiescenceRound { round: 1 }), _]), "{asked:?}");
@@ -148,7 +153,7 @@ fn quiescence_takes_two_rounds_that_say_the_same_with_all_made_handled() {
 
 #[test]
 fn the_first_error_stops_the_first_pe_of_each_node_and_nothing_follows() {
-    let mut coordinator = program(&[2, 3]).coordinator();
+    let mut coordinator = program(&[2, 3]).coordinator_host(NodeId(0));
     let error = JobError::Failed("enough".to_owned());
 
     let told = tell(&mut coordinator, PeId(3), Control::Failed { error: error.clone() });
@@ -156,7 +161,7 @@ fn the_first_error_stops_the_first_pe_of_each_node_and_nothing_follows() {
     let stopped: Vec<PeId> = told.iter().map(|(to, _)| *to).collect();
     // The own node last: it may end with that.
     assert_eq!(stopped, [PeId(2), PeId(0)]);
-    assert_eq!(coordinator.outcome(), Some(&Err(error)));
+    assert_eq!(coordinator.coordinator().and_then(Coordinator::outcome), Some(&Err(error)));
     let other = Control::Failed { error: JobError::Failed("more".to_owned()) };
     assert!(tell(&mut coordinator, PeId(0), other).is_empty());
     assert_eq!(coordinator.next_wakeup(), None);
@@ -166,13 +171,13 @@ fn the_first_error_stops_the_first_pe_of_each_node_and_nothing_follows() {
 fn a_guest_that_asks_for_more_than_to_join_is_not_heard() {
     let program = program(&[1, 1]);
     let guest = program.layout().leader(program.layout().guest(SiteId(0), 0).unwrap());
-    let mut coordinator = program.coordinator();
+    let mut coordinator = program.coordinator_host(NodeId(0));
     let collection = create(&mut coordinator);
 
     let first = request(collection, 1);
     assert!(tell(&mut coordinator, guest, first).is_empty());
     assert!(tell(&mut coordinator, guest, Control::End { outcome: Ok(()) }).is_empty());
-    assert_eq!(coordinator.outcome(), None);
+    assert_eq!(coordinator.coordinator().and_then(Coordinator::outcome), None);
 }
 
 #[test]
@@ -185,9 +190,226 @@ fn what_is_for_a_pe_and_what_names_no_collection_end_the_job_with_an_error() {
             at: COORDINATOR,
         },
     ] {
-        let mut coordinator = program(&[2]).coordinator();
+        let mut coordinator = program(&[2]).coordinator_host(NodeId(0));
         tell(&mut coordinator, PeId(1), control);
-        let outcome = coordinator.outcome();
+        let outcome = coordinator.coordinator().and_then(Coordinator::outcome);
         assert!(matches!(outcome, Some(Err(JobError::Protocol(_)))), "{outcome:?}");
+    }
+}
+
+/// Hosts on nodes of one PE each, and what is on its way between them.
+struct Hosts {
+    hosts: Vec<CoordinatorHost>,
+    /// The node, the sender and the packet, in the order in which they were sent.
+    frames: Vec<(NodeId, PeId, Packet)>,
+    /// What PEs were told.
+    told: Vec<(PeId, Control)>,
+}
+
+impl Hosts {
+    fn new(nodes: usize) -> Self {
+        let program = program(&vec![1; nodes]);
+        let hosts = program.layout().nodes().map(|node| program.coordinator_host(node)).collect();
+        Self { hosts, frames: Vec::new(), told: Vec::new() }
+    }
+
+    /// Gives the host of a node a packet, and has it encoded and decoded if it goes on.
+    fn tell(&mut self, node: u32, from: PeId, packet: Packet) {
+        let event = CoordinatorEvent::Packet { from, packet };
+        let commands = self.hosts[node as usize].handle(Time::ZERO, event);
+        for command in commands {
+            match command {
+                CoordinatorCommand::Forward { node, from, packet } => {
+                    let frame = packet.into_frame(from, COORDINATOR).into();
+                    let (from, to, packet) = Packet::from_frame(&frame).unwrap();
+                    assert_eq!(to, COORDINATOR);
+                    self.frames.push((node, from, packet));
+                }
+                CoordinatorCommand::Send { to, packet: Packet(Content::Control(control)) } => {
+                    self.told.push((to, *control));
+                }
+                _ => {}
+            }
+        }
+    }
+
+    /// Brings the newest frame, or the oldest, and those that follow from it in the same order.
+    fn settle(&mut self, is_newest_first: bool) {
+        while !self.frames.is_empty() {
+            let at = if is_newest_first { self.frames.len() - 1 } else { 0 };
+            let (node, from, packet) = self.frames.remove(at);
+            self.tell(node.0, from, packet);
+        }
+    }
+
+    fn ask(&mut self, node: u32, slot: u64, request: MainRequest) {
+        self.tell(node, MAIN_PE, Packet::control(Control::MainRequest { slot, request }));
+    }
+
+    fn move_to(&mut self, slot: u64, to: u32) {
+        self.ask(0, slot, MainRequest::MoveCoordinator { to: NodeId(to) });
+    }
+
+    /// The nodes that have the coordinator.
+    fn places(&self) -> Vec<usize> {
+        let has = |&at: &usize| self.hosts[at].coordinator().is_some();
+        (0..self.hosts.len()).filter(has).collect()
+    }
+
+    /// The slots of main that were answered, in order.
+    fn answers(&mut self) -> Vec<u64> {
+        let slot = |(_, control)| match control {
+            Control::Reply { slot, .. } => Some(slot),
+            _ => None,
+        };
+        std::mem::take(&mut self.told).into_iter().filter_map(slot).collect()
+    }
+}
+
+#[test]
+fn a_coordinator_that_moves_takes_along_what_waits_and_what_came_meanwhile_follows() {
+    for is_newest_first in [false, true] {
+        let mut hosts = Hosts::new(3);
+        let collection = create(&mut hosts.hosts[0]);
+        let at = PeId(2);
+        let id = ActorId { collection, key: Ix1(5).key() };
+        let insert = Control::InsertRequest { id, init: Payload::new(()), at };
+        hosts.tell(0, PeId(0), Packet::control(insert));
+        // Waits for the insertion, and the second for the first.
+        hosts.tell(0, PeId(2), Packet::control(request(collection, 2)));
+        hosts.told.clear();
+
+        hosts.move_to(1, 1);
+        assert_eq!((hosts.places(), hosts.answers()), (vec![], vec![]), "it is on its way");
+        hosts.tell(0, PeId(1), Packet::control(request(collection, 1)));
+        hosts.tell(2, PeId(2), Packet::control(Control::Inserted { id }));
+        hosts.settle(is_newest_first);
+
+        assert_eq!(hosts.places(), [1]);
+        let told = std::mem::take(&mut hosts.told);
+        // To the PE of its own node; a relay brings it to the others.
+        assert_eq!(numbers(&told), [(PeId(1), 0, 1), (PeId(1), 1, 2)]);
+        let places = told.iter().filter(|(_, control)| {
+            let place = CoordinatorPlace { term: 1, node: NodeId(1) };
+            matches!(control, Control::CoordinatorAt(at) if *at == place)
+        });
+        assert_eq!(places.count(), 3);
+        hosts.told = told;
+        assert_eq!(hosts.answers(), [1]);
+    }
+}
+
+#[test]
+fn moves_follow_each_other_and_stale_packets_find_their_way() {
+    for is_newest_first in [false, true] {
+        let mut hosts = Hosts::new(4);
+        create(&mut hosts.hosts[0]);
+        for (slot, to) in (10..).zip([1, 1, 2, 0, 3]) {
+            hosts.move_to(slot, to);
+        }
+        // Two that know of no move.
+        hosts.ask(1, 20, MainRequest::Rebalance);
+        hosts.ask(3, 21, MainRequest::Rebalance);
+        hosts.settle(is_newest_first);
+
+        // What overtakes counts as sent before.
+        assert_eq!(hosts.places(), [if is_newest_first { 1 } else { 3 }]);
+        let mut answers = hosts.answers();
+        answers.sort_unstable();
+        assert_eq!(answers, [10, 11, 12, 13, 14, 20, 21]);
+    }
+}
+
+#[test]
+fn a_coordinator_leaves_only_once_a_rebalance_is_over() {
+    let mut hosts = Hosts::new(2);
+    let program = {
+        let layout = Layout::new(vec![("a".to_owned(), vec![1, 1])]);
+        let job = Job::new("moves").actor::<Idle>().strategy("rotate");
+        Program::new(job.main(async |_| Ok::<(), JobError>(())), layout).unwrap()
+    };
+    hosts.hosts = [0, 1].map(|node| program.coordinator_host(NodeId(node))).into();
+    // Places are not measured before all nodes are there.
+    let definition = hosts.hosts[0].coordinator().unwrap().common.definition.clone();
+    let definition = Box::new(Definition::clone(&definition));
+    hosts.tell(0, PeId(0), Packet::control(Control::Greet { definition }));
+    hosts.ask(0, 1, MainRequest::Rebalance);
+    hosts.move_to(2, 1);
+    assert_eq!(hosts.places(), [0]);
+
+    let loads = |pe| {
+        let loads = Loads {
+            rebalance: RebalanceId(1),
+            actors: Vec::new(),
+            edges: Vec::new(),
+            led: None,
+            away: Vec::new(),
+            pe: PeLoad::default(),
+            handled: 0,
+            replicas: Vec::new(),
+        };
+        (PeId(pe), Packet::control(Control::Loads(Box::new(loads))))
+    };
+    for (from, packet) in [0, 1].map(loads) {
+        hosts.tell(0, from, packet);
+    }
+    assert_eq!(hosts.places(), [0], "it has not decided");
+    hosts.answers();
+    for command in hosts.hosts[0].wake(Time::ZERO) {
+        if let CoordinatorCommand::Forward { node, from, packet } = command {
+            hosts.frames.push((node, from, packet));
+        }
+    }
+    hosts.settle(false);
+
+    assert_eq!(hosts.places(), [1]);
+}
+
+#[test]
+fn the_node_that_the_coordinator_has_left_ends_the_job_if_the_next_is_lost() {
+    let mut hosts = Hosts::new(3);
+    create(&mut hosts.hosts[0]);
+    hosts.move_to(1, 1);
+    hosts.frames.clear();
+    let (site, reason) = ("a".to_owned(), "it was silent".to_owned());
+    let lost = JobError::NodeLost { node: NodeId(1), site, reason, others: Vec::new() };
+
+    hosts.tell(2, PeId(2), Packet::control(Control::Failed { error: lost.clone() }));
+    hosts.settle(false);
+
+    let stopped = hosts.told.iter().filter(
+        |(_, control)| matches!(control, Control::Stop { outcome: Err(error) } if *error == lost),
+    );
+    assert_eq!(stopped.map(|(pe, _)| pe.0).collect::<Vec<u32>>(), [0, 1, 2]);
+}
+
+#[test]
+fn a_state_that_does_not_decode_or_has_the_wrong_address_ends_the_job() {
+    for is_garbled in [true, false] {
+        let mut hosts = Hosts::new(3);
+        create(&mut hosts.hosts[0]);
+        hosts.move_to(1, 1);
+        let (_, from, packet) = hosts.frames.remove(0);
+        let (to, packet) = match (is_garbled, packet) {
+            (false, packet) => (2, packet),
+            (true, Packet(Content::Control(control))) => {
+                let Control::Piece(piece) = *control else { panic!("{control:?}") };
+                let mut bytes = piece.bytes.to_vec();
+                let middle = bytes.len() / 2;
+                bytes.truncate(middle);
+                let total = bytes.len() as u64;
+                let piece = Piece { bytes: bytes.into(), total, ..piece };
+                (1, Packet::control(Control::Piece(piece)))
+            }
+            (true, _) => panic!("not a control"),
+        };
+
+        hosts.tell(to, from, packet);
+
+        let is_stop = |control: &Control| {
+            matches!(control, Control::Stop { outcome: Err(JobError::Protocol(_)) })
+        };
+        assert_eq!(hosts.told.iter().filter(|(_, control)| is_stop(control)).count(), 3);
+        assert!(hosts.places().is_empty());
     }
 }

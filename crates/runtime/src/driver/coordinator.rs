@@ -1,17 +1,17 @@
-//! Runs the coordinator in real time.
+//! Runs the coordinator in real time, or what passes on packets for it where it is on another node.
 //!
 //! A packet for it is handled on the thread that brings it, whichever that is, so that no thread
 //! has to be woken. While another thread is at it, that one takes the packet before it leaves. What
 //! the coordinator does later, planning of rebalances with it, is for its own thread alone: packets
-//! wait meanwhile, and neither PEs nor the network do.
+//! wait meanwhile, and neither PEs nor the network do. There is such a thread while it is here.
 
-use crate::coordinator::{Coordinator, CoordinatorCommand, CoordinatorEvent};
+use crate::coordinator::{CoordinatorCommand, CoordinatorEvent, CoordinatorHost};
 use crate::error::{JobError, panic_message};
 use gridspan_topology::Time;
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering, fence};
-use std::sync::{Mutex, OnceLock, PoisonError, TryLockError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
 use std::thread::{self, Thread};
 use std::time::Instant;
 
@@ -26,32 +26,39 @@ pub(super) trait Surroundings {
     fn obey(&self, commands: Vec<CoordinatorCommand>);
     /// Whether the job is over on this node.
     fn is_closed(&self) -> bool;
+    /// Starts the coordinator's own thread, which [serves](CoordinatorDriver::serve).
+    fn start_thread(&self) -> std::io::Result<()>;
 }
 
-/// The coordinator of a job, on its node.
+/// The machine, and what goes with it.
+struct Machine {
+    host: CoordinatorHost,
+    /// Whether there is a thread for it.
+    is_served: bool,
+}
+
+/// The coordinator of a job, as a node has it.
 pub(super) struct CoordinatorDriver {
     events: Mutex<VecDeque<CoordinatorEvent>>,
     /// Whether there are some: PEs look at the end of each turn, and a lock that all of them took
     /// would go from core to core.
     has_events: AtomicBool,
-    machine: Mutex<Coordinator>,
+    machine: Mutex<Machine>,
     /// When its thread has something to do, in nanoseconds since `begin`.
     due_ns: AtomicU64,
-    thread: OnceLock<Thread>,
+    thread: Mutex<Option<Thread>>,
     begin: Instant,
 }
 
 impl CoordinatorDriver {
-    /// The coordinator looks out for stalls from now on.
-    pub(super) fn new(mut machine: Coordinator, begin: Instant) -> Self {
-        machine.set_stopwatch(Box::new(move || begin.elapsed().as_nanos() as u64));
-        machine.watch();
+    pub(super) fn new(mut host: CoordinatorHost, begin: Instant) -> Self {
+        host.set_stopwatch(Arc::new(move || begin.elapsed().as_nanos() as u64));
         Self {
             events: Mutex::default(),
             has_events: AtomicBool::new(false),
-            machine: Mutex::new(machine),
+            machine: Mutex::new(Machine { host, is_served: false }),
             due_ns: AtomicU64::new(NEVER),
-            thread: OnceLock::new(),
+            thread: Mutex::default(),
             begin,
         }
     }
@@ -64,6 +71,20 @@ impl CoordinatorDriver {
         drop(events);
         // Before this thread finds the machine locked: see `run`.
         fence(Ordering::SeqCst);
+    }
+
+    /// Begins: starts the coordinator's thread, if it is here.
+    pub(super) fn begin(&self, surroundings: &dyn Surroundings) {
+        let mut machine = self.lock();
+        self.note_due(&mut machine, surroundings);
+        drop(machine);
+        // As in `run`, which goes on.
+        fence(Ordering::SeqCst);
+        self.run(surroundings);
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Machine> {
+        self.machine.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Has the coordinator take what is there, unless another thread is at it, which will.
@@ -83,27 +104,34 @@ impl CoordinatorDriver {
                 Err(TryLockError::WouldBlock) => return,
             };
             self.take_all(&mut machine, surroundings);
-            self.note_due(&machine);
+            self.note_due(&mut machine, surroundings);
             drop(machine);
             // Either this thread sees what others have pushed, or they see the machine free.
             fence(Ordering::SeqCst);
         }
     }
 
-    /// Does what is due, until the job is over on this node.
+    /// Does what is due, until the job is over on this node or the coordinator on another.
     pub(super) fn serve(&self, surroundings: &dyn Surroundings) {
-        // Set once, here.
-        let _ = self.thread.set(thread::current());
+        *self.thread.lock().unwrap_or_else(PoisonError::into_inner) = Some(thread::current());
         while !surroundings.is_closed() {
-            {
-                let mut machine = self.machine.lock().unwrap_or_else(PoisonError::into_inner);
-                self.guard(&mut machine, surroundings, |machine, now| machine.wake(now));
+            let is_over = {
+                let mut machine = self.lock();
+                self.guard(&mut machine, surroundings, CoordinatorHost::wake);
                 self.take_all(&mut machine, surroundings);
-                self.note_due(&machine);
-            }
+                self.note_due(&mut machine, surroundings);
+                machine.is_served = machine.host.coordinator().is_some();
+                if !machine.is_served {
+                    *self.thread.lock().unwrap_or_else(PoisonError::into_inner) = None;
+                }
+                !machine.is_served
+            };
             // As in `run`, which goes on.
             fence(Ordering::SeqCst);
             self.run(surroundings);
+            if is_over {
+                return;
+            }
             match self.due_ns.load(Ordering::SeqCst) {
                 NEVER => thread::park(),
                 due => thread::park_timeout(Time(due).since(self.now())),
@@ -113,17 +141,18 @@ impl CoordinatorDriver {
 
     /// Has the coordinator's own thread look at what there is to do. Returns whether there is one.
     pub(super) fn wake(&self) -> bool {
-        self.thread.get().map(Thread::unpark).is_some()
+        let thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner);
+        thread.as_ref().map(Thread::unpark).is_some()
     }
 
     /// Has the machine take what is there now. What comes meanwhile has its turn after what is due.
-    fn take_all(&self, machine: &mut Coordinator, surroundings: &dyn Surroundings) {
+    fn take_all(&self, machine: &mut Machine, surroundings: &dyn Surroundings) {
         let mut waiting = self.events.lock().unwrap_or_else(PoisonError::into_inner);
         let mut events = std::mem::take(&mut *waiting);
         self.has_events.store(false, Ordering::SeqCst);
         drop(waiting);
         for event in events.drain(..) {
-            self.guard(machine, surroundings, |machine, now| machine.handle(now, event));
+            self.guard(machine, surroundings, |host, now| host.handle(now, event));
         }
     }
 
@@ -131,29 +160,42 @@ impl CoordinatorDriver {
     /// of an operator of the job, ends the job.
     fn guard(
         &self,
-        machine: &mut Coordinator,
+        machine: &mut Machine,
         surroundings: &dyn Surroundings,
-        act: impl FnOnce(&mut Coordinator, Time) -> Vec<CoordinatorCommand>,
+        act: impl FnOnce(&mut CoordinatorHost, Time) -> Vec<CoordinatorCommand>,
     ) {
         let now = self.now();
-        let commands = match catch_unwind(AssertUnwindSafe(|| act(machine, now))) {
+        let host = &mut machine.host;
+        let commands = match catch_unwind(AssertUnwindSafe(|| act(host, now))) {
             Ok(commands) => commands,
             Err(panic) => {
                 let reason = panic_message(&*panic);
                 let error = JobError::Failed(format!("the coordinator panicked: {reason}"));
-                end(machine, now, &error)
+                end(host, now, &error)
             }
         };
         surroundings.obey(commands);
     }
 
     /// Notes when the thread has something to do, and wakes it if that is earlier than it knows.
-    fn note_due(&self, machine: &Coordinator) {
-        let due_ns = machine.next_wakeup().map_or(NEVER, |due| due.0);
-        if due_ns < self.due_ns.swap(due_ns, Ordering::SeqCst)
-            && let Some(thread) = self.thread.get().filter(|own| own.id() != thread::current().id())
-        {
-            thread.unpark();
+    /// Starts one if the coordinator is here and there is none.
+    fn note_due(&self, machine: &mut Machine, surroundings: &dyn Surroundings) {
+        if machine.host.coordinator().is_some() && !machine.is_served {
+            machine.is_served = true;
+            if let Err(error) = surroundings.start_thread() {
+                let error = JobError::Failed(format!(
+                    "cannot start the thread of the coordinator ({error}); use fewer PEs"
+                ));
+                let commands = end(&mut machine.host, self.now(), &error);
+                surroundings.obey(commands);
+            }
+        }
+        let due_ns = machine.host.next_wakeup().map_or(NEVER, |due| due.0);
+        if due_ns < self.due_ns.swap(due_ns, Ordering::SeqCst) {
+            let thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner);
+            if let Some(thread) = thread.as_ref().filter(|own| own.id() != thread::current().id()) {
+                thread.unpark();
+            }
         }
     }
 
@@ -163,10 +205,10 @@ impl CoordinatorDriver {
 }
 
 /// Ends the job. A listener of the job may panic then, too; nothing calls it the second time.
-fn end(machine: &mut Coordinator, now: Time, error: &JobError) -> Vec<CoordinatorCommand> {
+fn end(host: &mut CoordinatorHost, now: Time, error: &JobError) -> Vec<CoordinatorCommand> {
     let mut try_end = || {
         let failed = CoordinatorEvent::Failed(error.clone());
-        catch_unwind(AssertUnwindSafe(|| machine.handle(now, failed)))
+        catch_unwind(AssertUnwindSafe(|| host.handle(now, failed)))
     };
     try_end().or_else(|_| try_end()).unwrap_or_default()
 }

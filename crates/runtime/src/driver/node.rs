@@ -88,8 +88,6 @@ pub(super) struct Node<'scope> {
     net_driver: Option<Arc<NetDriver>>,
     watch: Option<ScopedJoinHandle<'scope, ()>>,
     watchdog: std::io::Result<ScopedJoinHandle<'scope, ()>>,
-    /// The thread of the coordinator, if that is here.
-    coordinator: Option<std::io::Result<ScopedJoinHandle<'scope, ()>>>,
 }
 
 /// Wakes a PE's thread, wherever it sleeps.
@@ -147,19 +145,9 @@ impl<'scope> Node<'scope> {
             net_driver.clone().map(|net_driver| net_driver as Arc<dyn super::switch::Network>);
         let limits = program.limits();
         let (inboxes, relay) = (inboxes.collect(), program.relay(node));
-        let coordinator_node = program.coordinator_node();
-        let coordinator = (coordinator_node == node)
-            .then(|| CoordinatorDriver::new(program.coordinator(), begin));
-        let coordinator = (coordinator, coordinator_node);
+        let coordinator = CoordinatorDriver::new(program.coordinator_host(node), begin);
         let switch =
             Switch::new(layout.clone(), node, inboxes, network, relay, coordinator, limits);
-        let coordinator = switch.coordinator().map(|_| {
-            let named = thread::Builder::new().name("coordinator".to_owned());
-            let serving = switch.clone();
-            let serve =
-                move || serving.coordinator().into_iter().for_each(|own| own.serve(&*serving));
-            named.spawn_scoped(scope, serve)
-        });
         let (mut handles, mut views) = (Vec::new(), Vec::new());
         for (&pe, thread) in pes.iter().zip(threads) {
             let mut machine = program.pe(pe);
@@ -195,10 +183,8 @@ impl<'scope> Node<'scope> {
             let switch = switch.clone();
             move || dog.run(&switch, begin)
         });
-        if let Some(Err(error)) = &coordinator {
-            switch.tell_coordinator(CoordinatorEvent::Failed(cannot_start(error)));
-        }
-        Self { switch, pes: handles, net_driver, watch, watchdog, coordinator }
+        switch.begin_coordinator();
+        Self { switch, pes: handles, net_driver, watch, watchdog }
     }
 
     #[cfg(feature = "net")]
@@ -222,7 +208,7 @@ impl<'scope> Node<'scope> {
 
     /// Waits until the job is over on this node. Returns how it ended.
     pub(super) fn join(self) -> Result<(), JobError> {
-        let Self { switch, pes, net_driver: _net_driver, watch, watchdog, coordinator } = self;
+        let Self { switch, pes, net_driver: _net_driver, watch, watchdog } = self;
         let mut outcome = Err(JobError::Failed("a node without PEs".to_owned()));
         for (position, pe) in pes.into_iter().enumerate() {
             let ended = match pe.map(ScopedJoinHandle::join) {
@@ -245,11 +231,7 @@ impl<'scope> Node<'scope> {
             // It ends by itself, and has nothing to say.
             let _ = watchdog.join();
         }
-        if let Some(Ok(coordinator)) = coordinator {
-            // It ends by itself, and has nothing to say.
-            let _ = coordinator.join();
-        }
-        switch.finish_planning();
+        switch.join_threads();
         if let Some(watch) = watch {
             // It ends by itself, and has nothing to say.
             let _ = watch.join();

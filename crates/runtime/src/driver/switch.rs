@@ -9,7 +9,7 @@ use crate::coordinator::{CoordinatorCommand, CoordinatorEvent, PlanningJob};
 use crate::message::frame::Frame;
 use crate::message::limits::Limits;
 use crate::message::probe::ProbeOrder;
-use crate::message::{Control, Packet};
+use crate::message::{Control, CoordinatorPlace, Packet};
 use crate::relay::{Relay, RelayCommand};
 use gridspan_topology::{Layout, NodeId, PeId, Time};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -62,9 +62,8 @@ pub(super) struct Switch {
     inboxes: Vec<Inbox>,
     network: Option<Arc<dyn Network>>,
     relay: Mutex<Relay>,
-    /// The job's coordinator, if it is here, and where it is.
-    coordinator: Option<CoordinatorDriver>,
-    coordinator_node: NodeId,
+    /// The job's coordinator, or what passes on packets to where it is.
+    coordinator: CoordinatorDriver,
     /// When the relay has something to do although nothing comes, in nanoseconds since `begin`.
     due_ns: AtomicU64,
     /// Whether the relay is to be woken at once.
@@ -72,8 +71,8 @@ pub(super) struct Switch {
     is_nudged: Arc<AtomicBool>,
     /// Bytes of tree broadcasts of which parts are missing.
     carried_bytes: AtomicUsize,
-    /// Threads of planners that may still run.
-    planners: Mutex<Vec<JoinHandle<()>>>,
+    /// Threads of the coordinator, and of planners, that may still run.
+    threads: Mutex<Vec<JoinHandle<()>>>,
     begin: Instant,
     /// Bytes in an inbox at which the network should bring no more, and at which the job ends.
     limits: Limits,
@@ -91,7 +90,7 @@ impl Switch {
         inboxes: Vec<Inbox>,
         network: Option<Arc<dyn Network>>,
         mut relay: Relay,
-        (coordinator, coordinator_node): (Option<CoordinatorDriver>, NodeId),
+        coordinator: CoordinatorDriver,
         limits: Limits,
     ) -> Arc<Self> {
         let is_nudged = Arc::new(AtomicBool::new(false));
@@ -114,9 +113,8 @@ impl Switch {
             network,
             relay,
             coordinator,
-            coordinator_node,
             carried_bytes: AtomicUsize::new(0),
-            planners: Mutex::default(),
+            threads: Mutex::default(),
             begin: Instant::now(),
             due_ns: AtomicU64::new(NEVER),
             #[cfg(feature = "net")]
@@ -147,22 +145,24 @@ impl Switch {
     pub(super) fn close(&self) {
         self.is_closed.store(true, Ordering::SeqCst);
         self.inboxes.iter().for_each(Inbox::close);
-        if let Some(coordinator) = &self.coordinator {
-            coordinator.wake();
-        }
+        self.coordinator.wake();
     }
 
-    /// The job's coordinator, if it is here.
-    pub(super) fn coordinator(&self) -> Option<&CoordinatorDriver> {
-        self.coordinator.as_ref()
+    /// Starts the thread of the coordinator, if that is here.
+    pub(super) fn begin_coordinator(&self) {
+        self.coordinator.begin(self);
     }
 
-    /// Tells the coordinator something, if it is here.
+    /// Tells the coordinator something.
     pub(super) fn tell_coordinator(&self, event: CoordinatorEvent) {
-        if let Some(coordinator) = &self.coordinator {
-            coordinator.push(event);
-            coordinator.run(self);
-        }
+        self.coordinator.push(event);
+        self.coordinator.run(self);
+    }
+
+    /// The coordinator runs at this place now.
+    pub(super) fn note_coordinator(&self, place: CoordinatorPlace) {
+        self.relay.lock().unwrap_or_else(PoisonError::into_inner).set_coordinator(place.node);
+        self.tell_coordinator(CoordinatorEvent::Place(place));
     }
 
     /// Bytes that wait for other parts of the same tree broadcast.
@@ -192,12 +192,7 @@ impl Switch {
         let mut undelivered = None;
         for (to, packet) in packets {
             if to == COORDINATOR {
-                match &self.coordinator {
-                    Some(coordinator) => {
-                        coordinator.push(CoordinatorEvent::Packet { from, packet })
-                    }
-                    None => self.send_to_coordinator(from, packet),
-                }
+                self.coordinator.push(CoordinatorEvent::Packet { from, packet });
                 continue;
             }
             if !self.layout.may_contain(to) {
@@ -222,22 +217,8 @@ impl Switch {
                 network.send(node, packet.into_frame(from, to).into(), false);
             }
         }
-        self.run_coordinator();
+        self.coordinator.run(self);
         undelivered.map_or(Ok(()), Err)
-    }
-
-    fn send_to_coordinator(&self, from: PeId, packet: Packet) {
-        if let Some(network) = &self.network {
-            let frame = packet.into_frame(from, COORDINATOR).into();
-            network.send(self.coordinator_node, frame, false);
-        }
-    }
-
-    /// Has the coordinator take what was left for it, if it is here.
-    fn run_coordinator(&self) {
-        if let Some(coordinator) = &self.coordinator {
-            coordinator.run(self);
-        }
     }
 
     /// Lets the relay do something, and does what follows. What goes on to other nodes does so
@@ -254,9 +235,7 @@ impl Switch {
                     }
                 }
                 RelayCommand::Deliver { from, to: COORDINATOR, packet } => {
-                    if let Some(coordinator) = &self.coordinator {
-                        coordinator.push(CoordinatorEvent::Packet { from, packet });
-                    }
+                    self.coordinator.push(CoordinatorEvent::Packet { from, packet });
                 }
                 RelayCommand::Deliver { from, to, packet } => self.inbox(to).push([(from, packet)]),
                 RelayCommand::Act(action) => self.inbox(PeId(self.first_pe)).push_action(action),
@@ -270,7 +249,7 @@ impl Switch {
             network.look_again();
         }
         drop(relay);
-        self.run_coordinator();
+        self.coordinator.run(self);
         result
     }
 
@@ -309,23 +288,26 @@ impl Switch {
                 false => CoordinatorEvent::Planned(planning_job),
             });
         };
-        let mut planners = self.planners.lock().unwrap_or_else(PoisonError::into_inner);
-        planners.retain(|thread| !thread.is_finished());
-        match thread::Builder::new().name("planner".to_owned()).spawn(run_planner) {
-            Ok(thread) => planners.push(thread),
-            Err(error) => {
-                tracing::warn!(%error, "no thread for the planner; broadcasts keep their plans");
-                self.tell_coordinator(CoordinatorEvent::PlannerLost);
-            }
+        if let Err(error) = self.spawn("planner", run_planner) {
+            tracing::warn!(%error, "no thread for the planner; broadcasts keep their plans");
+            self.tell_coordinator(CoordinatorEvent::PlannerLost);
         }
     }
 
-    /// Waits until no planner runs any more.
-    pub(super) fn finish_planning(&self) {
-        let mut planners = self.planners.lock().unwrap_or_else(PoisonError::into_inner);
-        let threads = std::mem::take(&mut *planners);
-        drop(planners);
-        for thread in threads {
+    /// Starts a thread that ends by itself.
+    fn spawn(&self, name: &str, run: impl FnOnce() + Send + 'static) -> std::io::Result<()> {
+        let mut threads = self.threads.lock().unwrap_or_else(PoisonError::into_inner);
+        threads.retain(|thread| !thread.is_finished());
+        threads.push(thread::Builder::new().name(name.to_owned()).spawn(run)?);
+        Ok(())
+    }
+
+    /// Waits for the threads of the coordinator and of planners; the job is over.
+    pub(super) fn join_threads(&self) {
+        let mut threads = self.threads.lock().unwrap_or_else(PoisonError::into_inner);
+        let ending = std::mem::take(&mut *threads);
+        drop(threads);
+        for thread in ending {
             // Whatever became of it, the job is over.
             let _ = thread.join();
         }
@@ -351,10 +333,7 @@ impl Switch {
     /// Tells the coordinator of a handler that a PE of this node is inside of, in its place.
     pub(super) fn tell_inside(&self, pe: PeId, handler: Option<(String, u64)>) {
         let packet = Packet::control(Control::Inside { handler });
-        match &self.coordinator {
-            Some(_) => self.tell_coordinator(CoordinatorEvent::Packet { from: pe, packet }),
-            None => self.send_to_coordinator(pe, packet),
-        }
+        self.tell_coordinator(CoordinatorEvent::Packet { from: pe, packet });
     }
 
     /// Says where guests can be reached.
@@ -383,16 +362,22 @@ impl Switch {
             return self.carry(|relay, now, out| relay.receive(now, from, frame, out));
         }
         let (sender, to, packet) = Packet::from_frame(frame)?;
-        let is_from_coordinator = sender == COORDINATOR && from == self.coordinator_node;
+        // Founders pass on what is for the coordinator, which is on any of them.
+        let is_from_coordinator = sender == COORDINATOR;
+        let is_founder = !self.layout.is_guest(from);
         let is_of_sender =
-            || self.layout.may_contain(sender) && self.layout.node_of(sender) == from;
-        if !is_from_coordinator && !is_of_sender() {
+            || to == COORDINATOR && is_founder || self.layout.node_of(sender) == from;
+        let is_sound = match is_from_coordinator {
+            true => is_founder,
+            false => self.layout.may_contain(sender) && is_of_sender(),
+        };
+        if !is_sound {
             return Err(crate::DecodeError::new(
                 "a frame",
                 format_args!("{sender} is not of {from}"),
             ));
         }
-        if to == COORDINATOR && self.coordinator.is_some() {
+        if to == COORDINATOR {
             self.tell_coordinator(CoordinatorEvent::Packet { from: sender, packet });
             return Ok(());
         }
@@ -420,6 +405,12 @@ impl Surroundings for Switch {
                         network.send(node, packet.into_frame(COORDINATOR, to).into(), false);
                     }
                 }
+                CoordinatorCommand::Forward { node, from, packet } => {
+                    if let Some(network) = &self.network {
+                        let frame = packet.into_frame(from, COORDINATOR);
+                        network.send(node, frame.into(), false);
+                    }
+                }
                 CoordinatorCommand::Relay { from, packet } => {
                     self.carry(|relay, now, out| relay.take(now, from, packet, out));
                 }
@@ -430,5 +421,10 @@ impl Surroundings for Switch {
 
     fn is_closed(&self) -> bool {
         Switch::is_closed(self)
+    }
+
+    fn start_thread(&self) -> std::io::Result<()> {
+        let Some(switch) = self.me.upgrade() else { return Ok(()) };
+        self.spawn("coordinator", move || switch.coordinator.serve(&*switch))
     }
 }

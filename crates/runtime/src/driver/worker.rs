@@ -202,6 +202,9 @@ impl Turn {
         }
         switch.probe(pe.take_probe_orders());
         switch.meet(&pe.take_contacts());
+        if let Some(place) = pe.take_coordinator_place() {
+            switch.note_coordinator(place);
+        }
         match switch.send(me, pe.outbox().drain(), &mut self.own) {
             Ok(()) => return true,
             Err(Undelivered::Stranger(pe_id)) => {

@@ -20,7 +20,7 @@ use crate::pe::{Action, Core};
 use crate::reduce::{Op, Reducible, Value};
 use bytes::Bytes;
 use gridspan_topology::LinkChange;
-use gridspan_topology::{Layout, PeId, Time};
+use gridspan_topology::{Layout, NodeId, PeId, Time};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use std::any::type_name;
@@ -217,6 +217,20 @@ impl Grid {
     pub async fn link_change(&self) -> Result<LinkChange, GridError> {
         let change: Option<LinkChange> = self.ask_coordinator(MainRequest::LinkChange).await?;
         change.ok_or(GridError::NoLinks)
+    }
+
+    /// Has the coordinator run on another node. Resolves once it does; the job goes on meanwhile.
+    /// A rebalance or a measurement that is under way comes to its end first. Listeners such as
+    /// [`Job::on_links`](crate::Job::on_links) are called there from then on, and what balancing and
+    /// broadcasts have learned is learned anew. What [`Job::coordinator_on`](crate::Job::coordinator_on)
+    /// says of insertions holds for any node but main's. Fails for a node that the job did not begin
+    /// with.
+    pub async fn move_coordinator(&self, to: NodeId) -> Result<(), GridError> {
+        let nodes = self.layout().node_count();
+        if to.0 >= nodes {
+            return Err(GridError::NoSuchNode { node: to, nodes });
+        }
+        self.ask_coordinator(MainRequest::MoveCoordinator { to }).await
     }
 
     /// The time since the job began, in the time of the driver.

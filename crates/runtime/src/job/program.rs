@@ -1,6 +1,6 @@
 //! A job together with the places it runs on: what every driver begins with.
 
-use crate::coordinator::Coordinator;
+use crate::coordinator::CoordinatorHost;
 use crate::error::JobError;
 use crate::job::grid::{Grid, MainPort};
 use crate::job::promise::Awaited;
@@ -58,13 +58,14 @@ impl Program {
         Pe::new(pe, self.common.clone())
     }
 
-    /// Makes the PEs and the relay of a guest, in a process that has the founders too.
-    pub fn guest_node(&self, guest: NodeId, pes: u32) -> (Vec<Pe>, Relay) {
+    /// Makes the PEs, the relay and the host of the coordinator of a guest, in a process that has the
+    /// founders too.
+    pub fn guest_node(&self, guest: NodeId, pes: u32) -> (Vec<Pe>, Relay, CoordinatorHost) {
         let layout = Layout::clone(&self.layout).for_guest(guest, pes);
         let place = layout.place(guest).pes.clone();
         let common = Common { layout: Arc::new(layout), ..self.common.clone() };
-        let relay = relay(&common, guest);
-        (place.map(|pe| Pe::new(PeId(pe), common.clone())).collect(), relay)
+        let machines = place.map(|pe| Pe::new(PeId(pe), common.clone())).collect();
+        (machines, relay(&common, guest), CoordinatorHost::new(guest, common))
     }
 
     /// Makes the relay of a node.
@@ -72,14 +73,14 @@ impl Program {
         relay(&self.common, node)
     }
 
-    /// The node that the coordinator runs on.
+    /// The node that the coordinator runs on when the job begins.
     pub fn coordinator_node(&self) -> NodeId {
         self.common.coordinator
     }
 
-    /// Makes the coordinator of the job, for that node.
-    pub fn coordinator(&self) -> Coordinator {
-        Coordinator::new(self.common.coordinator, self.common.clone())
+    /// Makes the host of the coordinator on a node. On one node it has the coordinator.
+    pub fn coordinator_host(&self, node: NodeId) -> CoordinatorHost {
+        CoordinatorHost::new(node, self.common.clone())
     }
 
     /// The main function, which hands its work to PE 0 through `port`. Its outcome goes to PE 0 as
@@ -96,8 +97,8 @@ impl Program {
 }
 
 fn relay(common: &Common, node: NodeId) -> Relay {
-    let Common { layout, tree, limits, .. } = common;
-    Relay::new(node, layout.clone(), tree, limits.hard_bytes as u64)
+    let Common { layout, broadcasts, tree, limits, .. } = common;
+    Relay::new(node, layout.clone(), (*broadcasts, tree), limits.hard_bytes as u64)
 }
 
 /// Tells PE 0 how main ended; the job stops on all PEs.

@@ -4,9 +4,11 @@ use crate::message::Arrival;
 use crate::message::codec::DecodeError;
 use bytes::{Bytes, BytesMut};
 use gridspan_topology::{NodeId, Time};
+use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
 /// The parts that have come, in any order.
+#[derive(Serialize, Deserialize)]
 pub(crate) struct Assembly {
     total: u64,
     have: u64,
@@ -15,6 +17,7 @@ pub(crate) struct Assembly {
     seen: BTreeMap<u32, Seen>,
 }
 
+#[derive(Serialize, Deserialize)]
 struct Seen {
     from: NodeId,
     first: Time,

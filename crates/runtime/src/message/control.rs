@@ -10,7 +10,7 @@ use crate::address::index::{Key, Shape};
 use crate::error::JobError;
 use crate::message::payload::Payload;
 use crate::message::probe::{ProbeOrder, ProbeReport};
-use crate::message::{ReplicaControl, ReplicaOrder};
+use crate::message::{CoordinatorPlace, ReplicaControl, ReplicaOrder, TransferMessage};
 use crate::reduce::{CustomOp, Op, Partial, Target};
 use crate::schema::definition::Definition;
 use bytes::Bytes;
@@ -154,6 +154,8 @@ pub(crate) enum MainRequest {
     Links,
     /// The next change of a link.
     LinkChange,
+    /// The coordinator is to run on this node. The answer comes once it does.
+    MoveCoordinator { to: NodeId },
 }
 
 /// Moves of a plan that are over, as one PE has seen.
@@ -382,6 +384,10 @@ pub(crate) enum Control {
     Failed { error: JobError },
     /// The job is over.
     Stop { outcome: Result<(), JobError> },
+    /// From the coordinator: it runs at this place now.
+    CoordinatorAt(CoordinatorPlace),
+    /// Between the hosts of the coordinator.
+    Transfer(TransferMessage),
 }
 
 impl Control {

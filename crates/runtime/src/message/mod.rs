@@ -24,6 +24,7 @@ pub(crate) mod route;
 mod spread;
 mod spread_frame;
 pub(crate) mod steal_agent;
+mod transfer;
 
 pub(crate) use assembly::Assembly;
 pub(crate) use broadcast::{
@@ -47,3 +48,5 @@ pub(crate) use spread::{
 pub(crate) use spread_frame::{
     AgentMessageHead, CarriedHead, MulticastSegment, PlanHead, SegmentHead, SpreadFrame,
 };
+pub use transfer::CoordinatorPlace;
+pub(crate) use transfer::TransferMessage;

@@ -9,8 +9,9 @@ use crate::message::payload::Payload;
 use crate::message::steal_agent::StealEvent;
 use bytes::Bytes;
 use gridspan_bcast::{BroadcastPlan, PlanId, SubPlan, Tree};
-use gridspan_topology::PeId;
+use gridspan_topology::{Layout, NodeId, PeId};
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeSet;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -49,13 +50,24 @@ pub(crate) enum Spread {
         /// Its number.
         flow: u64,
     },
-    /// For the relays of all nodes, which keep it, and forget others once they have what travels
-    /// by those.
-    Plan { plan: Box<BroadcastPlan>, retired: Vec<PlanId> },
+    /// For the relays of all nodes, which keep the plan, if there is one, and forget others once they
+    /// have what travels by those. All are from here.
+    Plan { plan: Option<Box<BroadcastPlan>>, retired: Vec<PlanId> },
     /// For the agent of a pool on this node.
     StealEvent { pool: CollectionId, event: StealEvent },
     /// For all agents of this node.
     MembershipEvent(MembershipEvent),
+}
+
+impl Spread {
+    /// A large multicast from a node without a plan: in segments, and by sites.
+    pub(crate) fn by_sites(layout: &Layout, from: NodeId, multicast: Multicast) -> Self {
+        let nodes: BTreeSet<NodeId> =
+            multicast.targets.iter().map(|target| layout.node_of(target.pe)).collect();
+        let sub_plan = Arc::new(SubPlan::by_sites(layout, from, &nodes, SEGMENT_BYTES));
+        let multicast = OutgoingControl::new(&Control::Multicast(multicast));
+        Self::SegmentedMulticast { multicast, sub_plan, report: None }
+    }
 }
 
 /// A control packet for many PEs, on its way out: what it is, and what may be large in it.

@@ -60,11 +60,11 @@ pub(crate) struct CarriedHead {
     pub(crate) arrivals: Vec<Arrival>,
 }
 
-/// A plan on its way, and those that are forgotten once the tree broadcast of that number is
-/// complete.
+/// A plan on its way, if there is one, and those that are forgotten once the tree broadcasts below
+/// that number are complete. All are from the root.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct PlanHead {
-    pub(crate) plan: BroadcastPlan,
+    pub(crate) plan: Option<BroadcastPlan>,
     pub(crate) retired: Vec<(PlanId, u64)>,
 }
 
@@ -169,6 +169,15 @@ impl SpreadFrame {
 }
 
 impl PlanHead {
+    /// The root of all that it names, if that is one node.
+    pub(crate) fn root(&self) -> Option<NodeId> {
+        let plan = self.plan.as_ref().map(BroadcastPlan::id);
+        let mut roots =
+            self.retired.iter().map(|(plan, _)| *plan).chain(plan).map(|plan| plan.root);
+        let root = roots.next()?;
+        roots.all(|other| other == root).then_some(root)
+    }
+
     pub(crate) fn into_frame(self, origin: PeId) -> Frame {
         frame(PLAN, origin, &self, (&[], Bytes::new()))
     }

@@ -28,6 +28,7 @@ use crate::pe::ask::waits::Waits;
 use crate::pe::collective::accumulator::{Accumulator, GroupState};
 use crate::pe::collective::collections::{Collections, Incomplete, LocalCollection};
 use crate::pe::collective::rights::Rights;
+use crate::pe::coordinator_place::state::KnownPlace;
 use crate::pe::links::OnLinks;
 use crate::pe::measure::measures::Measures;
 use crate::pe::members::member::{Departing, Member, NewMembers, Request};
@@ -255,6 +256,7 @@ pub struct Core {
     pub(super) probe_orders: Vec<ProbeOrder>,
     /// The tree of nodes that contributions go up, and the version of the plan whose it is.
     pub(super) up_tree: (u64, Arc<Tree>),
+    pub(super) coordinator: KnownPlace,
     /// How what this PE itself sends to all travels.
     pub(super) own_plans: OwnPlans,
     /// The collections whose broadcasts it numbers in place of the coordinator.
@@ -321,6 +323,7 @@ impl Core {
             own_controls: 0,
             probe_orders: Vec::new(),
             up_tree: (0, common.tree.clone()),
+            coordinator: KnownPlace::default(),
             own_plans: OwnPlans::default(),
             rights: Rights::default(),
             pieces: Pieces::default(),

@@ -20,4 +20,6 @@ pub enum PlantedFault {
     RightKept,
     /// The coordinator takes the job for quiescent after one round of questions, not two.
     OneRound,
+    /// What comes for the coordinator while it is on its way to another node is dropped.
+    TransferDropsHeld,
 }

@@ -20,6 +20,7 @@ mod balancing;
 mod callback;
 mod collective;
 mod control;
+mod coordinator_place;
 mod core;
 mod delivery;
 mod fault;
@@ -71,7 +72,7 @@ pub(crate) use store::TypedStore;
 use crate::address::id::{ActorId, COORDINATOR, KindId};
 use crate::error::JobError;
 use crate::message::probe::ProbeOrder;
-use crate::message::{Content, Control, Packet};
+use crate::message::{Content, Control, CoordinatorPlace, Packet};
 use crate::pe::handler::CurrentHandler;
 use crate::schema::definition::Definition;
 use gridspan_topology::{NodeId, PeId, Speed, Time};
@@ -300,6 +301,11 @@ impl Pe {
     /// What this node should measure; the driver reports with [`Core::probed`](Core).
     pub fn take_probe_orders(&mut self) -> Vec<ProbeOrder> {
         std::mem::take(&mut self.core.probe_orders)
+    }
+
+    /// Where the coordinator runs, once after it has moved.
+    pub fn take_coordinator_place(&mut self) -> Option<CoordinatorPlace> {
+        self.core.coordinator.news.take()
     }
 
     /// Where guests can be reached of which this PE has heard, as they said to [`Core::join`].

@@ -9,14 +9,11 @@ use crate::error::JobError;
 use crate::message::envelope::{Envelope, Header};
 use crate::message::payload::Payload;
 use crate::message::{
-    Control, Multicast, MulticastMember, MulticastTarget, OutgoingControl, Packet,
-    REPORTED_BYTES_MIN, SEGMENT_BYTES, Spread,
+    Control, Multicast, MulticastMember, MulticastTarget, Packet, REPORTED_BYTES_MIN, Spread,
 };
 use crate::pe::actor::reference::SectionRef;
-use gridspan_bcast::SubPlan;
-use gridspan_topology::{NodeId, PeId};
-use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
+use gridspan_topology::PeId;
+use std::collections::BTreeMap;
 
 /// A member's name and number take at most about so many bytes.
 const MEMBER_BYTES: usize = 32;
@@ -121,12 +118,8 @@ impl Core {
         if here == self.common.coordinator {
             return self.post(COORDINATOR, Control::LargeMulticast(Box::new(multicast)));
         }
-        let nodes: BTreeSet<NodeId> =
-            multicast.targets.iter().map(|target| layout.node_of(target.pe)).collect();
-        let sub_plan = Arc::new(SubPlan::by_sites(layout, here, &nodes, SEGMENT_BYTES));
-        let multicast = OutgoingControl::new(&Control::Multicast(multicast));
-        let multicast = Spread::SegmentedMulticast { multicast, sub_plan, report: None };
-        self.outbox.packet(self.me, Packet::spread(multicast));
+        let spread = Spread::by_sites(layout, here, multicast);
+        self.outbox.packet(self.me, Packet::spread(spread));
     }
 
     /// Takes a multicast that came to this PE, for its own members.

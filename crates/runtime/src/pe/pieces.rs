@@ -7,6 +7,7 @@ use crate::message::codec::{self, DecodeError};
 use crate::message::{Control, Piece};
 use bytes::Bytes;
 use gridspan_topology::PeId;
+use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
 /// A piece has at most so many bytes: far below what a frame may have, so that others can come in
@@ -14,7 +15,7 @@ use std::collections::BTreeMap;
 const PIECE_BYTES: usize = 256 << 10;
 
 /// What a PE keeps of controls in pieces.
-#[derive(Default)]
+#[derive(Default, Serialize, Deserialize)]
 pub(crate) struct Pieces {
     /// How many controls it has sent in pieces.
     sent: u64,

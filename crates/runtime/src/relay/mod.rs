@@ -24,6 +24,7 @@ mod watch;
 
 use crate::address::id::COORDINATOR;
 use crate::message::codec::DecodeError;
+use crate::message::frame::Frame;
 use crate::message::payload::Payload;
 use crate::message::steal_agent::Nudge;
 use crate::message::{
@@ -34,7 +35,7 @@ use crate::message::{
 use agents::{Post, StealAgents};
 use bytes::Bytes;
 pub use command::RelayCommand;
-use gridspan_bcast::{BroadcastPlan, PlanId, Tree};
+use gridspan_bcast::{BroadcastPlan, Mode, PlanId, Tree};
 use gridspan_topology::{Layout, NodeId, PeId, Time};
 use plans::Plans;
 use std::collections::BTreeMap;
@@ -46,8 +47,11 @@ pub struct Relay {
     node: NodeId,
     layout: Arc<Layout>,
     plans: Plans,
-    /// The plan that is known from the beginning.
-    default_plan: Arc<BroadcastPlan>,
+    /// How broadcasts travel that name no plan, and the plans from nodes that have sent some.
+    broadcasts: Mode,
+    default_plans: BTreeMap<NodeId, Arc<BroadcastPlan>>,
+    /// Where the coordinator runs, as far as is known here; it may have moved on from there.
+    coordinator: NodeId,
     /// Tree broadcasts of other nodes of which parts are missing, by root and number.
     flows: BTreeMap<(NodeId, u64), Assembly>,
     /// Multicasts of other nodes of which parts are missing, by root and number.
@@ -66,9 +70,15 @@ pub struct Relay {
 const BULK_BYTES: u64 = 64 << 10;
 
 impl Relay {
-    /// A relay that knows the `tree` of nodes, which tree broadcasts take that name no other plan.
-    pub(crate) fn new(node: NodeId, layout: Arc<Layout>, tree: &Tree, bytes_max: u64) -> Self {
-        let default_plan = Arc::new(default_plan(tree));
+    /// A relay of a job whose coordinator is on the root of the `tree` of nodes. Tree broadcasts from
+    /// there travel over it if they name no plan, and those from other nodes over that of this mode.
+    pub(crate) fn new(
+        node: NodeId,
+        layout: Arc<Layout>,
+        (broadcasts, tree): (Mode, &Tree),
+        bytes_max: u64,
+    ) -> Self {
+        let default_plans = [(tree.root(), Arc::new(default_plan(tree)))].into();
         let (flows, multicasts, used) = (BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
         let plans = Plans::default();
         let agents = StealAgents::default();
@@ -76,7 +86,9 @@ impl Relay {
             node,
             layout,
             plans,
-            default_plan,
+            broadcasts,
+            default_plans,
+            coordinator: tree.root(),
             flows,
             multicasts,
             multicasts_begun: 0,
@@ -90,6 +102,11 @@ impl Relay {
     /// Says how others have [`Relay::wake`] called at once, where time is real.
     pub(crate) fn connect(&mut self, nudge: Nudge) {
         self.agents.nudge = Some(nudge);
+    }
+
+    /// The coordinator runs on this node now.
+    pub fn set_coordinator(&mut self, node: NodeId) {
+        self.coordinator = node;
     }
 
     /// Takes what a PE of this node has for others. Only packets for which [`Packet::is_spread`]
@@ -114,7 +131,9 @@ impl Relay {
             Spread::TreeBroadcast { control, plan, flow } => {
                 self.send_over_tree((now, from), &control, (plan, flow), out);
             }
-            Spread::Plan { plan, retired } => self.publish(from, *plan, &retired, out),
+            Spread::Plan { plan, retired } => {
+                self.publish(from, plan.map(|plan| *plan), &retired, out)
+            }
         }
     }
 
@@ -240,7 +259,7 @@ impl Relay {
         (plan, flow): (PlanId, u64),
         out: &mut Vec<RelayCommand>,
     ) {
-        let plan = self.plan(plan).unwrap_or(&self.default_plan).clone();
+        let plan = self.plan(plan).unwrap_or_else(|| self.default_plan(self.node));
         self.used.insert(plan.id(), flow + 1);
         let total = control.bytes() as u64;
         if total >= REPORTED_BYTES_MIN {
@@ -258,9 +277,16 @@ impl Relay {
         }
     }
 
-    fn plan(&self, plan: PlanId) -> Option<&Arc<BroadcastPlan>> {
-        let is_default = plan == self.default_plan.id();
-        if is_default { Some(&self.default_plan) } else { self.plans.get(plan) }
+    fn plan(&mut self, plan: PlanId) -> Option<Arc<BroadcastPlan>> {
+        let is_default = plan.version == 0 && plan.root.0 < self.layout.node_count();
+        if is_default { Some(self.default_plan(plan.root)) } else { self.plans.get(plan).cloned() }
+    }
+
+    /// The plan for tree broadcasts from a node that all know from the beginning.
+    fn default_plan(&mut self, root: NodeId) -> Arc<BroadcastPlan> {
+        let Self { layout, broadcasts, default_plans, .. } = self;
+        let make = || Arc::new(default_plan(&broadcasts.tree(layout, root)));
+        default_plans.entry(root).or_insert_with(make).clone()
     }
 
     /// Passes a part of a tree broadcast on, and hands the whole to the PEs of this node once it is
@@ -273,7 +299,7 @@ impl Relay {
         out: &mut Vec<RelayCommand>,
     ) -> Result<(), DecodeError> {
         let refuse = |reason: String| Err(DecodeError::new("a part of a tree broadcast", reason));
-        let Some(plan) = self.plan(head.plan).cloned() else {
+        let Some(plan) = self.plan(head.plan) else {
             return refuse(format!("plan {} is not known here", head.plan));
         };
         let tree = plan.stripes().get(head.stripe as usize).map(|stripe| &stripe.tree);
@@ -318,27 +344,24 @@ impl Relay {
         Ok(())
     }
 
-    /// Gives a plan of this node to all others.
+    /// Gives a plan of this node to all others, if there is one, and has them forget others.
     fn publish(
         &mut self,
         origin: PeId,
-        plan: BroadcastPlan,
+        plan: Option<BroadcastPlan>,
         retired: &[PlanId],
         out: &mut Vec<RelayCommand>,
     ) {
         let uses = |plan: &PlanId| (*plan, self.used.remove(plan).unwrap_or(0));
         let retired: Vec<(PlanId, u64)> = retired.iter().map(uses).collect();
-        let head = PlanHead { plan, retired };
         // What this node sends is complete here when it has begun.
-        let own: Vec<(PlanId, u64)> = head.retired.iter().map(|&(plan, _)| (plan, 0)).collect();
-        if self.plans.learn(&self.layout, head.plan.clone(), &own).is_err() {
-            tracing::error!(plan = %head.plan.id(), "a plan that is not over all nodes is not used; this is a bug in Gridspan");
+        let own: Vec<(PlanId, u64)> = retired.iter().map(|&(plan, _)| (plan, 0)).collect();
+        if let Err(error) = self.plans.learn(&self.layout, plan.clone(), &own) {
+            tracing::error!(%error, "a plan of this node is not used; this is a bug in Gridspan");
             return;
         }
-        let frame = head.into_frame(origin);
-        for &to in self.tree().children(self.node) {
-            out.push(RelayCommand::Send { to, frame: frame.clone(), is_bulk: false });
-        }
+        let frame = PlanHead { plan, retired }.into_frame(origin);
+        self.pass_plan(self.node, &frame, out);
     }
 
     fn take_plan(
@@ -348,23 +371,31 @@ impl Relay {
         frame: &Bytes,
         out: &mut Vec<RelayCommand>,
     ) -> Result<(), DecodeError> {
-        let plan = head.plan.id();
-        let is_due = self.tree().parent(self.node) == Some(from) && self.plan(plan).is_none();
-        if !is_due || plan.root != self.default_plan.id().root {
-            let reason = format!("{plan} is known already, or does not come from {from}");
-            return Err(DecodeError::new("a plan for broadcasts", reason));
+        let refuse = |reason: String| Err(DecodeError::new("a plan for broadcasts", reason));
+        let Some(root) = head.root().filter(|root| root.0 < self.layout.node_count()) else {
+            return refuse("it is not of one node".to_owned());
+        };
+        let PlanHead { plan, retired } = head;
+        let new = plan.as_ref().map(BroadcastPlan::id);
+        let is_due = self.default_plan(root).stripes()[0].tree.parent(self.node) == Some(from);
+        let is_known = new.is_some_and(|plan| self.plan(plan).is_some());
+        if !is_due || is_known {
+            return refuse(format!("it is known already, or does not come from {from}"));
         }
-        self.plans.learn(&self.layout, head.plan, &head.retired)?;
-        for &to in self.tree().children(self.node) {
-            out.push(RelayCommand::Send { to, frame: frame.clone().into(), is_bulk: false });
+        self.plans.learn(&self.layout, plan, &retired)?;
+        self.pass_plan(root, &frame.clone().into(), out);
+        if let Some(plan) = new {
+            out.push(self.report(root, Control::PlanKnown { plan }));
         }
-        out.push(self.report(plan.root, Control::PlanKnown { plan }));
         Ok(())
     }
 
-    /// The tree over which plans themselves travel.
-    fn tree(&self) -> &Tree {
-        &self.default_plan.stripes()[0].tree
+    /// Passes a plan on over the tree from its root that needs none.
+    fn pass_plan(&mut self, root: NodeId, frame: &Frame, out: &mut Vec<RelayCommand>) {
+        let default_plan = self.default_plan(root);
+        for &to in default_plan.stripes()[0].tree.children(self.node) {
+            out.push(RelayCommand::Send { to, frame: frame.clone(), is_bulk: false });
+        }
     }
 
     /// Tells the coordinator, on another node, something.
@@ -392,11 +423,10 @@ impl Relay {
         let Some(begun) = self.watch.begun(flow) else { return };
         let control = Control::Carried { flow, node, arrivals, after: now.since(begun) };
         let from = self.layout.leader(self.node);
-        let coordinator = self.default_plan.id().root;
-        out.push(if coordinator == self.node {
+        out.push(if self.coordinator == self.node {
             RelayCommand::Deliver { from, to: COORDINATOR, packet: Packet::control(control) }
         } else {
-            self.report(coordinator, control)
+            self.report(self.coordinator, control)
         });
     }
 }

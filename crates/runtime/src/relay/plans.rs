@@ -56,13 +56,22 @@ impl Plans {
         self.known.get(&plan)
     }
 
-    /// Learns a plan, and which others no tree broadcast from a number on uses.
+    /// Learns a plan, if there is one, and which others no tree broadcast from a number on uses.
     pub(super) fn learn(
         &mut self,
         layout: &Layout,
-        plan: BroadcastPlan,
+        plan: Option<BroadcastPlan>,
         retired: &[(PlanId, u64)],
     ) -> Result<(), DecodeError> {
+        if let Some(plan) = plan {
+            self.add(layout, plan)?;
+        }
+        self.retired.extend(retired.iter().copied());
+        self.forget();
+        Ok(())
+    }
+
+    fn add(&mut self, layout: &Layout, plan: BroadcastPlan) -> Result<(), DecodeError> {
         let refuse = |reason: String| Err(DecodeError::new("a plan for broadcasts", reason));
         let nodes = layout.node_count();
         // All trees of a plan are over the same nodes, each once.
@@ -71,8 +80,6 @@ impl Plans {
         if !is_whole {
             return refuse(format!("{} is not over the {nodes} nodes of the job", plan.id()));
         }
-        self.retired.extend(retired.iter().copied());
-        self.forget();
         if self.known.len() >= PLANS_MAX {
             return refuse(format!("{} is one more than {PLANS_MAX}", plan.id()));
         }
@@ -126,11 +133,11 @@ mod tests {
     fn a_plan_is_forgotten_when_all_that_may_use_it_has_come() {
         let (layout, mut plans) = (layout(), Plans::default());
         let [one, two] = [1, 2].map(|version| plan(version, &[(0, 1), (0, 2)]));
-        plans.learn(&layout, one.clone(), &[]).unwrap();
+        plans.learn(&layout, Some(one.clone()), &[]).unwrap();
         plans.note_complete(NodeId(0), 0);
         plans.note_complete(NodeId(0), 2);
 
-        plans.learn(&layout, two, &[(one.id(), 3)]).unwrap();
+        plans.learn(&layout, Some(two), &[(one.id(), 3)]).unwrap();
 
         assert!(plans.get(one.id()).is_some(), "broadcast 1 may be on its way");
         plans.note_complete(NodeId(0), 1);
@@ -157,9 +164,10 @@ mod tests {
     fn a_plan_over_other_nodes_is_refused() {
         let mut plans = Plans::default();
         for edges in [&[(0, 1)][..], &[(0, 1), (0, 2), (2, 3)]] {
-            assert!(plans.learn(&layout(), plan(1, edges), &[]).is_err());
+            assert!(plans.learn(&layout(), Some(plan(1, edges)), &[]).is_err());
         }
         let tree: Tree = Mode::Layout.tree(&layout(), NodeId(0));
-        assert!(plans.learn(&layout(), BroadcastPlan::known_to_all(tree, 1), &[]).is_ok());
+        let plan = BroadcastPlan::known_to_all(tree, 1);
+        assert!(plans.learn(&layout(), Some(plan), &[]).is_ok());
     }
 }

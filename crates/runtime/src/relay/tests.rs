@@ -17,7 +17,8 @@ fn relays(sites: &[usize]) -> Vec<Relay> {
     let site = |(n, &nodes): (usize, &usize)| (format!("s{n}"), vec![2; nodes]);
     let layout = Arc::new(Layout::new(sites.iter().enumerate().map(site).collect()));
     let tree = Mode::Layout.tree(&layout, NodeId(0));
-    layout.nodes().map(|node| Relay::new(node, layout.clone(), &tree, BYTES_MAX)).collect()
+    let new = |node| Relay::new(node, layout.clone(), (Mode::Layout, &tree), BYTES_MAX);
+    layout.nodes().map(new).collect()
 }
 
 /// Brings everything where it goes, the newest frame first. Returns what PEs got, in order.
@@ -91,10 +92,10 @@ fn a_tree_broadcast_takes_the_plan_it_names_until_that_is_retired() {
     let mut relays = relays(&[1, 2]);
     let known = |relays: &[Relay], version| {
         let plan = PlanId { root: NodeId(0), version };
-        relays.iter().filter(|relay| relay.plan(plan).is_some()).count()
+        relays.iter().filter(|relay| relay.plans.get(plan).is_some()).count()
     };
     let publish = |relays: &mut [Relay], version, retired| {
-        let plan = Box::new(striped(version));
+        let plan = Some(Box::new(striped(version)));
         let mut out = Vec::new();
         let packet = Packet::spread(Spread::Plan { plan, retired });
         relays[0].take(Time(0), PeId(0), packet, &mut out);
@@ -286,7 +287,7 @@ fn frames_that_cannot_be_are_refused() {
     assert!(refused(0, segment(99, good)).contains("does not exist"));
     assert!(refused(2, segment(0, good)).contains("bring it from"));
     assert!(refused(0, segment(0, SegmentHead { stripe: 1, ..good })).contains("bring it from"));
-    let plan = PlanHead { plan: striped(1), retired: Vec::new() };
+    let plan = PlanHead { plan: Some(striped(1)), retired: Vec::new() };
     assert!(refused(2, plan.into_frame(PeId(0))).contains("does not come from"));
     let target = MulticastTarget { pe: PeId(99), members: Vec::new() };
     let stranger = SpreadFrame::multicast(&multicast(), vec![target], Bytes::new());

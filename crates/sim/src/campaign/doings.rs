@@ -44,6 +44,8 @@ pub struct Doings {
     pub from_two_roots: u64,
     /// Times that the right to number broadcasts passed from the coordinator to another PE.
     pub handovers: u64,
+    /// Times that the coordinator was to move to a node.
+    pub moves: u64,
     /// Times that main was told that all is quiet.
     pub quiescences: u64,
 }
@@ -70,6 +72,7 @@ impl std::ops::AddAssign for Doings {
         self.from_all_roots += other.from_all_roots;
         self.from_two_roots += other.from_two_roots;
         self.handovers += other.handovers;
+        self.moves += other.moves;
         self.quiescences += other.quiescences;
     }
 }

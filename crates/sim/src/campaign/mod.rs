@@ -61,7 +61,7 @@ pub enum Planted {
 
 impl Planted {
     /// All bugs, by the names that the example `campaign` knows.
-    pub const NAMES: [(&str, Self); 11] = [
+    pub const NAMES: [(&str, Self); 12] = [
         ("hold-skipped", Self::Pe(pe::PlantedFault::HoldSkipped)),
         ("epoch-ignored", Self::Pe(pe::PlantedFault::EpochIgnored)),
         ("broadcasts-apart", Self::Pe(pe::PlantedFault::BroadcastsApart)),
@@ -69,6 +69,7 @@ impl Planted {
         ("streams-uncounted", Self::Pe(pe::PlantedFault::StreamsUncounted)),
         ("right-kept", Self::Pe(pe::PlantedFault::RightKept)),
         ("one-round", Self::Pe(pe::PlantedFault::OneRound)),
+        ("transfer-drops-held", Self::Pe(pe::PlantedFault::TransferDropsHeld)),
         ("resend-without-sequence", Self::Session(session::PlantedFault::ResendWithoutSequence)),
         ("forgotten-receive-state", Self::Session(session::PlantedFault::ForgottenReceiveState)),
         ("acknowledge-before-apply", Self::Session(session::PlantedFault::AcknowledgeBeforeApply)),

@@ -22,6 +22,8 @@ const QUIC_EVERY: u64 = 10;
 /// Which of them.
 const QUIC_AT: u64 = 3;
 
+/// The share of seeds in which main has the coordinator moved.
+const MOVING: f64 = 0.3;
 /// In one seed in so many the coordinator runs on the last node, and not beside main.
 const ELSEWHERE_EVERY: u64 = 4;
 
@@ -58,6 +60,8 @@ pub struct Scenario {
     pub guests: Vec<GuestPlan>,
     /// The node that the coordinator runs on; in most runs beside main.
     pub coordinator: u32,
+    /// Whether main has it moved to other nodes now and then.
+    pub moves_coordinator: bool,
 }
 
 impl Scenario {
@@ -80,8 +84,11 @@ impl Scenario {
         };
         let elsewhere = seed.is_multiple_of(ELSEWHERE_EVERY);
         let coordinator = if elsewhere { grid.layout().node_count() - 1 } else { 0 };
+        // Dice of their own, so that the same seed means the same otherwise.
+        let moves_coordinator = Dice::new(seed ^ 0x6d6f_7665).chance(MOVING);
         Self {
             coordinator,
+            moves_coordinator,
             guests,
             stealing,
             seed,
@@ -149,6 +156,7 @@ impl Scenario {
             refusal: self.refusal,
             placement: placements[dice.below(4_usize)].clone(),
             has_tasks: self.stealing.is_some(),
+            moves: self.moves_coordinator.then(|| Dice::new(self.seed ^ 0x7068_6173_6573)),
         };
         let job = job.main(async move |grid| script::run(grid, plan).await);
         let options = SimOptions {

@@ -8,7 +8,10 @@ use super::pools;
 use super::random_actor::{Msg, RandomActor, World};
 use super::reader::Reader;
 use super::rounds::Kind;
-use gridspan_runtime::{ActorId, Collection, Grid, GridError, Ix1, JobError, Op, PeId, Placement};
+use gridspan_runtime::{
+    ActorId, Collection, Grid, GridError, Ix1, JobError, NodeId, Op, PeId, Placement,
+};
+use gridspan_topology::dice::Dice;
 use std::time::Duration;
 
 /// The longest wait for an answer to main.
@@ -17,6 +20,9 @@ const CENSUS_TIMEOUT: Duration = Duration::from_secs(60);
 const ROOT_REST_MAX: Duration = Duration::from_millis(250);
 /// The longest rest between two phases.
 const REST_MAX: Duration = Duration::from_secs(2);
+
+/// The share of phases in which the coordinator moves, where it does.
+const MOVE: f64 = 0.3;
 
 /// What the job is about to do.
 pub(super) struct Plan {
@@ -28,6 +34,8 @@ pub(super) struct Plan {
     pub(super) refusal: f64,
     pub(super) placement: Placement,
     pub(super) has_tasks: bool,
+    /// Where the coordinator moves, if it does.
+    pub(super) moves: Option<Dice>,
 }
 
 /// Main with what it works on.
@@ -42,6 +50,7 @@ struct Main {
     /// Whether a reduction or a sync point of the collection that is inserted into may be.
     reducing: bool,
     has_tasks: bool,
+    moves: Option<Dice>,
     /// Reductions to main that it has not awaited, by collection.
     awaited: Vec<(bool, u64)>,
 }
@@ -74,6 +83,7 @@ pub(super) async fn run(grid: Grid, plan: Plan) -> Result<(), JobError> {
         inserting: false,
         reducing: false,
         has_tasks: plan.has_tasks,
+        moves: plan.moves,
         awaited: Vec::new(),
     };
     main.quiescence().await?;
@@ -122,6 +132,7 @@ impl Main {
             }
             _ => self.settle().await?,
         }
+        self.move_coordinator().await?;
         let (hurry, stray) =
             ledger::with(|ledger| (ledger.dice.chance(0.3), ledger.dice.chance(0.02)));
         if stray {
@@ -140,6 +151,19 @@ impl Main {
             false => self.grid.sleep(rest).await?,
         }
         check()
+    }
+
+    /// Has the coordinator moved now and then, while the job goes on.
+    async fn move_coordinator(&mut self) -> Result<(), JobError> {
+        let nodes = self.grid.layout().node_count();
+        if let Some(dice) = &mut self.moves
+            && dice.chance(MOVE)
+        {
+            let to = NodeId(dice.below(nodes));
+            self.grid.move_coordinator(to).await?;
+            ledger::with(|ledger| ledger.doings.moves += 1);
+        }
+        Ok(())
     }
 
     /// Sends a message to a member that does not exist, but may be inserted later.

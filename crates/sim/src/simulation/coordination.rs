@@ -2,10 +2,11 @@
 //! its node are inside of handlers; taking and sending packets costs it what they cost a PE.
 
 use super::{Event, OnQuiescence, Outgoing, Simulation};
-use gridspan_runtime::coordinator::{CoordinatorCommand, CoordinatorEvent};
-use gridspan_runtime::message::Packet;
+use gridspan_runtime::coordinator::{Coordinator, CoordinatorCommand, CoordinatorEvent};
+use gridspan_runtime::message::{CoordinatorPlace, Packet};
 use gridspan_runtime::pe::PendingWork;
-use gridspan_runtime::{COORDINATOR, PeId, Time};
+use gridspan_runtime::{COORDINATOR, NodeId, PeId, Time};
+use gridspan_topology::Speed;
 use std::time::Duration;
 
 impl Simulation {
@@ -15,85 +16,153 @@ impl Simulation {
         self.on_quiescence = Some(tell);
     }
 
-    /// Gives the coordinator a packet that has arrived on its node.
-    pub(super) fn deliver_to_coordinator(&mut self, from: PeId, packet: Packet) {
-        let until = self.nodes[self.coordinator.node()].paused_until;
+    /// The coordinator, unless it is on its way from one node to another.
+    pub(super) fn coordinator(&self) -> Option<&Coordinator> {
+        self.hosts[self.coordinator_at].coordinator()
+    }
+
+    /// Sends what a PE has for the coordinator: to that, if it is on the PE's node, and otherwise to
+    /// where it is as far as that node knows.
+    pub(super) fn send_to_coordinator(
+        &mut self,
+        (node, pe, speed): (NodeId, PeId, Speed),
+        packet: Packet,
+        leaves: &mut Time,
+        frames: &mut Vec<Outgoing>,
+    ) {
+        if !self.hosts[node].passes_on() {
+            *leaves += speed.takes(self.options.local_send_cost);
+            return self.send_local(*leaves, pe, COORDINATOR, packet);
+        }
+        let event = CoordinatorEvent::Packet { from: pe, packet };
+        let commands = self.hosts[node].handle(self.now, event);
+        self.carry_out_of((node, speed), commands, leaves, frames);
+    }
+
+    /// Gives the host of a node a packet that has arrived there.
+    pub(super) fn deliver_to_host(&mut self, node: NodeId, from: PeId, packet: Packet) {
+        let until = self.nodes[node].paused_until;
         if until > self.now {
-            self.queue.push(until, Event::Packet { from, to: COORDINATOR, packet });
+            let (packet, to) = (packet, COORDINATOR);
+            self.queue.push(until, Event::Packet { node, from, to, packet });
             return;
         }
         let event = CoordinatorEvent::Packet { from, packet };
-        let before = self.coordinator.quiescences();
-        let commands = self.coordinator.handle(self.now, event);
-        let answers = self.coordinator.quiescences() - before;
-        if answers > 0
-            && let Some(tell) = &self.on_quiescence
+        let before = self.hosts[node].coordinator().map(Coordinator::quiescences);
+        let commands = self.hosts[node].handle(self.now, event);
+        let after = self.hosts[node].coordinator().map(Coordinator::quiescences);
+        if before.is_none() && after.is_some() {
+            self.coordinator_at = node;
+        }
+        if let (Some(before), Some(after), Some(tell)) = (before, after, &self.on_quiescence)
+            && after > before
         {
             // The answers themselves are on their way.
             let pending = self.pending_now();
-            tell(&PendingWork { created: pending.created - answers, ..pending });
+            tell(&PendingWork { created: pending.created - (after - before), ..pending });
         }
-        let takes = self.options.packet_cost;
-        self.obey_coordinator(commands, takes);
+        self.obey_coordinator(node, commands, self.options.packet_cost);
+    }
+
+    /// A PE has heard where the coordinator is.
+    pub(super) fn note_coordinator(&mut self, pe: PeId, place: CoordinatorPlace) {
+        let node = self.layout.node_of(pe);
+        self.relays[node].set_coordinator(place.node);
+        let commands = self.hosts[node].handle(self.now, CoordinatorEvent::Place(place));
+        self.obey_coordinator(node, commands, Duration::ZERO);
     }
 
     /// Lets the coordinator do what is due. An event that was overtaken stays behind.
-    pub(super) fn wake_coordinator(&mut self, number: u64) {
-        if self.coordinator_due.take_if(|due| *due == (self.now, number)).is_none() {
+    pub(super) fn wake_coordinator(&mut self, node: NodeId, number: u64) {
+        let due = &mut self.nodes[node].coordinator_due;
+        if due.take_if(|due| *due == (self.now, number)).is_none() {
             return;
         }
-        let until = self.nodes[self.coordinator.node()].paused_until;
+        let until = self.nodes[node].paused_until;
         if until > self.now {
-            self.coordinator_due = Some((until, self.queue.push(until, Event::Coordinator)));
+            let event = self.queue.push(until, Event::Coordinator(node));
+            self.nodes[node].coordinator_due = Some((until, event));
             return;
         }
-        let commands = self.coordinator.wake(self.now);
-        self.obey_coordinator(commands, Duration::ZERO);
+        let commands = self.hosts[node].wake(self.now);
+        self.obey_coordinator(node, commands, Duration::ZERO);
     }
 
-    /// Does what the coordinator wants, after it was busy for some time.
-    fn obey_coordinator(&mut self, commands: Vec<CoordinatorCommand>, takes: Duration) {
-        let node = self.coordinator.node();
-        let mut leaves = self.coordinator_free.max(self.now) + takes;
+    /// Does what the host of a node wants, after it was busy for some time.
+    fn obey_coordinator(
+        &mut self,
+        node: NodeId,
+        commands: Vec<CoordinatorCommand>,
+        takes: Duration,
+    ) {
+        let mut leaves = self.nodes[node].coordinator_free.max(self.now) + takes;
         let mut frames = Vec::new();
+        self.carry_out_of((node, Speed::ORDINARY), commands, &mut leaves, &mut frames);
+        self.nodes[node].coordinator_free = leaves;
+        self.leave_at(leaves, frames);
+        self.plan_coordinator(node);
+    }
+
+    /// Does what the host of a node wants, one thing after the other.
+    fn carry_out_of(
+        &mut self,
+        (node, speed): (NodeId, Speed),
+        commands: Vec<CoordinatorCommand>,
+        leaves: &mut Time,
+        frames: &mut Vec<Outgoing>,
+    ) {
+        let send_cost = speed.takes(self.options.remote_send_cost);
         for command in commands {
             match command {
                 CoordinatorCommand::Send { to, packet } if self.layout.node_of(to) == node => {
-                    leaves += self.options.local_send_cost;
-                    self.send_local(leaves, COORDINATOR, to, packet);
+                    *leaves += speed.takes(self.options.local_send_cost);
+                    self.send_local(*leaves, COORDINATOR, to, packet);
                 }
                 CoordinatorCommand::Send { to, packet } => {
-                    leaves += self.options.remote_send_cost;
+                    *leaves += send_cost;
                     let there = self.layout.node_of(to);
                     let frame = packet.into_frame(COORDINATOR, to).into();
-                    frames.push(Outgoing { leaves, from: node, to: there, is_bulk: false, frame });
+                    frames.push(Outgoing {
+                        leaves: *leaves,
+                        from: node,
+                        to: there,
+                        is_bulk: false,
+                        frame,
+                    });
+                }
+                CoordinatorCommand::Forward { node: there, from, packet } => {
+                    *leaves += send_cost;
+                    let frame = packet.into_frame(from, COORDINATOR).into();
+                    frames.push(Outgoing {
+                        leaves: *leaves,
+                        from: node,
+                        to: there,
+                        is_bulk: false,
+                        frame,
+                    });
                 }
                 CoordinatorCommand::Relay { from, packet } => {
-                    let send_cost = self.options.remote_send_cost;
-                    self.hand_over((node, from, send_cost), packet, &mut leaves, &mut frames);
+                    self.hand_over((node, from, send_cost), packet, leaves, frames);
                 }
                 CoordinatorCommand::Plan(mut planning_job) => {
                     planning_job.run_evaluations(super::PLANNING);
                     let event = CoordinatorEvent::Planned(planning_job);
-                    let commands = self.coordinator.handle(self.now, event);
+                    let commands = self.hosts[node].handle(self.now, event);
                     // What was commanded before leaves before.
-                    self.leave_at(leaves, std::mem::take(&mut frames));
-                    self.coordinator_free = leaves;
-                    self.obey_coordinator(commands, Duration::ZERO);
-                    leaves = self.coordinator_free;
+                    self.leave_at(*leaves, std::mem::take(frames));
+                    self.carry_out_of((node, speed), commands, leaves, frames);
                 }
             }
         }
-        self.coordinator_free = leaves;
-        self.leave_at(leaves, frames);
-        self.plan_coordinator();
     }
 
     /// Sees to it that the coordinator is woken when it has something to do.
-    pub(super) fn plan_coordinator(&mut self) {
-        let Some(due) = self.coordinator.next_wakeup().map(|due| due.max(self.now)) else { return };
-        if self.coordinator_due.is_none_or(|(planned, _)| due < planned) {
-            self.coordinator_due = Some((due, self.queue.push(due, Event::Coordinator)));
+    fn plan_coordinator(&mut self, node: NodeId) {
+        let due = self.hosts[node].next_wakeup().map(|due| due.max(self.now));
+        let Some(due) = due else { return };
+        if self.nodes[node].coordinator_due.is_none_or(|(planned, _)| due < planned) {
+            let event = self.queue.push(due, Event::Coordinator(node));
+            self.nodes[node].coordinator_due = Some((due, event));
         }
     }
 

@@ -4,6 +4,7 @@ use super::{Counts, Event, Simulation};
 use crate::faults::QuicCounts;
 use crate::report::{Ending, SimReport};
 use gridspan_runtime::JobError;
+use gridspan_runtime::coordinator::Coordinator;
 use gridspan_runtime::pe::{PendingWork, Statistics};
 use gridspan_topology::Time;
 
@@ -13,30 +14,32 @@ impl Simulation {
     /// balance. `event` is the next. Over simulated QUIC there are the transports' own events, too,
     /// and [`only_transports_are_active`](Self::only_transports_are_active) tells.
     pub(super) fn only_upkeep_is_left(&mut self, now: Time, event: &Event) -> bool {
+        let host = &self.hosts[self.coordinator_at];
         let activity = || {
             let all = self.stations.iter().map(|pe| pe.machine.activity());
-            all.fold(self.coordinator.activity(), u64::wrapping_add)
+            let coordinator = host.coordinator().map_or(0, Coordinator::activity);
+            all.fold(coordinator, u64::wrapping_add)
         };
-        let is_turn = |event: &Event| matches!(event, Event::Turn(_) | Event::Coordinator);
+        let is_turn = |event: &Event| matches!(event, Event::Turn(_) | Event::Coordinator(_));
         self.idleness.is_long(now, activity)
             && self.main.waits_inside()
             && is_turn(event)
             && self.queue.iter().all(is_turn)
-            && self.coordinator.has_only_upkeep()
+            && self.coordinator().is_some_and(Coordinator::has_only_upkeep)
             && self.stations.iter().all(|pe| pe.has_only_upkeep(now))
     }
 
     pub(super) fn pending_now(&self) -> PendingWork {
-        let mut sum = self.coordinator.pending_work();
+        let mut sum = self.coordinator().map(Coordinator::pending_work).unwrap_or_default();
         for station in self.stations.iter() {
             let (pe, pending) = (station.machine.id(), station.machine.pending_work());
             if self.is_over(pe) {
                 continue;
             }
             // Quiescence is a matter of the founders: what guests had handled may be lost with
-            // them.
+            // them, and the end of a pool may reach one before its description.
             if self.layout.is_guest(self.layout.node_of(pe)) {
-                sum += PendingWork { created: 0, processed: 0, members: 0, ..pending };
+                sum += PendingWork { created: 0, processed: 0, members: 0, early: 0, ..pending };
             } else {
                 sum += pending;
             }
@@ -62,7 +65,7 @@ impl Simulation {
     }
 
     pub(super) fn report(self, ending: Ending, outcome: Result<(), JobError>) -> SimReport {
-        let handovers = self.coordinator.handovers();
+        let handovers = self.coordinator().map_or(0, Coordinator::handovers);
         let mut statistics = Statistics { handovers, ..Statistics::default() };
         for station in self.stations.iter() {
             statistics += station.machine.statistics();

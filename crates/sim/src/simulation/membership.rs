@@ -5,6 +5,7 @@ use crate::guests::{Departure, GuestPlan, GuestStep};
 use crate::node::Node;
 use crate::report::SimError;
 use crate::station::Station;
+use gridspan_runtime::coordinator::CoordinatorHost;
 use gridspan_runtime::pe::{Action, Core, Pe};
 use gridspan_runtime::relay::Relay;
 use gridspan_runtime::{JobError, NodeId, PeId, Program, SiteId, Time};
@@ -17,6 +18,7 @@ pub(super) struct Seated {
     plan: GuestPlan,
     machines: Vec<Pe>,
     relay: Relay,
+    host: CoordinatorHost,
 }
 
 /// Makes the planned guests, numbered in each site in the order of the plans.
@@ -27,8 +29,8 @@ pub(super) fn seat(program: &Program, plans: &[GuestPlan]) -> Result<Vec<Seated>
         let guest = program.layout().guest(plan.site, *number);
         let guest = guest.ok_or(SimError::NoPlace { site: plan.site.0 })?;
         *number += 1;
-        let (machines, relay) = program.guest_node(guest, plan.pes);
-        Ok(Seated { guest, plan, machines, relay })
+        let (machines, relay, host) = program.guest_node(guest, plan.pes);
+        Ok(Seated { guest, plan, machines, relay, host })
     };
     plans.iter().map(seat).collect()
 }
@@ -36,9 +38,10 @@ pub(super) fn seat(program: &Program, plans: &[GuestPlan]) -> Result<Vec<Seated>
 impl Simulation {
     /// Has guests come and go at their times.
     pub(super) fn expect(&mut self, guests: Vec<Seated>) {
-        for Seated { guest, plan, machines, relay } in guests {
+        for Seated { guest, plan, machines, relay, host } in guests {
             self.nodes.add(guest, Node::guest());
             self.relays.add(guest, relay);
+            self.hosts.add(guest, host);
             for machine in machines {
                 self.stations.add(machine.id(), Station::new(machine, Speed::ORDINARY));
             }

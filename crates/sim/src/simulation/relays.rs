@@ -52,9 +52,9 @@ impl Simulation {
             self.log.add(self.now, sender, receiver, Some(frame));
             self.carry(from, to, frame)
         } else {
-            Packet::from_frame(frame).map(|(from, to, packet)| {
-                self.log.add(self.now, from, to, Some(frame));
-                self.deliver(from, to, packet);
+            Packet::from_frame(frame).map(|(sender, receiver, packet)| {
+                self.log.add(self.now, sender, receiver, Some(frame));
+                self.deliver(to, sender, receiver, packet);
             })
         };
         if let Err(error) = result {
@@ -86,7 +86,7 @@ impl Simulation {
                     leaves += self.options.remote_send_cost;
                     frames.push(Outgoing { leaves, from: node, to, is_bulk, frame });
                 }
-                RelayCommand::Deliver { from, to, packet } => self.deliver(from, to, packet),
+                RelayCommand::Deliver { from, to, packet } => self.deliver(node, from, to, packet),
                 RelayCommand::Act(action) => self.act(self.layout.leader(node), action),
             }
         }

@@ -6,12 +6,13 @@
 
 use super::tree::Hierarchy;
 use crate::id::{GroupId, NodeId};
+use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 /// The median round trip between the nodes of each two groups of a hierarchy's last level, as
 /// measured.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Distances {
     /// The lower group first.
     medians: BTreeMap<(GroupId, GroupId), Duration>,

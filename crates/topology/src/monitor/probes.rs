@@ -2,6 +2,7 @@
 
 use super::table::LinkMonitor;
 use crate::units::Time;
+use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::time::Duration;
 
@@ -14,7 +15,7 @@ const STALE: Duration = Duration::from_secs(60);
 const PAUSE: Duration = Duration::from_secs(1);
 
 /// What is wanted of a pair.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum WantedProbe {
     /// Its round trip, which counts for both directions.
     RoundTrip,
@@ -23,7 +24,7 @@ pub enum WantedProbe {
 }
 
 /// A pair of groups to probe.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Probe {
     /// The group that sends.
     pub from: u32,
@@ -34,7 +35,7 @@ pub struct Probe {
 }
 
 /// Remembers which groups were probed when.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct ProbePlan {
     /// When each group took part in a probe.
     busy: BTreeMap<u32, Time>,

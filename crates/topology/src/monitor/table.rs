@@ -99,7 +99,7 @@ pub struct LinkChange {
     pub after: LinkEstimate,
 }
 
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 struct Entry {
     window: Window,
     /// What flows between two nodes each: when it was seen, at what rate, and whether more waited.
@@ -119,7 +119,7 @@ struct Entry {
 }
 
 /// The links between groups, which are known by numbers.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct LinkMonitor {
     entries: BTreeMap<(u32, u32), Entry>,
 }

@@ -1,6 +1,7 @@
 //! The recent samples of one link, in half-second buckets.
 
 use crate::units::Time;
+use serde::{Deserialize, Serialize};
 use std::time::Duration;
 
 /// The span of a bucket.
@@ -10,7 +11,7 @@ pub(super) const BUCKET: Duration = Duration::from_millis(500);
 const RECENT: usize = 4;
 
 /// The samples of one bucket.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
 struct Bucket {
     /// Which half-second since the job began, from one; zero is none.
     number: u64,
@@ -24,7 +25,7 @@ struct Bucket {
 }
 
 /// The last [`RECENT`] buckets in which anything was observed.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(super) struct Window {
     buckets: [Bucket; RECENT],
 }

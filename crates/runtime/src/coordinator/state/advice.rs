@@ -1,12 +1,13 @@
 //! What is known of how tree broadcasts should travel, and of those under way.
 
-use crate::message::{Arrival, FlowId};
+use crate::message::{Arrival, CoordinatorPlace, FlowId};
 use crate::pe::nearest;
 use gridspan_bcast::{
     Advisor, AdvisorCommand, Broadcast, BroadcastPlan, EdgeTiming, PlanId, SearchBudget, Sharing,
     SubPlan, Tree,
 };
 use gridspan_topology::{LinkEstimate, NodeId, Time};
+use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
@@ -127,7 +128,12 @@ pub(crate) struct Unconfirmed {
 /// The coordinator's part in how tree broadcasts travel.
 #[derive(Default)]
 pub(crate) struct Advice {
+    /// The number of the next tree broadcast from here, and of the next from other nodes that the
+    /// coordinator was on: relays count those of each node apart.
     pub(crate) next_flow: u64,
+    flows_elsewhere: BTreeMap<NodeId, u64>,
+    /// Versions of plans are greater.
+    pub(crate) versions_after: u64,
     /// Broadcasts so far that were no reason to have an advisor.
     pub(crate) small: u32,
     /// Not there before the places are known, and while it thinks.
@@ -148,6 +154,8 @@ pub(crate) struct Advice {
     /// The plans that will be, once all nodes know them.
     pub(crate) decided: BTreeMap<u64, PlanId>,
     pub(crate) unconfirmed: BTreeMap<PlanId, Unconfirmed>,
+    /// The plans that relays know, or will soon, and not from the beginning.
+    pub(crate) published: BTreeSet<PlanId>,
     /// Plans that no tree broadcast will use any more, to be forgotten with the next.
     pub(crate) retired: Vec<PlanId>,
     /// Other nodes that send to all, of which the advisor has heard.
@@ -201,10 +209,62 @@ impl Told {
     }
 }
 
+/// What is kept of the advice when the coordinator moves.
+#[derive(Serialize, Deserialize)]
+pub(crate) struct TransferredAdvice {
+    next_flow: u64,
+    flows_elsewhere: BTreeMap<NodeId, u64>,
+    next_cast: u64,
+    versions_after: u64,
+    small: u32,
+    is_awaited: bool,
+    is_over: bool,
+}
+
 impl Advice {
     /// Nothing is known. Unless plans are wanted, it stays like that.
     pub(crate) fn new(is_wanted: bool) -> Self {
         Self { is_over: !is_wanted, ..Self::default() }
+    }
+
+    /// Whether no planner is at work, and all nodes know all plans.
+    pub(crate) fn is_settled(&self) -> bool {
+        let is_thinking = self.advisor.is_none() && !self.leaders.is_empty() && !self.is_over;
+        !is_thinking && self.unconfirmed.is_empty()
+    }
+
+    /// What goes with the coordinator from one node to another.
+    pub(crate) fn into_transferred(
+        mut self,
+        from: NodeId,
+        to: CoordinatorPlace,
+    ) -> TransferredAdvice {
+        self.flows_elsewhere.insert(from, self.next_flow);
+        TransferredAdvice {
+            next_flow: self.flows_elsewhere.remove(&to.node).unwrap_or(0),
+            flows_elsewhere: self.flows_elsewhere,
+            next_cast: self.next_cast,
+            versions_after: to.versions_after(),
+            small: self.small,
+            is_awaited: self.is_awaited,
+            is_over: self.is_over,
+        }
+    }
+
+    /// What has come from another node.
+    pub(crate) fn from_transferred(transferred: TransferredAdvice) -> Self {
+        let TransferredAdvice { next_flow, flows_elsewhere, next_cast, .. } = transferred;
+        let TransferredAdvice { versions_after, small, is_awaited, is_over, .. } = transferred;
+        Self {
+            next_flow,
+            flows_elsewhere,
+            next_cast,
+            versions_after,
+            small,
+            is_awaited,
+            is_over,
+            ..Self::default()
+        }
     }
 
     /// Keeps news of broadcasts for the next planning job. Too many are dropped: there will be

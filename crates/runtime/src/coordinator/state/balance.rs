@@ -7,11 +7,12 @@ use crate::message::ReplicaOrder;
 use gridspan_balance::leaders::Top;
 use gridspan_balance::{ActorLoad, Cause, PeLoad};
 use gridspan_topology::{PeId, Time};
+use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
 
 /// Rebalances, and what has come in for the present one.
-#[derive(Default)]
+#[derive(Default, Serialize, Deserialize)]
 pub(crate) struct Balances {
     /// Why rebalances are wanted. The first is under way, the others wait.
     pub(crate) queue: VecDeque<Cause>,
@@ -29,6 +30,7 @@ pub(crate) struct Balances {
     pub(crate) pes: BTreeMap<PeId, PeLoad>,
     /// What is above the leaders of the sites while they plan, and how many rebalances they have
     /// planned.
+    #[serde(skip)]
     pub(crate) top: Option<Top>,
     pub(crate) led: u64,
     /// How long planning took, in nanoseconds: of several leaders the one that took longest.
@@ -69,7 +71,7 @@ pub(crate) struct Balances {
 }
 
 /// The pace of the job.
-#[derive(Default)]
+#[derive(Default, Serialize, Deserialize)]
 pub(crate) struct ProgressProbe {
     /// Whether there is a question, or a time at which the next is asked.
     pub(crate) is_on: bool,
@@ -89,7 +91,7 @@ pub(crate) struct ProgressProbe {
 }
 
 /// Events after which to balance.
-#[derive(Default)]
+#[derive(Default, Serialize, Deserialize)]
 pub(crate) struct Events {
     /// One that nobody has looked at.
     pub(crate) waiting: Option<Cause>,
@@ -104,7 +106,7 @@ pub(crate) struct Events {
 }
 
 /// A time at which an event is looked at.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Serialize, Deserialize)]
 pub(crate) struct Look {
     pub(crate) number: u64,
     /// Whether the event was looked at before, and the gate refused to plan for it.

@@ -5,10 +5,11 @@ use gridspan_topology::{
     Distances, GroupId, Hierarchy, LinkEstimate, LinkMonitor, LinkSample, NodeId, Probe, ProbePlan,
     Time,
 };
+use serde::{Deserialize, Serialize};
 
 /// Round trips between the clusters of a hierarchy, pair by pair. It is empty where the groups of
 /// the hierarchy say enough ([`Distances::is_even`]).
-#[derive(Default)]
+#[derive(Default, Serialize, Deserialize)]
 pub(crate) struct Clusters {
     distances: Distances,
     monitor: LinkMonitor,

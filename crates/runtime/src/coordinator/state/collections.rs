@@ -6,9 +6,11 @@ use super::sequencer::Sequencer;
 use crate::address::collection::CollectionInfo;
 use crate::coordinator::event::Asker;
 use crate::message::{Contribution, ReductionGroup};
+use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, VecDeque};
 
 /// The members of one collection, and the collective operations on it.
+#[derive(Serialize, Deserialize)]
 pub(crate) struct CollectionState {
     pub(crate) info: CollectionInfo,
     /// PEs that still make their first members, and who waits for them.
@@ -33,7 +35,7 @@ pub(crate) struct CollectionState {
 }
 
 /// How many members have to contribute to each of a sequence of collective operations.
-#[derive(Default)]
+#[derive(Default, Serialize, Deserialize)]
 pub(crate) struct Attendance {
     /// The next one to be completed.
     pub(crate) next: u64,

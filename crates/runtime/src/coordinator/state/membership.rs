@@ -3,10 +3,11 @@
 use crate::address::id::CollectionId;
 use crate::message::Stage;
 use gridspan_topology::{NodeId, PeId};
+use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// The nodes that have joined, and the pools of tasks that they may work for.
-#[derive(Default)]
+#[derive(Default, Serialize, Deserialize)]
 pub(crate) struct Members {
     /// Every guest that ever asked to join.
     pub(crate) guests: BTreeMap<NodeId, Entry>,
@@ -17,6 +18,7 @@ pub(crate) struct Members {
 }
 
 /// What is known of a guest.
+#[derive(Serialize, Deserialize)]
 pub(crate) struct Entry {
     pub(crate) pes: u32,
     pub(crate) stage: Stage,

@@ -2,10 +2,11 @@
 
 use crate::coordinator::event::Asker;
 use crate::message::pending_work::counted;
+use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
 /// Publications that main waits for: PEs still to confirm, and where the answer goes.
-#[derive(Default)]
+#[derive(Default, Serialize, Deserialize)]
 pub(crate) struct Publications {
     pub(crate) next: u32,
     pub(crate) waiting: BTreeMap<u32, (u32, Asker)>,

@@ -3,9 +3,10 @@
 use crate::coordinator::event::Asker;
 use crate::message::pending_work::counted;
 use gridspan_topology::Time;
+use serde::{Deserialize, Serialize};
 
 /// Rounds of questions.
-#[derive(Default)]
+#[derive(Default, Serialize, Deserialize)]
 pub(crate) struct QuiescenceRounds {
     pub(crate) round: u64,
     /// How often the job was found quiescent for one that had asked.
@@ -21,13 +22,14 @@ pub(crate) struct QuiescenceRounds {
 }
 
 /// Messages made, handled, and waiting for members that their homes do not know.
-#[derive(Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Counts {
     pub(crate) created: u64,
     pub(crate) processed: u64,
     pub(crate) stranded: u64,
 }
 
+#[derive(Serialize, Deserialize)]
 pub(crate) struct Waiting {
     /// `None`: the coordinator itself, which looks for a stall.
     pub(crate) asker: Option<Asker>,

@@ -3,10 +3,11 @@
 use crate::coordinator::event::Asker;
 use crate::message::{Contribution, ReductionGroup};
 use crate::reduce::{Op, Value};
+use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, VecDeque};
 
 /// Reductions that are not complete.
-#[derive(Default)]
+#[derive(Default, Serialize, Deserialize)]
 pub(crate) struct Accumulators(pub(crate) BTreeMap<(ReductionGroup, u64), Contribution>);
 
 impl Accumulators {
@@ -21,7 +22,7 @@ impl Accumulators {
 }
 
 /// Results of reductions to main, or main's questions for them, in order.
-#[derive(Default)]
+#[derive(Default, Serialize, Deserialize)]
 pub(crate) struct ForMain {
     pub(crate) results: VecDeque<(Op, Value)>,
     pub(crate) askers: VecDeque<Asker>,

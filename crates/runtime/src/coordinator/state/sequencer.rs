@@ -2,6 +2,7 @@
 //! `coordinator/sequencer.rs`.
 
 use gridspan_topology::PeId;
+use serde::{Deserialize, Serialize};
 
 /// A PE gets the right after so many requests in a row, so that its third broadcast is the first
 /// that it numbers itself.
@@ -10,7 +11,7 @@ const ROW_MIN: u64 = 2;
 const ROW_MAX: u64 = 64;
 
 /// Who numbers the broadcasts of a collection.
-#[derive(Debug)]
+#[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Sequencer {
     /// Who has the right, and whether it was asked to give it back.
     pub(crate) holder: Option<(PeId, bool)>,

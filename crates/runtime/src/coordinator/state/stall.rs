@@ -3,11 +3,12 @@
 use crate::message::MainStatus;
 use crate::message::pending_work::PendingWork;
 use gridspan_topology::{PeId, Time};
+use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 /// What all PEs have said in a round.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Round {
     /// How much was ever done.
     pub(crate) activity: u64,
@@ -17,7 +18,7 @@ pub(crate) struct Round {
 }
 
 /// What is kept from round to round.
-#[derive(Default)]
+#[derive(Default, Serialize, Deserialize)]
 pub(crate) struct StallWatch {
     /// Whether anybody wants to know.
     pub(crate) is_on: bool,

@@ -10,6 +10,7 @@ use gridspan_topology::{
     Bandwidth, GroupId, Hierarchy, Inference, Layout, LinkChange, LinkEstimate, LinkMonitor,
     LinkSample, NodeId, ProbePlan, SiteId, Time, Uplink,
 };
+use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
@@ -21,7 +22,7 @@ pub(crate) const CHANGES_MAX: usize = 1024;
 const SITES_MAX: u32 = 256;
 
 /// What the result of an order is for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum Purpose {
     /// The hierarchy.
     Survey,
@@ -95,11 +96,12 @@ impl UplinkProbe {
 }
 
 /// What is known of the places.
-#[derive(Default)]
+#[derive(Default, Serialize, Deserialize)]
 pub(crate) struct Survey {
     /// Nodes whose program is known to be the same.
     pub(crate) greeted: BTreeSet<NodeId>,
     /// What measuring is for while it goes on, and how many nodes still measure.
+    #[serde(skip)]
     pub(crate) inference: Option<(Inference, usize)>,
     pub(crate) places: Option<Arc<Locality>>,
     /// Whom to answer once the places are known, and whom with the links.
@@ -119,11 +121,17 @@ pub(crate) struct Survey {
     pub(crate) told: Option<Time>,
     pub(crate) changes: VecDeque<LinkChange>,
     pub(crate) change_waits: VecDeque<Asker>,
+    #[serde(skip)]
     pub(crate) asking: BTreeMap<GroupId, UplinkProbe>,
     pub(crate) uplinks: BTreeMap<GroupId, Uplink>,
 }
 
 impl Survey {
+    /// Whether nothing is being measured of which more is kept than who was asked what.
+    pub(crate) fn is_settled(&self) -> bool {
+        self.inference.is_none() && self.asking.is_empty()
+    }
+
     /// The median of what a datagram costs nodes.
     pub(crate) fn usual_send_cost(&self) -> Option<Duration> {
         let mut costs: Vec<Duration> = self.send_costs.values().copied().collect();

@@ -1,12 +1,13 @@
 //! What the coordinator does later.
 
 use gridspan_topology::Time;
+use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::time::Duration;
 
 /// Something to do later. All of it comes again and again, or leads to nothing where nothing
 /// happens: a job in which only these are left has stalled.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub(crate) enum Timer {
     BeginQuiescenceRound,
     /// The period after which the job is balanced.
@@ -25,7 +26,7 @@ pub(crate) enum Timer {
 }
 
 /// Timers by due time and, among equals, in the order they were set.
-#[derive(Default)]
+#[derive(Default, Serialize, Deserialize)]
 pub(crate) struct Timers {
     pub(crate) due: BTreeMap<(Time, u64), Timer>,
     pub(crate) set: u64,

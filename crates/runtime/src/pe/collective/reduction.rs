@@ -139,7 +139,7 @@ impl Core {
     /// and they are counted by the coordinator.
     pub(in crate::pe) fn handle_up_tree(&mut self, plan: PlanId, tree: Tree) {
         let nodes = self.common.layout.nodes();
-        let is_sound = tree.root() == self.common.tree.root() && tree.nodes().eq(nodes);
+        let is_sound = tree.nodes().eq(nodes);
         if is_sound && plan.version > self.up_tree.0 {
             self.up_tree = (plan.version, Arc::new(tree));
         }

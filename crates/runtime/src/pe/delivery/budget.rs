@@ -4,6 +4,7 @@
 use crate::message::Asked;
 use crate::message::envelope::AnyEnvelope;
 use crate::message::payload::Payload;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use std::ops::Deref;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -26,7 +27,7 @@ impl Budget {
     /// Counts a value until it is taken out or dropped, wherever it goes in between.
     pub(crate) fn keep<T>(&self, value: T, bytes: usize) -> Accounted<T> {
         self.keep_forever(bytes);
-        Accounted { value, _charge: Charge { budget: self.clone(), bytes } }
+        Accounted { value, charge: Charge { budget: self.clone(), bytes } }
     }
 
     /// Counts what is not forgotten before the end of the job.
@@ -38,7 +39,7 @@ impl Budget {
 /// A value that is counted.
 pub(crate) struct Accounted<T> {
     value: T,
-    _charge: Charge,
+    charge: Charge,
 }
 
 struct Charge {
@@ -50,6 +51,27 @@ impl<T> Accounted<T> {
     /// The value, which from now on counts no more.
     pub(crate) fn into_inner(self) -> T {
         self.value
+    }
+
+    /// Counts it in another budget from now on.
+    pub(crate) fn charge_to(&mut self, budget: &Budget) {
+        let bytes = self.charge.bytes;
+        budget.keep_forever(bytes);
+        self.charge = Charge { budget: budget.clone(), bytes };
+    }
+}
+
+impl<T: Serialize> Serialize for Accounted<T> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        (self.charge.bytes, &self.value).serialize(serializer)
+    }
+}
+
+/// Counts in a budget of its own, until it is [charged](Accounted::charge_to) to another.
+impl<'de, T: Deserialize<'de>> Deserialize<'de> for Accounted<T> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let (bytes, value) = Deserialize::deserialize(deserializer)?;
+        Ok(Budget::default().keep(value, bytes))
     }
 }
 
@@ -70,6 +92,7 @@ impl Drop for Charge {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::message::codec;
 
     #[test]
     fn what_is_kept_counts_until_it_is_taken_out_or_dropped() {
@@ -82,5 +105,19 @@ mod tests {
         assert_eq!(budget.bytes(), 105);
         drop(other);
         assert_eq!(budget.bytes(), 100);
+    }
+
+    #[test]
+    fn what_was_decoded_counts_as_much_where_it_is_charged_to() {
+        let kept = Budget::default().keep(7_u8, 30);
+        let bytes = codec::encode(&kept);
+
+        let mut decoded: Accounted<u8> = codec::decode("a value", &bytes).unwrap();
+        let budget = Budget::default();
+        decoded.charge_to(&budget);
+
+        assert_eq!((*decoded, budget.bytes()), (7, 30));
+        drop(decoded);
+        assert_eq!(budget.bytes(), 0);
     }
 }

@@ -26,6 +26,12 @@ impl OwnPlans {
         self.begun - 1
     }
 
+    /// No plan is taken any more but the one that needs no advisor.
+    pub(crate) fn forget(&mut self) {
+        self.known.clear();
+        self.choices.clear();
+    }
+
     /// Messages of about so many bytes take this plan from now on.
     pub(crate) fn learn(&mut self, plan: &BroadcastPlan, bytes: u64) {
         if self.known.len() < PLANS_MAX {

@@ -1,0 +1,35 @@
+//! Where the coordinator runs, as a PE knows it.
+
+pub(in crate::pe) mod state;
+
+use crate::message::{Control, CoordinatorPlace};
+use crate::pe::coordinator_place::state::KnownPlace;
+use crate::pe::core::Core;
+use gridspan_topology::PeId;
+use std::sync::Arc;
+
+impl Core {
+    /// The coordinator runs at this place now. Plans that the one before has made for broadcasts of
+    /// this node hold no more, and contributions go up a tree from there. The first PE of a node
+    /// tells the others there.
+    pub(in crate::pe) fn coordinator_at(&mut self, place: CoordinatorPlace) {
+        if place.term <= self.coordinator.term {
+            return;
+        }
+        self.coordinator = KnownPlace { term: place.term, news: Some(place) };
+        self.common.coordinator = place.node;
+        self.own_plans.forget();
+        let layout = self.common.layout.clone();
+        let here = layout.place(layout.node_of(self.me)).pes.clone();
+        if here.start == self.me.0 {
+            for pe in here.skip(1).map(PeId) {
+                self.post(pe, Control::CoordinatorAt(place));
+            }
+        }
+        let version = place.versions_after();
+        if version > self.up_tree.0 {
+            let tree = self.common.broadcasts.tree(&self.common.layout, place.node);
+            self.up_tree = (version, Arc::new(tree));
+        }
+    }
+}

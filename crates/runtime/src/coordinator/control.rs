@@ -20,6 +20,7 @@ impl Coordinator {
             CoordinatorEvent::Planned(job) => self.planned(job),
             CoordinatorEvent::PlannerLost => self.planner_lost(),
             CoordinatorEvent::Failed(error) => self.stop(Err(error)),
+            CoordinatorEvent::Overflow(bytes) => self.fail_over_budget(bytes),
             // It is here.
             CoordinatorEvent::Place(_) => {}
         }

@@ -23,10 +23,15 @@ impl Coordinator {
 
     /// Ends the job when what waits here outgrows its budget.
     pub(super) fn check_budget(&mut self) {
-        let (limit, held) = (self.common.limits.hard_bytes, self.budget.bytes());
-        if held <= limit {
-            return;
+        let held = self.budget.bytes();
+        if held > self.common.limits.hard_bytes {
+            self.fail_over_budget(held);
         }
+    }
+
+    /// Ends the job because so many bytes wait for the coordinator or in it.
+    pub(super) fn fail_over_budget(&mut self, held: usize) {
+        let limit = self.common.limits.hard_bytes;
         let layout = &self.common.layout;
         let site = layout.site_name(layout.site_of_node(self.node));
         self.fail(JobError::OverBudget {

@@ -2,7 +2,7 @@
 
 use super::state::advice::PlanningJob;
 use crate::error::JobError;
-use crate::message::{CoordinatorPlace, Packet, Travel};
+use crate::message::{Content, Control, CoordinatorPlace, Packet, Travel};
 use gridspan_topology::{NodeId, PeId};
 use serde::{Deserialize, Serialize};
 
@@ -21,8 +21,29 @@ pub enum CoordinatorEvent {
     PlannerLost,
     /// The coordinator runs at this place now.
     Place(CoordinatorPlace),
+    /// So many bytes of packets for it wait outside, which are more than may; others are dropped.
+    Overflow(usize),
     /// The node cannot go on, such as after the death of a thread.
     Failed(JobError),
+}
+
+impl CoordinatorEvent {
+    /// Whether what it leads to may take milliseconds: to infer the places from the last round
+    /// trips, or to plan for what the leaders of sites have said.
+    pub(crate) fn may_take_long(&self) -> bool {
+        let Self::Packet { packet: Packet(Content::Control(control)), .. } = self else {
+            return false;
+        };
+        matches!(**control, Control::Probed(_) | Control::Lead { .. })
+    }
+
+    /// Bytes that it holds, for the memory budget.
+    pub(crate) fn bytes(&self) -> usize {
+        match self {
+            Self::Packet { packet, .. } => packet.bytes(),
+            _ => 0,
+        }
+    }
 }
 
 /// What the driver does for the coordinator.

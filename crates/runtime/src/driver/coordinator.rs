@@ -2,7 +2,8 @@
 //!
 //! A packet for it is handled on the thread that brings it, whichever that is, so that no thread
 //! has to be woken. While another thread is at it, that one takes the packet before it leaves. What
-//! the coordinator does later, planning of rebalances with it, is for its own thread alone: packets
+//! the coordinator does later, planning of rebalances with it, and what it does about packets that may
+//! take long, is for its own thread alone: packets
 //! wait meanwhile, and neither PEs nor the network do. There is such a thread while it is here.
 
 use crate::coordinator::{CoordinatorCommand, CoordinatorEvent, CoordinatorHost};
@@ -10,7 +11,7 @@ use crate::error::{JobError, panic_message};
 use gridspan_topology::Time;
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering, fence};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering, fence};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
 use std::thread::{self, Thread};
 use std::time::Instant;
@@ -43,6 +44,11 @@ pub(super) struct CoordinatorDriver {
     /// Whether there are some: PEs look at the end of each turn, and a lock that all of them took
     /// would go from core to core.
     has_events: AtomicBool,
+    /// Whether one of them is for the coordinator's own thread, if there is one.
+    has_long: AtomicBool,
+    /// Bytes that they hold, and how many may.
+    bytes: AtomicUsize,
+    bytes_max: usize,
     machine: Mutex<Machine>,
     /// When its thread has something to do, in nanoseconds since `begin`.
     due_ns: AtomicU64,
@@ -51,11 +57,15 @@ pub(super) struct CoordinatorDriver {
 }
 
 impl CoordinatorDriver {
-    pub(super) fn new(mut host: CoordinatorHost, begin: Instant) -> Self {
+    /// The host of a node, with room for so many bytes of packets that wait for it.
+    pub(super) fn new(mut host: CoordinatorHost, bytes_max: usize, begin: Instant) -> Self {
         host.set_stopwatch(Arc::new(move || begin.elapsed().as_nanos() as u64));
         Self {
             events: Mutex::default(),
             has_events: AtomicBool::new(false),
+            has_long: AtomicBool::new(false),
+            bytes: AtomicUsize::new(0),
+            bytes_max,
             machine: Mutex::new(Machine { host, is_served: false }),
             due_ns: AtomicU64::new(NEVER),
             thread: Mutex::default(),
@@ -63,10 +73,23 @@ impl CoordinatorDriver {
         }
     }
 
-    /// Leaves something for [`run`](Self::run).
+    /// Leaves something for [`run`](Self::run). What there is no room for is dropped, and the job
+    /// ends.
     pub(super) fn push(&self, event: CoordinatorEvent) {
+        let held = event.bytes();
         let mut events = self.events.lock().unwrap_or_else(PoisonError::into_inner);
-        events.push_back(event);
+        let before = self.bytes.fetch_add(held, Ordering::Relaxed);
+        let bytes = before.saturating_add(held);
+        match bytes > self.bytes_max && held > 0 {
+            true if before > self.bytes_max => {}
+            true => events.push_back(CoordinatorEvent::Overflow(bytes)),
+            false => {
+                if event.may_take_long() {
+                    self.has_long.store(true, Ordering::SeqCst);
+                }
+                events.push_back(event);
+            }
+        }
         self.has_events.store(true, Ordering::SeqCst);
         drop(events);
         // Before this thread finds the machine locked: see `run`.
@@ -95,7 +118,8 @@ impl CoordinatorDriver {
                 return;
             }
             // This thread has other things to do, and the coordinator a thread of its own.
-            if round == ROUNDS_MAX && self.wake() {
+            let is_much = round == ROUNDS_MAX || self.has_long.load(Ordering::SeqCst);
+            if is_much && self.wake() {
                 return;
             }
             let mut machine = match self.machine.try_lock() {
@@ -150,6 +174,8 @@ impl CoordinatorDriver {
         let mut waiting = self.events.lock().unwrap_or_else(PoisonError::into_inner);
         let mut events = std::mem::take(&mut *waiting);
         self.has_events.store(false, Ordering::SeqCst);
+        self.has_long.store(false, Ordering::SeqCst);
+        self.bytes.store(0, Ordering::Relaxed);
         drop(waiting);
         for event in events.drain(..) {
             self.guard(machine, surroundings, |host, now| host.handle(now, event));
@@ -211,4 +237,122 @@ fn end(host: &mut CoordinatorHost, now: Time, error: &JobError) -> Vec<Coordinat
         catch_unwind(AssertUnwindSafe(|| host.handle(now, failed)))
     };
     try_end().or_else(|_| try_end()).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Job;
+    use crate::address::id::{ActorId, CollectionId, KindId, MAIN_PE};
+    use crate::address::index::{ActorIndex, Ix1};
+    use crate::job::program::Program;
+    use crate::message::payload::Payload;
+    use crate::message::probe::ProbeReport;
+    use crate::message::{Content, Control, MainRequest, Packet};
+    use gridspan_topology::{Layout, NodeId, PeId};
+    use std::thread::ThreadId;
+    use std::time::Duration;
+
+    /// Notes what it is to send, and on which thread.
+    #[derive(Default)]
+    struct Noted {
+        sent: Mutex<Vec<(ThreadId, Control)>>,
+        is_closed: AtomicBool,
+    }
+
+    impl Surroundings for Noted {
+        fn obey(&self, commands: Vec<CoordinatorCommand>) {
+            let mut sent = self.sent.lock().unwrap();
+            for command in commands {
+                if let CoordinatorCommand::Send {
+                    packet: Packet(Content::Control(control)), ..
+                } = command
+                {
+                    sent.push((thread::current().id(), *control));
+                }
+            }
+        }
+
+        fn is_closed(&self) -> bool {
+            self.is_closed.load(Ordering::SeqCst)
+        }
+
+        fn start_thread(&self) -> std::io::Result<()> {
+            Ok(())
+        }
+    }
+
+    fn driver(bytes_max: usize) -> CoordinatorDriver {
+        let job = Job::new("driven").main(async |_| Ok::<(), JobError>(()));
+        let layout = Layout::new(vec![("a".to_owned(), vec![1, 1])]);
+        let host = Program::new(job, layout).unwrap().coordinator_host(NodeId(0));
+        CoordinatorDriver::new(host, bytes_max, Instant::now())
+    }
+
+    fn packet(control: Control) -> CoordinatorEvent {
+        CoordinatorEvent::Packet { from: MAIN_PE, packet: Packet::control(control) }
+    }
+
+    #[test]
+    fn the_job_ends_when_more_waits_for_the_coordinator_than_may() {
+        let (driver, noted) = (driver(1000), Noted::default());
+        let request = |bytes: usize| {
+            let collection = CollectionId(0);
+            let source = ActorId { collection, key: Ix1(0).key() };
+            let asked = crate::message::Asked { source, count: 1, earlier: Default::default() };
+            let message = Payload::Bytes(vec![0; bytes].into());
+            let wanted = crate::message::Wanted::Message(message);
+            let (kind, priority, is_alone) = (KindId(0), 0, false);
+            Control::BroadcastRequest { kind, collection, asked, wanted, priority, is_alone }
+        };
+        for _ in 0..4 {
+            driver.push(packet(request(600)));
+        }
+        assert_eq!(driver.events.lock().unwrap().len(), 2, "others are dropped");
+
+        // The first names no collection, which is an error of its own.
+        let first = driver.events.lock().unwrap().pop_front();
+        assert!(matches!(first, Some(CoordinatorEvent::Packet { .. })));
+        driver.run(&noted);
+
+        let sent = noted.sent.into_inner().unwrap();
+        let is_over = |(_, control): &(ThreadId, Control)| {
+            matches!(control, Control::Stop { outcome: Err(JobError::OverBudget { .. }) })
+        };
+        assert_eq!((sent.len(), sent.iter().filter(|sent| is_over(sent)).count()), (2, 2));
+    }
+
+    #[test]
+    fn what_may_take_long_and_all_behind_it_is_done_by_the_coordinators_own_thread() {
+        let (driver, noted) = (driver(1 << 20), Noted::default());
+        let ask = |slot| Control::MainRequest { slot, request: MainRequest::Rebalance };
+        thread::scope(|scope| {
+            driver.begin(&noted);
+            let own = scope.spawn(|| driver.serve(&noted)).thread().id();
+            while !driver.wake() {
+                thread::yield_now();
+            }
+            driver.push(packet(ask(1)));
+            driver.run(&noted);
+            let report = ProbeReport { id: 9, send_cost: None, found: Vec::new() };
+            driver.push(CoordinatorEvent::Packet {
+                from: PeId(1),
+                packet: Packet::control(Control::Probed(report)),
+            });
+            driver.push(packet(ask(2)));
+            driver.run(&noted);
+            let of = |slot| {
+                let sent = noted.sent.lock().unwrap();
+                let is_answer = |control: &Control| matches!(control, Control::Reply { slot: answered, .. } if *answered == slot);
+                sent.iter().find(|(_, control)| is_answer(control)).map(|(thread, _)| *thread)
+            };
+            let deadline = Instant::now() + Duration::from_secs(20);
+            while of(2).is_none() && Instant::now() < deadline {
+                thread::yield_now();
+            }
+            assert_eq!(of(2), Some(own));
+            noted.is_closed.store(true, Ordering::SeqCst);
+            driver.wake();
+        });
+    }
 }

@@ -145,7 +145,8 @@ impl<'scope> Node<'scope> {
             net_driver.clone().map(|net_driver| net_driver as Arc<dyn super::switch::Network>);
         let limits = program.limits();
         let (inboxes, relay) = (inboxes.collect(), program.relay(node));
-        let coordinator = CoordinatorDriver::new(program.coordinator_host(node), begin);
+        let host = program.coordinator_host(node);
+        let coordinator = CoordinatorDriver::new(host, limits.hard_bytes, begin);
         let switch =
             Switch::new(layout.clone(), node, inboxes, network, relay, coordinator, limits);
         let (mut handles, mut views) = (Vec::new(), Vec::new());

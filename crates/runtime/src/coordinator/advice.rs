@@ -178,10 +178,10 @@ impl Coordinator {
     /// Gives the advisor what there is to think about to the driver.
     pub(in crate::coordinator) fn begin_planning(&mut self) {
         self.note_link_news();
-        let now = self.now;
+        let (now, is_to_move) = (self.now, self.is_to_move());
         let advice = &mut self.advice;
         advice.is_scheduled = false;
-        if advice.news.is_empty() {
+        if advice.news.is_empty() || is_to_move {
             return;
         }
         let Some(advisor) = advice.advisor.take() else { return };

@@ -21,8 +21,8 @@ impl Coordinator {
             CoordinatorEvent::PlannerLost => self.planner_lost(),
             CoordinatorEvent::Failed(error) => self.stop(Err(error)),
             CoordinatorEvent::Overflow(bytes) => self.fail_over_budget(bytes),
-            // It is here.
-            CoordinatorEvent::Place(_) => {}
+            // It is here, and the PEs of this node tell it of losses.
+            CoordinatorEvent::Place(_) | CoordinatorEvent::NodeLost(..) => {}
         }
         self.finish_event();
         std::mem::take(&mut self.out)
@@ -45,6 +45,9 @@ impl Coordinator {
     pub(super) fn arrive(&mut self, asker: Asker) -> Vec<CoordinatorCommand> {
         self.tell_place(asker);
         self.resume_advice();
+        if std::mem::take(&mut self.balances.is_put_off) {
+            self.follow_ups.push_back(FollowUp::BeginRebalance);
+        }
         self.finish_event();
         std::mem::take(&mut self.out)
     }
@@ -57,6 +60,8 @@ impl Coordinator {
             match follow_up {
                 FollowUp::PlacesKnown => self.begin_with_places(),
                 FollowUp::BroadcastBegun(travel) => self.note_travel(travel),
+                // It begins where the coordinator goes, which would else find no end of them.
+                FollowUp::BeginRebalance if self.is_to_move() => self.balances.is_put_off = true,
                 FollowUp::BeginRebalance => self.measure(),
             }
         }

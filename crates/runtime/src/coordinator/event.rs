@@ -21,6 +21,8 @@ pub enum CoordinatorEvent {
     PlannerLost,
     /// The coordinator runs at this place now.
     Place(CoordinatorPlace),
+    /// A node that the job began with is lost.
+    NodeLost(NodeId, JobError),
     /// So many bytes of packets for it wait outside, which are more than may; others are dropped.
     Overflow(usize),
     /// The node cannot go on, such as after the death of a thread.
@@ -62,14 +64,12 @@ pub enum CoordinatorCommand {
         /// The packet; [`Packet::is_spread`] holds.
         packet: Packet,
     },
-    /// Send a packet for the coordinator on to the host of another node.
+    /// Send a frame to the host of the coordinator on another node.
     Forward {
         /// The node.
         node: NodeId,
-        /// The PE that it comes from.
-        from: PeId,
-        /// The packet.
-        packet: Packet,
+        /// The frame, which is for [`COORDINATOR`](crate::COORDINATOR).
+        frame: Vec<u8>,
     },
     /// Run the planner elsewhere, since that takes tens of milliseconds, and give it back as
     /// [`CoordinatorEvent::Planned`].

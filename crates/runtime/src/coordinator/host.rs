@@ -10,8 +10,8 @@
 //! only, so that a packet goes round in no circle. The new coordinator tells all nodes where it is;
 //! until a node has heard, its packets go by way of the old one.
 //!
-//! **Failure.** The host that the coordinator has left ends the job if the next node is lost: the
-//! coordinator is lost with it, and cannot.
+//! **Failure.** A host ends the job in place of the coordinator if the node is lost that it is on or
+//! goes to, or if anything fails while it is on its way: nobody else may be left that could.
 
 use super::event::{CoordinatorCommand, CoordinatorEvent};
 use super::machine::Coordinator;
@@ -20,14 +20,19 @@ use crate::address::id::COORDINATOR;
 use crate::error::JobError;
 use crate::message::{Content, Control, CoordinatorPlace, Packet, Spread, TransferMessage, codec};
 use crate::pe::{Accounted, Budget, Common, Pieces, PlantedFault};
+use bytes::Bytes;
 use gridspan_topology::{NodeId, PeId, Time};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// Tells the time in nanoseconds of any origin.
 type SharedStopwatch = Arc<dyn Fn() -> u64 + Send + Sync>;
 
-/// A packet that is held, and who has sent it.
-type Held = Accounted<(PeId, Packet)>;
+/// A frame that is held.
+type Held = Accounted<Vec<u8>>;
+
+/// What is larger goes to another node in pieces.
+const FRAME_BYTES_MAX: usize = 256 << 10;
 
 /// See the [module](self).
 pub struct CoordinatorHost {
@@ -35,11 +40,13 @@ pub struct CoordinatorHost {
     common: Common,
     stopwatch: Option<SharedStopwatch>,
     state: State,
-    /// States that come in pieces, and those that go.
+    /// What comes from other hosts in pieces, and what goes there.
     pieces: Pieces,
     /// Counts what is held.
     budget: Budget,
-    /// Whether this node has ended the job because the coordinator is lost.
+    /// Nodes that are lost, and how.
+    lost: BTreeMap<NodeId, JobError>,
+    /// Whether this node has ended the job in place of the coordinator.
     has_ended: bool,
 }
 
@@ -58,8 +65,10 @@ impl CoordinatorHost {
             here if here == node => State::Here(Box::new(Coordinator::new(node, common.clone()))),
             there => State::Elsewhere(CoordinatorPlace { term: 0, node: there }),
         };
-        let (pieces, budget) = (Pieces::default(), Budget::default());
-        Self { node, common, stopwatch: None, state, pieces, budget, has_ended: false }
+        // Those of each host have numbers of their own.
+        let pieces = Pieces::numbered_from(u64::from(node.0) << 32);
+        let (stopwatch, budget, lost) = (None, Budget::default(), BTreeMap::new());
+        Self { node, common, stopwatch, state, pieces, budget, lost, has_ended: false }
     }
 
     /// Has planning timed, and stalls looked for: time is real here.
@@ -108,6 +117,7 @@ impl CoordinatorHost {
         let mut out = Vec::new();
         match event {
             CoordinatorEvent::Place(place) => self.learn(place, &mut out),
+            CoordinatorEvent::NodeLost(node, error) => self.lose(node, error, &mut out),
             CoordinatorEvent::Packet { from, packet } => self.take(now, from, packet, &mut out),
             event => self.take_event(now, event, &mut out),
         }
@@ -128,8 +138,7 @@ impl CoordinatorHost {
         if let CoordinatorEvent::Failed(error) = event
             && !self.common.layout.is_guest(self.node)
         {
-            let from = self.common.layout.leader(self.node);
-            self.pass(from, Packet::control(Control::Failed { error }), out);
+            self.fail(self.common.layout.leader(self.node), error, out);
         }
     }
 
@@ -141,18 +150,51 @@ impl CoordinatorHost {
             _ if self.coordinator().is_some() => {
                 self.take_event(now, CoordinatorEvent::Packet { from, packet }, out);
             }
-            Content::Control(control) => match *control {
-                // Of a PE of this node that took the coordinator to be here.
-                Control::LargeMulticast(multicast) if self.is_near(from) => {
-                    let spread = Spread::by_sites(&self.common.layout, self.node, *multicast);
-                    out.push(CoordinatorCommand::Relay { from, packet: Packet::spread(spread) });
-                }
-                Control::Failed { error } if self.is_lost_with(from, &error) => {
-                    self.end(&error, out);
-                }
-                control => self.pass(from, Packet::control(control), out),
-            },
+            Content::Control(control) => self.take_control(from, *control, out),
             _ => self.pass(from, packet, out),
+        }
+    }
+
+    /// Takes what is for the coordinator, which is not here.
+    fn take_control(&mut self, from: PeId, control: Control, out: &mut Vec<CoordinatorCommand>) {
+        let layout = &self.common.layout;
+        match control {
+            // Of a PE of this node that took the coordinator to be here.
+            Control::LargeMulticast(multicast) if layout.node_of(from) == self.node => {
+                let spread = Spread::by_sites(layout, self.node, *multicast);
+                out.push(CoordinatorCommand::Relay { from, packet: Packet::spread(spread) });
+            }
+            Control::Failed { error } if layout.contains(from) => self.fail(from, error, out),
+            // Guests only join, leave and fail.
+            Control::Membership(_) | Control::Failed { .. } => {
+                self.pass(from, Packet::control(control), out);
+            }
+            _ if layout.is_guest(layout.node_of(from)) => {}
+            _ => self.pass(from, Packet::control(control), out),
+        }
+    }
+
+    /// The job fails, as a founder says.
+    fn fail(&mut self, from: PeId, error: JobError, out: &mut Vec<CoordinatorCommand>) {
+        match &self.state {
+            // Nobody knows whether the coordinator arrives, nor that this will be said again.
+            State::Leaving(..) => self.end(&error, out),
+            _ => self.pass(from, Packet::control(Control::Failed { error }), out),
+        }
+    }
+
+    /// A node is lost.
+    fn lose(&mut self, node: NodeId, error: JobError, out: &mut Vec<CoordinatorCommand>) {
+        self.lost.insert(node, error);
+        self.end_if_lost(out);
+    }
+
+    /// Ends the job if the coordinator is on a node that is lost, or goes to one.
+    fn end_if_lost(&mut self, out: &mut Vec<CoordinatorCommand>) {
+        if let State::Leaving(place, _) | State::Elsewhere(place) = &self.state
+            && let Some(error) = self.lost.get(&place.node).cloned()
+        {
+            self.end(&error, out);
         }
     }
 
@@ -174,10 +216,28 @@ impl CoordinatorHost {
                 }
             }
             Control::Transfer(TransferMessage::Done(place)) => self.learn(place, out),
+            Control::Transfer(TransferMessage::PassedOn(frame)) => {
+                self.take_frame(now, &frame, out);
+            }
             other => {
                 let reason = format!("a host of the coordinator was sent {other:?}");
                 self.end(&JobError::Protocol(reason), out);
             }
+        }
+    }
+
+    /// Takes a frame that another host has passed on whole, or this one has held.
+    fn take_frame(&mut self, now: Time, frame: &Bytes, out: &mut Vec<CoordinatorCommand>) {
+        match Packet::from_frame(frame) {
+            Ok((from, COORDINATOR, packet)) if self.common.layout.may_contain(from) => {
+                self.take(now, from, packet, out);
+            }
+            Ok((from, to, _)) => {
+                let reason =
+                    format!("a frame from {from} to {to} was passed on to the coordinator");
+                self.end(&JobError::Protocol(reason), out);
+            }
+            Err(error) => self.end(&JobError::Protocol(error.to_string()), out),
         }
     }
 
@@ -192,16 +252,15 @@ impl CoordinatorHost {
         let state = std::mem::replace(&mut self.state, State::Here(Box::new(coordinator)));
         self.prepare();
         let done = Packet::control(Control::Transfer(TransferMessage::Done(place)));
-        out.push(CoordinatorCommand::Forward { node: before, from: COORDINATOR, packet: done });
+        self.forward(before, done.into_frame(COORDINATOR, COORDINATOR), out);
         if let State::Here(coordinator) = &mut self.state {
             out.extend(coordinator.arrive(asker));
             self.let_go(out);
         }
         // It has come back before the node that it was on in between has said that it had come.
         if let State::Leaving(_, held) = state {
-            for packet in held {
-                let (from, packet) = packet.into_inner();
-                self.take(now, from, packet, out);
+            for frame in held {
+                self.take_frame(now, &frame.into_inner().into(), out);
             }
         }
     }
@@ -213,10 +272,20 @@ impl CoordinatorHost {
         let before = std::mem::replace(&mut self.state, State::Leaving(place, Vec::new()));
         let State::Here(coordinator) = before else { return };
         let Some(state) = coordinator.into_state() else { return };
-        let (node, state) = (place.node, codec::encode(&state).into());
-        for piece in self.pieces.split(&Control::Transfer(TransferMessage::State(state))) {
-            let packet = Packet::control(Control::Piece(piece));
-            out.push(CoordinatorCommand::Forward { node, from: COORDINATOR, packet });
+        self.send_in_pieces(place.node, TransferMessage::State(codec::encode(&state).into()), out);
+        self.end_if_lost(out);
+    }
+
+    fn send_in_pieces(
+        &mut self,
+        node: NodeId,
+        message: TransferMessage,
+        out: &mut Vec<CoordinatorCommand>,
+    ) {
+        for piece in self.pieces.split(&Control::Transfer(message)) {
+            let piece = Packet::control(Control::Piece(piece));
+            let frame = piece.into_frame(COORDINATOR, COORDINATOR);
+            out.push(CoordinatorCommand::Forward { node, frame });
         }
     }
 
@@ -229,11 +298,11 @@ impl CoordinatorHost {
         if let State::Leaving(_, held) = state
             && self.common.fault != PlantedFault::TransferDropsHeld
         {
-            for packet in held {
-                let (from, packet) = packet.into_inner();
-                out.push(CoordinatorCommand::Forward { node: place.node, from, packet });
+            for frame in held {
+                self.forward(place.node, frame.into_inner(), out);
             }
         }
+        self.end_if_lost(out);
     }
 
     /// The term of the place that is known.
@@ -246,16 +315,23 @@ impl CoordinatorHost {
 
     /// Passes on what is for the coordinator, now or once it has arrived.
     fn pass(&mut self, from: PeId, packet: Packet, out: &mut Vec<CoordinatorCommand>) {
+        let frame = packet.into_frame(from, COORDINATOR);
         match &mut self.state {
             State::Leaving(_, held) => {
-                let bytes = packet.bytes();
-                held.push(self.budget.keep((from, packet), bytes));
+                let bytes = frame.len();
+                held.push(self.budget.keep(frame, bytes));
                 self.check_budget(out);
             }
-            State::Elsewhere(place) => {
-                out.push(CoordinatorCommand::Forward { node: place.node, from, packet });
-            }
+            &mut State::Elsewhere(place) => self.forward(place.node, frame, out),
             State::Here(_) => {}
+        }
+    }
+
+    /// Sends a frame for the coordinator to another node, in pieces if it is large.
+    fn forward(&mut self, node: NodeId, frame: Vec<u8>, out: &mut Vec<CoordinatorCommand>) {
+        match frame.len() <= FRAME_BYTES_MAX {
+            true => out.push(CoordinatorCommand::Forward { node, frame }),
+            false => self.send_in_pieces(node, TransferMessage::PassedOn(frame.into()), out),
         }
     }
 
@@ -270,28 +346,16 @@ impl CoordinatorHost {
         }
     }
 
-    /// Whether a PE is of this node.
-    fn is_near(&self, pe: PeId) -> bool {
-        self.common.layout.node_of(pe) == self.node
-    }
-
-    /// Whether a founder has found the node lost that the coordinator is on or goes to.
-    fn is_lost_with(&self, from: PeId, error: &JobError) -> bool {
-        let place = match &self.state {
-            State::Leaving(place, _) | State::Elsewhere(place) => place.node,
-            State::Here(_) => return false,
-        };
-        let is_founder = self.common.layout.contains(from);
-        is_founder && matches!(error, JobError::NodeLost { node, .. } if *node == place)
-    }
-
-    /// Ends the job in place of the coordinator.
+    /// Ends the job in place of the coordinator. The own node is told last, since it may end with
+    /// that.
     fn end(&mut self, error: &JobError, out: &mut Vec<CoordinatorCommand>) {
         if std::mem::replace(&mut self.has_ended, true) {
             return;
         }
         let layout = &self.common.layout;
-        for to in layout.nodes().map(|node| layout.leader(node)) {
+        let own = layout.leader(self.node);
+        let others = layout.nodes().map(|node| layout.leader(node)).filter(|&leader| leader != own);
+        for to in others.chain([own]) {
             let packet = Packet::control(Control::Stop { outcome: Err(error.clone()) });
             out.push(CoordinatorCommand::Send { to, packet });
         }

@@ -34,7 +34,7 @@ pub struct Coordinator {
     pub(super) transfers: VecDeque<(NodeId, Asker)>,
     pub(super) departing: Option<(NodeId, Asker)>,
     pub(super) now: Time,
-    /// By how much that is ahead of the clock of this node, since it has moved here.
+    /// By how much `now` is ahead of the clock of this node, since the coordinator has moved here.
     pub(super) clock_ahead_ns: i128,
     /// Nanoseconds of any origin, where time is real.
     pub(super) stopwatch: Option<Stopwatch>,

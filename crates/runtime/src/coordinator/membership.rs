@@ -47,7 +47,7 @@ impl Coordinator {
     pub(super) fn open_pool(&mut self, collection: CollectionId) {
         self.members.pools.insert(collection);
         self.tell_hierarchy();
-        for guest in self.members.up_to(Stage::Active) {
+        for guest in self.members.taking_part() {
             self.equip(guest, collection);
         }
     }
@@ -55,7 +55,7 @@ impl Coordinator {
     /// A pool is closed: sends the `farewell` to its members on guests.
     pub(super) fn close_pool(&mut self, collection: CollectionId, farewell: &Bytes) {
         self.members.pools.remove(&collection);
-        for (guest, pes) in self.members.up_to(Stage::Draining) {
+        for (guest, pes) in self.members.taking_part() {
             for pe in self.pes_of(guest, pes) {
                 let message = farewell.clone();
                 self.post_uncounted(pe, Control::WorkerMessage { collection, message });
@@ -130,9 +130,6 @@ impl Coordinator {
             return self.post(layout.leader(guest), Control::Stop { outcome: Err(error) });
         }
         let awaited: BTreeSet<PeId> = layout.nodes().map(|node| layout.leader(node)).collect();
-        for collection in self.members.pools.clone() {
-            self.equip((guest, pes), collection);
-        }
         for &leader in &awaited {
             let contact = contact.to_owned();
             let announcement = MembershipMessage::Announce { node: guest, contact };
@@ -157,6 +154,10 @@ impl Coordinator {
         if let Some(places) = self.survey.places.clone().filter(|_| self.members.is_hierarchy_told)
         {
             self.post(leader, Control::Hierarchy(Box::new(places.hierarchy.clone())));
+        }
+        // Now this node knows as well where it is reached.
+        for collection in self.members.pools.clone() {
+            self.equip((guest, pes), collection);
         }
         if self.term > 0 {
             self.post(leader, Control::CoordinatorAt(self.place()));

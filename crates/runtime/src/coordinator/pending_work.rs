@@ -22,6 +22,8 @@ impl Coordinator {
         let publications = self.publications.waits();
         let others = publications.chain(self.quiescence.waits()).chain(self.survey.waits());
         let mut waits: Vec<String> = others.collect();
+        let moves = self.transfers.iter().map(|(to, _)| format!("the coordinator to move to {to}"));
+        waits.extend(moves);
         for (id, state) in &self.collections {
             if state.creating > 0 {
                 let missing = counted(state.creating, "more PE", "more PEs");

@@ -217,10 +217,14 @@ impl Hosts {
     fn tell(&mut self, node: u32, from: PeId, packet: Packet) {
         let event = CoordinatorEvent::Packet { from, packet };
         let commands = self.hosts[node as usize].handle(Time::ZERO, event);
+        self.obey(commands);
+    }
+
+    fn obey(&mut self, commands: Vec<CoordinatorCommand>) {
         for command in commands {
             match command {
-                CoordinatorCommand::Forward { node, from, packet } => {
-                    let frame = packet.into_frame(from, COORDINATOR).into();
+                CoordinatorCommand::Forward { node, frame } => {
+                    let frame = frame.into();
                     let (from, to, packet) = Packet::from_frame(&frame).unwrap();
                     assert_eq!(to, COORDINATOR);
                     self.frames.push((node, from, packet));
@@ -264,6 +268,34 @@ impl Hosts {
         };
         std::mem::take(&mut self.told).into_iter().filter_map(slot).collect()
     }
+}
+
+/// Two hosts of a job that is balanced and has no actors.
+fn balanced() -> Hosts {
+    let layout = Layout::new(vec![("a".to_owned(), vec![1, 1])]);
+    let job = Job::new("moves").actor::<Idle>().strategy("rotate");
+    let program = Program::new(job.main(async |_| Ok::<(), JobError>(())), layout).unwrap();
+    let mut hosts = Hosts::new(2);
+    hosts.hosts = [0, 1].map(|node| program.coordinator_host(NodeId(node))).into();
+    // Places are not measured before all nodes are there.
+    let definition = hosts.hosts[0].coordinator().unwrap().common.definition.clone();
+    let definition = Box::new(Definition::clone(&definition));
+    hosts.tell(0, PeId(0), Packet::control(Control::Greet { definition }));
+    hosts
+}
+
+/// What a PE without actors has measured.
+fn no_loads(rebalance: u64) -> Control {
+    Control::Loads(Box::new(Loads {
+        rebalance: RebalanceId(rebalance),
+        actors: Vec::new(),
+        edges: Vec::new(),
+        led: None,
+        away: Vec::new(),
+        pe: PeLoad::default(),
+        handled: 0,
+        replicas: Vec::new(),
+    }))
 }
 
 #[test]
@@ -322,65 +354,101 @@ fn moves_follow_each_other_and_stale_packets_find_their_way() {
 
 #[test]
 fn a_coordinator_leaves_only_once_a_rebalance_is_over() {
-    let mut hosts = Hosts::new(2);
-    let program = {
-        let layout = Layout::new(vec![("a".to_owned(), vec![1, 1])]);
-        let job = Job::new("moves").actor::<Idle>().strategy("rotate");
-        Program::new(job.main(async |_| Ok::<(), JobError>(())), layout).unwrap()
-    };
-    hosts.hosts = [0, 1].map(|node| program.coordinator_host(NodeId(node))).into();
-    // Places are not measured before all nodes are there.
-    let definition = hosts.hosts[0].coordinator().unwrap().common.definition.clone();
-    let definition = Box::new(Definition::clone(&definition));
-    hosts.tell(0, PeId(0), Packet::control(Control::Greet { definition }));
+    let mut hosts = balanced();
     hosts.ask(0, 1, MainRequest::Rebalance);
     hosts.move_to(2, 1);
     assert_eq!(hosts.places(), [0]);
 
-    let loads = |pe| {
-        let loads = Loads {
-            rebalance: RebalanceId(1),
-            actors: Vec::new(),
-            edges: Vec::new(),
-            led: None,
-            away: Vec::new(),
-            pe: PeLoad::default(),
-            handled: 0,
-            replicas: Vec::new(),
-        };
-        (PeId(pe), Packet::control(Control::Loads(Box::new(loads))))
-    };
-    for (from, packet) in [0, 1].map(loads) {
-        hosts.tell(0, from, packet);
+    for pe in [0, 1] {
+        hosts.tell(0, PeId(pe), Packet::control(no_loads(1)));
     }
     assert_eq!(hosts.places(), [0], "it has not decided");
     hosts.answers();
-    for command in hosts.hosts[0].wake(Time::ZERO) {
-        if let CoordinatorCommand::Forward { node, from, packet } = command {
-            hosts.frames.push((node, from, packet));
-        }
-    }
+    let commands = hosts.hosts[0].wake(Time::ZERO);
+    hosts.obey(commands);
     hosts.settle(false);
 
     assert_eq!(hosts.places(), [1]);
 }
 
 #[test]
-fn the_node_that_the_coordinator_has_left_ends_the_job_if_the_next_is_lost() {
+fn a_host_ends_the_job_if_the_node_is_lost_that_the_coordinator_is_on_or_goes_to() {
+    for has_arrived in [false, true] {
+        let mut hosts = Hosts::new(3);
+        create(&mut hosts.hosts[0]);
+        hosts.move_to(1, 1);
+        if has_arrived {
+            hosts.settle(false);
+            hosts.told.clear();
+        }
+        let (site, reason) = ("a".to_owned(), "it was silent".to_owned());
+        let lost = JobError::NodeLost { node: NodeId(1), site, reason, others: Vec::new() };
+        let event = |node| CoordinatorEvent::NodeLost(NodeId(node), lost.clone());
+
+        let commands = hosts.hosts[0].handle(Time::ZERO, event(2));
+        assert!(commands.is_empty(), "the coordinator hears of others");
+        let commands = hosts.hosts[0].handle(Time::ZERO, event(1));
+        hosts.obey(commands);
+
+        let stopped = hosts.told.iter().filter(|(_, control)| {
+            matches!(control, Control::Stop { outcome: Err(error) } if *error == lost)
+        });
+        // The own node last: it may end with that.
+        assert_eq!(stopped.map(|(pe, _)| pe.0).collect::<Vec<u32>>(), [1, 2, 0]);
+    }
+}
+
+#[test]
+fn what_fails_while_the_coordinator_is_on_its_way_ends_the_job() {
     let mut hosts = Hosts::new(3);
     create(&mut hosts.hosts[0]);
     hosts.move_to(1, 1);
-    hosts.frames.clear();
-    let (site, reason) = ("a".to_owned(), "it was silent".to_owned());
-    let lost = JobError::NodeLost { node: NodeId(1), site, reason, others: Vec::new() };
+    let error = JobError::Failed("enough".to_owned());
 
-    hosts.tell(2, PeId(2), Packet::control(Control::Failed { error: lost.clone() }));
+    hosts.tell(0, PeId(2), Packet::control(Control::Failed { error }));
+
+    let stopped = hosts.told.iter().filter(|(_, control)| matches!(control, Control::Stop { .. }));
+    assert_eq!(stopped.count(), 3);
+}
+
+#[test]
+fn what_is_too_large_for_one_frame_is_passed_on_in_pieces() {
+    let mut hosts = Hosts::new(2);
+    let collection = create(&mut hosts.hosts[0]);
+    hosts.move_to(1, 1);
+    let Control::BroadcastRequest { kind, asked, priority, is_alone, .. } = request(collection, 1)
+    else {
+        panic!("not a request")
+    };
+    let wanted = Wanted::Message(Payload::Bytes(vec![7; 1 << 20].into()));
+    let large = Control::BroadcastRequest { kind, collection, asked, wanted, priority, is_alone };
+    hosts.tell(0, PeId(0), Packet::control(large));
+    hosts.settle(true);
+
+    assert_eq!(numbers(&std::mem::take(&mut hosts.told)), [(PeId(1), 0, 1)]);
+}
+
+#[test]
+fn rebalances_that_follow_each_other_do_not_keep_a_coordinator_from_moving() {
+    let mut hosts = balanced();
+    hosts.ask(0, 1, MainRequest::Rebalance);
+    hosts.ask(0, 2, MainRequest::Rebalance);
+    hosts.move_to(3, 1);
+    for pe in [0, 1] {
+        hosts.tell(0, PeId(pe), Packet::control(no_loads(1)));
+    }
+    let commands = hosts.hosts[0].wake(Time::ZERO);
+    hosts.obey(commands);
     hosts.settle(false);
+    assert_eq!((hosts.places(), hosts.answers()), (vec![1], vec![1, 3]));
 
-    let stopped = hosts.told.iter().filter(
-        |(_, control)| matches!(control, Control::Stop { outcome: Err(error) } if *error == lost),
-    );
-    assert_eq!(stopped.map(|(pe, _)| pe.0).collect::<Vec<u32>>(), [0, 1, 2]);
+    // The second begins where the coordinator is now.
+    for pe in [0, 1] {
+        hosts.tell(1, PeId(pe), Packet::control(no_loads(2)));
+    }
+    let commands = hosts.hosts[1].wake(Time::ZERO);
+    hosts.obey(commands);
+    assert_eq!(hosts.answers(), [2]);
 }
 
 #[test]

@@ -10,8 +10,9 @@
 //! nodes where it is. Packets that come to the old node go on to the new one, so that none is lost;
 //! nothing relies on the order in which those of several kinds arrive.
 //!
-//! **What begins anew.** The strategy and the gate, which have learned from rebalances, and the
-//! advisor for broadcasts, whose plans go out from the node that it was made for.
+//! **What begins anew.** The strategy and the gate, which have learned from rebalances (one whose
+//! worth is not known yet is told of as that, and not taken back), and the advisor for broadcasts,
+//! whose plans go out from the node that it was made for.
 
 use super::event::Asker;
 use super::machine::Coordinator;
@@ -79,15 +80,21 @@ impl Coordinator {
                 Some(departure) => {
                     self.departing = Some(departure);
                     self.retire_plans();
+                    self.conclude_balances();
                 }
                 None => return,
             }
         }
     }
 
+    /// Whether it moves as soon as nothing stands against that: nothing else of the kind begins.
+    pub(super) fn is_to_move(&self) -> bool {
+        !self.transfers.is_empty()
+    }
+
     /// Whether nothing is under way with machines that stay behind.
     fn is_settled(&self) -> bool {
-        self.balances.queue.is_empty() && self.survey.is_settled() && self.advice.is_settled()
+        self.balances.is_settled() && self.survey.is_settled() && self.advice.is_settled()
     }
 
     /// Has all relays forget the plans for tree broadcasts from here, once those under way are over.

@@ -13,6 +13,7 @@ use super::inbox::Inbox;
 use super::locks::{lock, try_lock};
 use super::loss;
 use super::switch::{Network, Switch};
+use crate::coordinator::CoordinatorEvent;
 use crate::error::JobError;
 use crate::message::frame::Frame;
 use crate::message::probe::ProbeOrder;
@@ -177,7 +178,7 @@ impl NetDriver {
         (sent.sum(), self.received_bytes.load(Ordering::Relaxed))
     }
 
-    /// Opens the connection over which this node and the coordinator watch each other.
+    /// Opens the connection over which this node and another watch each other.
     pub(super) fn connect(&self, node: NodeId) {
         lock(&self.net).transport().connect(node);
     }
@@ -327,6 +328,10 @@ impl NetDriver {
             && !self.is_loss_told.swap(true, Ordering::SeqCst)
         {
             self.on_failure.iter().for_each(|tell| tell(&error));
+        }
+        // The PEs may be busy, and the coordinator on its way to that node.
+        if loss::is_fatal(&switch.layout, node, reason) {
+            switch.tell_coordinator(CoordinatorEvent::NodeLost(node, error.clone()));
         }
         let leader = switch.layout.leader(switch.node);
         switch.inbox(leader).push_loss(Box::new(move |core| core.node_lost(node, error)));

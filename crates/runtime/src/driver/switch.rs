@@ -161,7 +161,7 @@ impl Switch {
 
     /// The coordinator runs at this place now.
     pub(super) fn note_coordinator(&self, place: CoordinatorPlace) {
-        self.relay.lock().unwrap_or_else(PoisonError::into_inner).set_coordinator(place.node);
+        self.relay.lock().unwrap_or_else(PoisonError::into_inner).set_coordinator(place);
         self.tell_coordinator(CoordinatorEvent::Place(place));
     }
 
@@ -362,14 +362,16 @@ impl Switch {
             return self.carry(|relay, now, out| relay.receive(now, from, frame, out));
         }
         let (sender, to, packet) = Packet::from_frame(frame)?;
-        // Founders pass on what is for the coordinator, which is on any of them.
-        let is_from_coordinator = sender == COORDINATOR;
+        // Founders pass on what is for the coordinator, which is on any of them; guests do not.
         let is_founder = !self.layout.is_guest(from);
-        let is_of_sender =
-            || to == COORDINATOR && is_founder || self.layout.node_of(sender) == from;
-        let is_sound = match is_from_coordinator {
-            true => is_founder,
-            false => self.layout.may_contain(sender) && is_of_sender(),
+        let is_passed_on = to == COORDINATOR && is_founder;
+        let is_sound = match sender {
+            COORDINATOR => is_founder,
+            _ if to == COORDINATOR && self.layout.is_guest(self.node) => false,
+            _ => {
+                let is_known = self.layout.may_contain(sender);
+                is_known && (is_passed_on || self.layout.node_of(sender) == from)
+            }
         };
         if !is_sound {
             return Err(crate::DecodeError::new(
@@ -405,9 +407,8 @@ impl Surroundings for Switch {
                         network.send(node, packet.into_frame(COORDINATOR, to).into(), false);
                     }
                 }
-                CoordinatorCommand::Forward { node, from, packet } => {
+                CoordinatorCommand::Forward { node, frame } => {
                     if let Some(network) = &self.network {
-                        let frame = packet.into_frame(from, COORDINATOR);
                         network.send(node, frame.into(), false);
                     }
                 }

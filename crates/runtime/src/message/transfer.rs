@@ -11,6 +11,8 @@ pub(crate) enum TransferMessage {
     State(Bytes),
     /// To the node that it was on: it runs at this place now.
     Done(CoordinatorPlace),
+    /// To where it runs, as far as the sender knows: a frame for it that is too large for one.
+    PassedOn(Bytes),
 }
 
 /// Where the coordinator runs.

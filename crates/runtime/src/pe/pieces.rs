@@ -24,6 +24,11 @@ pub(crate) struct Pieces {
 }
 
 impl Pieces {
+    /// Of a sender whose controls in pieces have numbers from this one on.
+    pub(crate) fn numbered_from(number: u64) -> Self {
+        Self { sent: number, ..Self::default() }
+    }
+
     /// The pieces of a control.
     pub(crate) fn split(&mut self, control: &Control) -> impl Iterator<Item = Piece> + use<> {
         self.split_by(PIECE_BYTES, control)

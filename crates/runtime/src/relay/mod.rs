@@ -28,9 +28,9 @@ use crate::message::frame::Frame;
 use crate::message::payload::Payload;
 use crate::message::steal_agent::Nudge;
 use crate::message::{
-    Arrival, Assembly, CarriedHead, Content, Control, FlowId, IncomingControl, Multicast,
-    OutgoingControl, Packet, PlanHead, REPORTED_BYTES_MIN, SegmentHead, Spread, SpreadFrame,
-    default_plan,
+    Arrival, Assembly, CarriedHead, Content, Control, CoordinatorPlace, FlowId, IncomingControl,
+    Multicast, OutgoingControl, Packet, PlanHead, REPORTED_BYTES_MIN, SegmentHead, Spread,
+    SpreadFrame, default_plan,
 };
 use agents::{Post, StealAgents};
 use bytes::Bytes;
@@ -51,7 +51,7 @@ pub struct Relay {
     broadcasts: Mode,
     default_plans: BTreeMap<NodeId, Arc<BroadcastPlan>>,
     /// Where the coordinator runs, as far as is known here; it may have moved on from there.
-    coordinator: NodeId,
+    coordinator: CoordinatorPlace,
     /// Tree broadcasts of other nodes of which parts are missing, by root and number.
     flows: BTreeMap<(NodeId, u64), Assembly>,
     /// Multicasts of other nodes of which parts are missing, by root and number.
@@ -88,7 +88,7 @@ impl Relay {
             plans,
             broadcasts,
             default_plans,
-            coordinator: tree.root(),
+            coordinator: CoordinatorPlace { term: 0, node: tree.root() },
             flows,
             multicasts,
             multicasts_begun: 0,
@@ -104,9 +104,11 @@ impl Relay {
         self.agents.nudge = Some(nudge);
     }
 
-    /// The coordinator runs on this node now.
-    pub fn set_coordinator(&mut self, node: NodeId) {
-        self.coordinator = node;
+    /// The coordinator runs at `place` now, if no later one is known.
+    pub fn set_coordinator(&mut self, place: CoordinatorPlace) {
+        if place.term >= self.coordinator.term {
+            self.coordinator = place;
+        }
     }
 
     /// Takes what a PE of this node has for others. Only packets for which [`Packet::is_spread`]
@@ -398,7 +400,7 @@ impl Relay {
         }
     }
 
-    /// Tells the coordinator, on another node, something.
+    /// Tells the coordinator something, by way of another node.
     fn report(&self, to: NodeId, control: Control) -> RelayCommand {
         let frame = Packet::control(control).into_frame(self.layout.leader(self.node), COORDINATOR);
         RelayCommand::Send { to, frame: frame.into(), is_bulk: false }
@@ -423,10 +425,10 @@ impl Relay {
         let Some(begun) = self.watch.begun(flow) else { return };
         let control = Control::Carried { flow, node, arrivals, after: now.since(begun) };
         let from = self.layout.leader(self.node);
-        out.push(if self.coordinator == self.node {
+        out.push(if self.coordinator.node == self.node {
             RelayCommand::Deliver { from, to: COORDINATOR, packet: Packet::control(control) }
         } else {
-            self.report(self.coordinator, control)
+            self.report(self.coordinator.node, control)
         });
     }
 }

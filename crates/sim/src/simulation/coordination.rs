@@ -67,7 +67,7 @@ impl Simulation {
     /// A PE has heard where the coordinator is.
     pub(super) fn note_coordinator(&mut self, pe: PeId, place: CoordinatorPlace) {
         let node = self.layout.node_of(pe);
-        self.relays[node].set_coordinator(place.node);
+        self.relays[node].set_coordinator(place);
         let commands = self.hosts[node].handle(self.now, CoordinatorEvent::Place(place));
         self.obey_coordinator(node, commands, Duration::ZERO);
     }
@@ -122,24 +122,13 @@ impl Simulation {
                     *leaves += send_cost;
                     let there = self.layout.node_of(to);
                     let frame = packet.into_frame(COORDINATOR, to).into();
-                    frames.push(Outgoing {
-                        leaves: *leaves,
-                        from: node,
-                        to: there,
-                        is_bulk: false,
-                        frame,
-                    });
+                    let (leaves, from) = (*leaves, node);
+                    frames.push(Outgoing { leaves, from, to: there, is_bulk: false, frame });
                 }
-                CoordinatorCommand::Forward { node: there, from, packet } => {
+                CoordinatorCommand::Forward { node: to, frame } => {
                     *leaves += send_cost;
-                    let frame = packet.into_frame(from, COORDINATOR).into();
-                    frames.push(Outgoing {
-                        leaves: *leaves,
-                        from: node,
-                        to: there,
-                        is_bulk: false,
-                        frame,
-                    });
+                    let (leaves, from, frame) = (*leaves, node, frame.into());
+                    frames.push(Outgoing { leaves, from, to, is_bulk: false, frame });
                 }
                 CoordinatorCommand::Relay { from, packet } => {
                     self.hand_over((node, from, send_cost), packet, leaves, frames);

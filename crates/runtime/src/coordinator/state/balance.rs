@@ -16,6 +16,8 @@ use std::time::Duration;
 pub(crate) struct Balances {
     /// Why rebalances are wanted. The first is under way, the others wait.
     pub(crate) queue: VecDeque<Cause>,
+    /// Whether the first begins only once the coordinator has moved.
+    pub(crate) is_put_off: bool,
     /// Collections whose members have all reached their first sync point, and it is not known what
     /// moves after that.
     pub(crate) first_syncs: BTreeSet<CollectionId>,
@@ -114,6 +116,11 @@ pub(crate) struct Look {
 }
 
 impl Balances {
+    /// Whether no rebalance is under way.
+    pub(crate) fn is_settled(&self) -> bool {
+        self.queue.is_empty() || self.is_put_off
+    }
+
     /// The rebalance that is under way, or is next.
     pub(crate) fn present(&self) -> RebalanceId {
         RebalanceId(self.count + 1)

@@ -32,6 +32,13 @@ impl Members {
         self.guests.get(&node).is_some_and(|entry| entry.stage.is_gone())
     }
 
+    /// The guests that take part, with the collections of pools, and with how many PEs.
+    pub(crate) fn taking_part(&self) -> Vec<(NodeId, u32)> {
+        let is_in = |stage| (Stage::Active..=Stage::Draining).contains(&stage);
+        let known = self.guests.iter().filter(|(_, entry)| is_in(entry.stage));
+        known.map(|(&guest, entry)| (guest, entry.pes)).collect()
+    }
+
     /// The guests that are up to this stage, and with how many PEs.
     pub(crate) fn up_to(&self, stage: Stage) -> Vec<(NodeId, u32)> {
         let known = self.guests.iter().filter(|(_, entry)| entry.stage <= stage);

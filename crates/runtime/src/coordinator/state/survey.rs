@@ -127,7 +127,8 @@ pub(crate) struct Survey {
 }
 
 impl Survey {
-    /// Whether nothing is being measured of which more is kept than who was asked what.
+    /// Whether neither places are inferred nor uplinks probed: how far that is does not move with
+    /// the coordinator.
     pub(crate) fn is_settled(&self) -> bool {
         self.inference.is_none() && self.asking.is_empty()
     }

@@ -18,7 +18,7 @@ impl Core {
         }
         self.coordinator = KnownPlace { term: place.term, news: Some(place) };
         self.common.coordinator = place.node;
-        self.own_plans.forget();
+        self.own_plans.forget_up_to(place.versions_after());
         let layout = self.common.layout.clone();
         let here = layout.place(layout.node_of(self.me)).pes.clone();
         if here.start == self.me.0 {

@@ -15,6 +15,8 @@ pub(crate) struct OwnPlans {
     known: BTreeMap<PlanId, Arc<SubPlan>>,
     /// The plans that are taken, by the size that they are taken for.
     choices: BTreeMap<u64, PlanId>,
+    /// Plans of these versions are of a coordinator before it has moved.
+    after: u64,
     /// How many broadcasts went by plans.
     begun: u64,
 }
@@ -26,15 +28,16 @@ impl OwnPlans {
         self.begun - 1
     }
 
-    /// No plan is taken any more but the one that needs no advisor.
-    pub(crate) fn forget(&mut self) {
-        self.known.clear();
-        self.choices.clear();
+    /// No plan of these versions is taken any more, nor learned.
+    pub(crate) fn forget_up_to(&mut self, version: u64) {
+        self.after = version;
+        self.known.retain(|plan, _| plan.version > version);
+        self.choices.retain(|_, plan| plan.version > version);
     }
 
     /// Messages of about so many bytes take this plan from now on.
     pub(crate) fn learn(&mut self, plan: &BroadcastPlan, bytes: u64) {
-        if self.known.len() < PLANS_MAX {
+        if self.known.len() < PLANS_MAX && plan.id().version > self.after {
             self.known.insert(plan.id(), Arc::new(SubPlan::whole(plan)));
             self.take(plan.id(), bytes);
         }
@@ -42,7 +45,9 @@ impl OwnPlans {
 
     /// The same by a plan that was learned before; the one that needs no advisor if it was not.
     pub(crate) fn take(&mut self, plan: PlanId, bytes: u64) {
-        self.choices.insert(bytes, plan);
+        if plan.version == 0 || plan.version > self.after {
+            self.choices.insert(bytes, plan);
+        }
     }
 
     /// A plan is not taken any more.

@@ -29,11 +29,14 @@
 //! **End.** [`Dispatcher::is_over`]: all tasks are done or have failed, and the client has the
 //! results that it asked for.
 
+mod attempts;
+mod copies;
 mod dispatcher;
 mod reasons;
 mod relays;
 mod state;
 mod task_queue;
+mod task_states;
 #[cfg(test)]
 mod tests;
 

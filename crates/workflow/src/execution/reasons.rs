@@ -1,6 +1,6 @@
 //! Why tasks were not executed: what became of them on which server, for errors that name both.
 
-use super::state::Stuck;
+use super::task_states::Stuck;
 use crate::id::{ServerId, TaskId};
 use std::collections::BTreeMap;
 

@@ -108,13 +108,13 @@ impl Relays {
         self.here.insert(data, bytes);
     }
 
-    /// What is not needed any more.
-    pub(super) fn take_spent(&mut self, is_spent: impl Fn(DataId) -> bool) -> Vec<DataId> {
-        let spent: Vec<DataId> = self.here.keys().copied().filter(|&data| is_spent(data)).collect();
-        for data in &spent {
-            self.here.remove(data);
-        }
-        spent
+    /// What is here and not needed any more.
+    pub(super) fn spent(&self, is_spent: impl Fn(DataId) -> bool) -> Vec<DataId> {
+        self.here.keys().copied().filter(|&data| is_spent(data)).collect()
+    }
+
+    pub(super) fn let_go(&mut self, data: DataId) {
+        self.here.remove(&data);
     }
 
     pub(super) fn lost(&mut self, server: ServerId) {

@@ -65,14 +65,10 @@ impl Engine<'_> {
             let (task, server) = (attempt.task, attempt.server);
             let state = match attempt.stage {
                 Stage::Over => continue,
-                Stage::Running { since_s } => Some(AttemptState::Running { since_s }),
+                Stage::Running { since_s } => AttemptState::Running { since_s },
                 Stage::Queued(number) => {
                     let queue = &self.servers_state[attempt.server.index()].queue;
-                    Some(if queue.is_ready(number) {
-                        AttemptState::Ready
-                    } else {
-                        AttemptState::Waiting
-                    })
+                    if queue.is_ready(number) { AttemptState::Ready } else { AttemptState::Waiting }
                 }
             };
             let is_alone = self.current[task.index()].len() == 1;
@@ -81,9 +77,10 @@ impl Engine<'_> {
         }
         #[cfg(test)]
         self.looked_at.set(self.looked_at.get() + ongoing.len());
-        let free = self.servers_state.iter().map(|server_state| server_state.free).collect();
+        let idle = |state: &ServerState| state.free.saturating_sub(state.waiting) as usize;
+        let idle = self.servers_state.iter().map(idle).collect();
         let (graph, platform, now_s) = (self.graph, self.platform, self.now_s);
-        Observations { graph, platform, watch, now_s, ongoing, free, inputs_s }
+        Observations { graph, platform, watch, now_s, ongoing, idle, inputs_s }
     }
 
     /// How long the inputs of a task take to a server, over idle links, in seconds.

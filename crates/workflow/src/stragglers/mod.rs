@@ -79,8 +79,8 @@ pub struct OngoingAttempt {
     pub task: TaskId,
     /// Where.
     pub server: ServerId,
-    /// Nothing as long as an input does not exist.
-    pub state: Option<AttemptState>,
+    /// How far it is.
+    pub state: AttemptState,
     /// Whether it is the only one at its task.
     pub is_alone: bool,
 }
@@ -109,10 +109,11 @@ pub struct Observations<'a> {
     pub watch: &'a Watch,
     /// The time, in seconds.
     pub now_s: f64,
-    /// All attempts that are not over.
+    /// The attempts that are not over and whose inputs exist, those that a server takes first before
+    /// others of it.
     pub ongoing: Vec<OngoingAttempt>,
-    /// How many cores of each server have nothing to do.
-    pub free: Vec<u32>,
+    /// For how many cores of each server nothing is there or on its way.
+    pub idle: Vec<usize>,
     /// How long the inputs of a task take to a server, in seconds.
     pub inputs_s: &'a dyn Fn(TaskId, ServerId) -> f64,
 }
@@ -127,7 +128,7 @@ impl Observations<'_> {
     pub fn slowness(&self) -> Option<Vec<f64>> {
         let mut seen_s = self.watch.seen_s.clone();
         for attempt in &self.ongoing {
-            if let Some(AttemptState::Running { since_s }) = attempt.state {
+            if let AttemptState::Running { since_s } = attempt.state {
                 let expected_s = self.expected_s(attempt.task, attempt.server);
                 let (took_s, should_s) = &mut seen_s[attempt.server.index()];
                 if self.now_s - since_s > expected_s {
@@ -147,22 +148,10 @@ impl Observations<'_> {
         slowness.iter().any(|&slow| slow >= fastest * MUCH_SLOWER).then_some(slowness)
     }
 
-    /// Cores of a server for which nothing is there or on its way.
-    fn idle_cores(&self) -> Vec<u32> {
-        let mut idle = self.free.clone();
-        for attempt in &self.ongoing {
-            if let Some(AttemptState::Waiting | AttemptState::Ready) = attempt.state {
-                idle[attempt.server.index()] = idle[attempt.server.index()].saturating_sub(1);
-            }
-        }
-        idle
-    }
-
     /// The move that gains most.
     pub fn best_offer(&self, slowness: &[f64]) -> Option<Reassignment> {
-        let idle = self.idle_cores();
         let idle: Vec<ServerId> =
-            self.platform.server_ids().filter(|server| idle[server.index()] > 0).collect();
+            self.platform.server_ids().filter(|server| self.idle[server.index()] > 0).collect();
         if idle.is_empty() {
             return None;
         }
@@ -196,9 +185,9 @@ impl Observations<'_> {
     /// these wait longest.
     fn considered(&self) -> impl Iterator<Item = &OngoingAttempt> {
         let is_waiting = |attempt: &OngoingAttempt| {
-            matches!(attempt.state, Some(AttemptState::Waiting | AttemptState::Ready))
+            matches!(attempt.state, AttemptState::Waiting | AttemptState::Ready)
         };
-        let mut before = vec![0_usize; self.free.len()];
+        let mut before = vec![0_usize; self.idle.len()];
         for attempt in self.ongoing.iter().filter(|attempt| is_waiting(attempt)) {
             before[attempt.server.index()] += 1;
         }
@@ -221,7 +210,7 @@ impl Observations<'_> {
     ) -> Option<(f64, bool)> {
         let from = attempt.server.index();
         let expected_s = self.expected_s(attempt.task, attempt.server) * slowness[from];
-        let since_s = match attempt.state? {
+        let since_s = match attempt.state {
             AttemptState::Waiting | AttemptState::Ready => {
                 return Some((waits_s[from] + expected_s, false));
             }
@@ -242,11 +231,9 @@ impl Observations<'_> {
             let server = attempt.server.index();
             let expected_s = self.expected_s(attempt.task, attempt.server) * slowness[server];
             let wait_s = match attempt.state {
-                Some(AttemptState::Ready) => expected_s,
-                Some(AttemptState::Running { since_s }) => {
-                    (expected_s - (self.now_s - since_s)).max(0.0)
-                }
-                Some(AttemptState::Waiting) | None => continue,
+                AttemptState::Ready => expected_s,
+                AttemptState::Running { since_s } => (expected_s - (self.now_s - since_s)).max(0.0),
+                AttemptState::Waiting => continue,
             };
             waits_s[server] += wait_s;
             queued[server] += 1;
@@ -279,7 +266,7 @@ mod tests {
             number,
             task,
             server: servers[0],
-            state: Some(AttemptState::Ready),
+            state: AttemptState::Ready,
             is_alone: true,
         };
         let asked = std::cell::Cell::new(0);
@@ -296,7 +283,7 @@ mod tests {
             watch,
             now_s: 0.0,
             ongoing,
-            free: vec![0, 1],
+            idle: vec![0, 1],
             inputs_s,
         };
 

@@ -1,6 +1,7 @@
 //! Groups whose servers are lost and slow.
 
 use super::*;
+use crate::execution::task_states::ATTEMPTS_MAX;
 use crate::graph::GraphBuilder;
 use crate::platform::{ClientSpec, Platform, ServerSpec, Site};
 use crate::stragglers::Watch;
@@ -71,7 +72,7 @@ fn done(state: &mut ExecutionState<'_>, task: u32, fetched: &[DataId]) -> Vec<us
 }
 
 fn attempt_at(state: &ExecutionState<'_>, task: u32) -> usize {
-    state.attempts.iter().rposition(|attempt| attempt.task == TaskId(task)).unwrap()
+    state.attempts.latest_at(TaskId(task)).unwrap()
 }
 
 #[test]
@@ -204,14 +205,14 @@ fn tasks_of_a_slow_server_go_to_one_without_work_and_what_is_late_is_begun_again
     let taken_back = rescue(&mut state, &watch, 6.1).unwrap().unwrap();
 
     assert!(!state.is_open(taken_back));
-    let moved = state.attempts[taken_back].task;
+    let moved = state.attempt(taken_back).0;
     assert_eq!(orders_at(&mut state, 6.1), [(moved.0, 1)]);
     assert_eq!(rescue(&mut state, &watch, 6.1), None, "the other has work now");
     done(&mut state, moved.0, &[]);
     // All that waited have gone there one after the other; the one that is late is copied.
     for _ in 0..5 {
         let taken_back = rescue(&mut state, &watch, 6.2).unwrap().unwrap();
-        let task = state.attempts[taken_back].task;
+        let task = state.attempt(taken_back).0;
         assert_eq!(orders_at(&mut state, 6.2), [(task.0, 1)]);
         done(&mut state, task.0, &[]);
     }
@@ -258,7 +259,7 @@ fn a_task_that_failed_is_not_begun_again_by_a_copy_that_waits_for_its_arguments(
     let apart = [(ONE, OTHER)];
     let mut state = fetching(&graph, &mapping, 2, &apart);
     orders(&mut state);
-    state.copies.push((TaskId(0), OTHER));
+    state.tasks.copies.push((TaskId(0), OTHER));
     assert_eq!((orders(&mut state), relays(&mut state)), (vec![], vec![(DataId(0), ONE)]));
 
     state.fail(TaskId(0));
@@ -273,7 +274,7 @@ fn a_task_whose_copy_comes_to_nothing_does_not_go_back_to_a_server_that_is_lost(
     for is_refused in [false, true] {
         let mut state = near(&graph, &mapping());
         orders(&mut state);
-        state.copies.push((TaskId(0), OTHER));
+        state.tasks.copies.push((TaskId(0), OTHER));
         assert_eq!(orders(&mut state), [(0, 1)]);
         state.lost(ONE);
         assert_eq!(orders(&mut state), [], "the copy goes on");
@@ -293,7 +294,7 @@ fn what_is_ordered_of_a_server_that_is_lost_already_goes_elsewhere() {
     let graph = diamond();
     let mut state = near(&graph, &mapping());
     state.lost(ONE);
-    state.send(TaskId(0), ONE);
+    state.tasks.send(TaskId(0), ONE);
     assert_eq!(orders(&mut state), [(0, 0)]);
 
     state.lost(ONE);
@@ -339,7 +340,7 @@ fn a_task_that_all_servers_refuse_is_tried_on_each_and_fails_alone() {
     done(&mut state, 0, &[]);
     orders(&mut state);
     let mut tried = vec![OTHER];
-    while state.stuck.is_empty() {
+    while state.tasks.stuck.is_empty() {
         state.refused(attempt_at(&state, 2));
         tried.extend(orders(&mut state).into_iter().map(|(_, server)| ServerId(server)));
     }

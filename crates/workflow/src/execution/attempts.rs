@@ -1,0 +1,167 @@
+//! The attempts at the tasks of a group: who has which order, and how far each is.
+
+use super::AttemptId;
+use crate::id::{DataId, ServerId, TaskId};
+use std::collections::BTreeSet;
+
+/// An order that a server has.
+#[derive(Clone, Debug)]
+pub(super) struct Attempt {
+    pub(super) task: TaskId,
+    pub(super) server: ServerId,
+    /// When its arguments are there, about, once they exist; and since when it computes.
+    pub(super) ready_s: Option<f64>,
+    pub(super) begun_s: Option<f64>,
+    pub(super) is_open: bool,
+    /// The servers to which its server sends each result.
+    pub(super) readers: Vec<(DataId, Vec<ServerId>)>,
+}
+
+/// All attempts of a group. What is asked of a server costs what that has, and not what the group
+/// has.
+#[derive(Debug)]
+pub(super) struct Attempts {
+    all: Vec<Attempt>,
+    /// Those that somebody waits for.
+    open: BTreeSet<AttemptId>,
+    of_task: Vec<Vec<AttemptId>>,
+    /// Of those that could begin on a server, the one of the lowest place does.
+    places: Vec<u32>,
+    /// Of the open ones, by server: those that compute, and those that have not begun and whose
+    /// arguments exist, in the order in which it takes them.
+    running: Vec<BTreeSet<AttemptId>>,
+    possible: Vec<BTreeSet<(u32, AttemptId)>>,
+}
+
+impl Attempts {
+    /// None yet.
+    pub(super) fn new(servers: usize, places: Vec<u32>) -> Self {
+        Self {
+            all: Vec::new(),
+            open: BTreeSet::new(),
+            of_task: vec![Vec::new(); places.len()],
+            places,
+            running: vec![BTreeSet::new(); servers],
+            possible: vec![BTreeSet::new(); servers],
+        }
+    }
+
+    /// What an attempt is at, and how far.
+    pub(super) fn at(&self, attempt: AttemptId) -> &Attempt {
+        &self.all[attempt]
+    }
+
+    /// A server gets an order.
+    pub(super) fn give(
+        &mut self,
+        (task, server): (TaskId, ServerId),
+        ready_s: Option<f64>,
+        readers: Vec<(DataId, Vec<ServerId>)>,
+    ) -> AttemptId {
+        let attempt = self.all.len();
+        let (begun_s, is_open) = (None, true);
+        self.all.push(Attempt { task, server, ready_s: None, begun_s, is_open, readers });
+        self.of_task[task.index()].push(attempt);
+        self.open.insert(attempt);
+        if let Some(ready_s) = ready_s {
+            self.is_possible(attempt, ready_s);
+        }
+        attempt
+    }
+
+    /// The arguments of an attempt exist, and are there then, about.
+    pub(super) fn is_possible(&mut self, attempt: AttemptId, ready_s: f64) {
+        self.all[attempt].ready_s.get_or_insert(ready_s);
+        self.place(attempt);
+    }
+
+    /// An attempt computes.
+    pub(super) fn begun(&mut self, attempt: AttemptId, now_s: f64) {
+        self.lift(attempt);
+        self.all[attempt].begun_s = Some(now_s);
+        self.place(attempt);
+    }
+
+    /// Nobody waits for an attempt any more; the servers to which it was to send results.
+    pub(super) fn close(&mut self, attempt: AttemptId) -> Vec<(DataId, Vec<ServerId>)> {
+        self.lift(attempt);
+        self.open.remove(&attempt);
+        self.all[attempt].is_open = false;
+        self.take_readers(attempt)
+    }
+
+    /// The servers to which an attempt was to send results, which it need not do any more.
+    pub(super) fn take_readers(&mut self, attempt: AttemptId) -> Vec<(DataId, Vec<ServerId>)> {
+        std::mem::take(&mut self.all[attempt].readers)
+    }
+
+    /// Another server has all orders of one, and is sent what that was to be sent.
+    pub(super) fn hand_over(&mut self, from: ServerId, to: ServerId) {
+        for attempt in self.open_on(from) {
+            self.lift(attempt);
+            self.all[attempt].server = to;
+            self.place(attempt);
+        }
+        let readers = self.all.iter_mut().flat_map(|attempt| &mut attempt.readers);
+        for server in readers.flat_map(|(_, servers)| servers) {
+            *server = if *server == from { to } else { *server };
+        }
+    }
+
+    /// Whether an attempt is the first at its task.
+    pub(super) fn is_first(&self, attempt: AttemptId) -> bool {
+        self.of_task[self.all[attempt].task.index()].first() == Some(&attempt)
+    }
+
+    /// The attempts at a task that somebody waits for.
+    pub(super) fn open_at(&self, task: TaskId) -> impl Iterator<Item = AttemptId> + '_ {
+        self.of_task[task.index()].iter().copied().filter(|&attempt| self.all[attempt].is_open)
+    }
+
+    /// Those of a server.
+    pub(super) fn open_on(&self, server: ServerId) -> Vec<AttemptId> {
+        let all = self.open.iter().copied();
+        all.filter(|&attempt| self.all[attempt].server == server).collect()
+    }
+
+    /// Those of a server that compute, and since when.
+    pub(super) fn running(&self, server: ServerId) -> impl Iterator<Item = AttemptId> + '_ {
+        self.running[server.index()].iter().copied()
+    }
+
+    /// Those of a server that have not begun and whose arguments exist, as it takes them.
+    pub(super) fn possible(&self, server: ServerId) -> impl Iterator<Item = AttemptId> + '_ {
+        self.possible[server.index()].iter().map(|&(_, attempt)| attempt)
+    }
+
+    /// How many there are of both.
+    pub(super) fn busy(&self, server: ServerId) -> usize {
+        self.running[server.index()].len() + self.possible[server.index()].len()
+    }
+
+    #[cfg(test)]
+    pub(super) fn latest_at(&self, task: TaskId) -> Option<AttemptId> {
+        self.of_task[task.index()].last().copied()
+    }
+
+    fn key(&self, attempt: AttemptId) -> (u32, AttemptId) {
+        (self.places[self.all[attempt].task.index()], attempt)
+    }
+
+    fn place(&mut self, attempt: AttemptId) {
+        let Attempt { server, ready_s, begun_s, is_open, .. } = self.all[attempt];
+        let key = self.key(attempt);
+        match (begun_s, ready_s) {
+            _ if !is_open => {}
+            (Some(_), _) => drop(self.running[server.index()].insert(attempt)),
+            (None, Some(_)) => drop(self.possible[server.index()].insert(key)),
+            (None, None) => {}
+        }
+    }
+
+    fn lift(&mut self, attempt: AttemptId) {
+        let (server, key) = (self.all[attempt].server.index(), self.key(attempt));
+        self.running[server].remove(&attempt);
+        self.possible[server].remove(&key);
+    }
+}

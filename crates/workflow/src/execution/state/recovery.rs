@@ -1,0 +1,177 @@
+//! What is done again, or elsewhere, when servers or data are lost, and orders come to nothing.
+
+use super::ExecutionState;
+use crate::execution::task_states::{Stuck, TaskState};
+use crate::execution::{AttemptId, Delivery};
+use crate::id::{DataId, Endpoint, ServerId, TaskId};
+
+impl ExecutionState<'_> {
+    /// An attempt came to nothing because its server does not reach others, which have this data.
+    /// It does not count: each time two servers more are known to be apart, so that there is an end
+    /// of it.
+    pub(in crate::execution) fn unreached(
+        &mut self,
+        attempt: AttemptId,
+        data: &[(DataId, ServerId)],
+    ) {
+        let (task, server) = self.attempt(attempt);
+        self.tasks.forgive(task);
+        data.iter().for_each(|&(data, from)| self.data.part(data, from, server));
+        self.again(attempt);
+    }
+
+    /// Data is not where it was said to be.
+    pub(in crate::execution) fn missing(&mut self, data: DataId, from: Endpoint) {
+        self.data.missing(data, from);
+        self.doubtful.insert(data);
+        self.make_up();
+    }
+
+    /// An attempt came to nothing; if there is no other, the task is ordered again.
+    pub(in crate::execution) fn again(&mut self, attempt: AttemptId) {
+        self.ends_in_vain(attempt);
+        self.make_up();
+    }
+
+    /// What an attempt that has not begun may be waiting for is elsewhere than it was told: it is
+    /// ordered anew, which does not count.
+    pub(in crate::execution) fn renew(&mut self, attempt: AttemptId) {
+        let at = self.attempts.at(attempt);
+        if at.is_open && at.begun_s.is_none() {
+            self.tasks.forgive(at.task);
+            self.withdrawn.push(attempt);
+            self.again(attempt);
+        }
+    }
+
+    /// A server does not execute an attempt; another may, which has refused it less often.
+    pub(in crate::execution) fn refused(&mut self, attempt: AttemptId) {
+        let (task, server) = self.attempt(attempt);
+        if self.tasks.refused(task, server) {
+            self.tasks.forgive(task);
+        }
+        self.ends_in_vain(attempt);
+        if self.tasks.state(task) == TaskState::Waiting {
+            self.send_elsewhere(task);
+        }
+        self.make_up();
+    }
+
+    /// A server is lost, with all it had and had to do.
+    pub(in crate::execution) fn lost(&mut self, server: ServerId) {
+        self.gone(server, None);
+        self.tasks.copies.retain(|(_, to)| *to != server);
+        let given = self.attempts.open_on(server);
+        given.into_iter().for_each(|attempt| self.ends_in_vain(attempt));
+        let is_homeless = |task: &TaskId| {
+            self.tasks.state(*task) == TaskState::Waiting && self.tasks.server(*task) == server
+        };
+        let homeless: Vec<TaskId> = self.tasks.all().filter(is_homeless).collect();
+        homeless.into_iter().for_each(|task| self.send_elsewhere(task));
+        self.make_up();
+    }
+
+    /// Another server has taken over all that a server had and had to do; one that the group does
+    /// not know, if none is named.
+    pub(in crate::execution) fn handed_over(&mut self, server: ServerId, heir: Option<ServerId>) {
+        self.gone(server, heir);
+        if let Some(heir) = heir {
+            self.attempts.hand_over(server, heir);
+            for (_, to) in &mut self.tasks.copies {
+                *to = if *to == server { heir } else { *to };
+            }
+            let is_moved =
+                |task: &TaskId| !self.tasks.is_settled(*task) && self.tasks.server(*task) == server;
+            let moved: Vec<TaskId> = self.tasks.all().filter(is_moved).collect();
+            moved.into_iter().for_each(|task| self.tasks.send(task, heir));
+        }
+        self.make_up();
+    }
+
+    /// A server is not there any more; what it had is with its heir, if it has one.
+    fn gone(&mut self, server: ServerId, heir: Option<ServerId>) {
+        self.is_there[server.index()] = false;
+        self.doubtful.extend(self.data.gone(server, heir));
+    }
+
+    fn ends_in_vain(&mut self, attempt: AttemptId) {
+        self.close(attempt);
+        let task = self.attempts.at(attempt).task;
+        let is_ordered = self.tasks.state(task) == TaskState::Ordered;
+        if is_ordered && self.attempts.open_at(task).next().is_none() {
+            self.wait(task);
+        }
+    }
+
+    /// A task is to be ordered again, on a server that is there.
+    fn wait(&mut self, task: TaskId) {
+        self.tasks.set(task, TaskState::Waiting);
+        self.doubtful.extend(&self.graph.task(task).inputs);
+        if self.tasks.is_tired(task) {
+            self.tasks.stuck.insert(task, Stuck::Tried);
+        }
+        if !self.is_there(self.tasks.server(task)) {
+            self.send_elsewhere(task);
+        }
+    }
+
+    fn send_elsewhere(&mut self, task: TaskId) {
+        match self.next_for(task) {
+            Some(server) => self.tasks.send(task, server),
+            None => drop(self.tasks.stuck.insert(task, Stuck::Alone)),
+        }
+    }
+
+    /// The server that has refused a task least often, and would end it first by what it has to do,
+    /// of those that could execute it.
+    fn next_for(&self, task: TaskId) -> Option<ServerId> {
+        let able = (0..self.is_there.len() as u32).map(ServerId).filter(|&server| {
+            self.is_there[server.index()] && self.graph.task(task).can_run_on(server)
+        });
+        let refused = |server: &ServerId| self.tasks.refusals(task, *server);
+        let end_s =
+            |server: &ServerId| (self.tasks.load(*server) + 1) as f64 * self.unit_s[server.index()];
+        able.min_by(|one, other| {
+            refused(one).cmp(&refused(other)).then(end_s(one).total_cmp(&end_s(other)))
+        })
+    }
+
+    /// Has tasks done again whose results are needed and lost. Costs what has changed, and not what
+    /// the group has.
+    pub(super) fn make_up(&mut self) {
+        let graph = self.graph;
+        while let Some(data) = self.doubtful.pop_first() {
+            // Who was told to send it says whether it has it.
+            if self.data.is_held(data) || self.data.is_sent(data) {
+                continue;
+            }
+            let datum = graph.datum(data);
+            let producer = datum.producer.map(|task| (task, self.tasks.state(task)));
+            match producer {
+                // What it needs itself is in doubt then.
+                Some((task, TaskState::Done)) if self.is_needed(data) => self.wait(task),
+                Some((_, TaskState::Waiting | TaskState::Ordered | TaskState::Done)) => {}
+                None | Some((_, TaskState::Failed)) if self.data.is_at_client(data) => {}
+                None | Some((_, TaskState::Failed)) => {
+                    let is_waiting = |task: &&TaskId| match self.tasks.state(**task) {
+                        TaskState::Waiting => true,
+                        TaskState::Ordered => self.delivery == Delivery::Sent,
+                        TaskState::Done | TaskState::Failed => false,
+                    };
+                    let waiting = datum.consumers.iter().filter(is_waiting);
+                    let stuck: Vec<_> = waiting.map(|&task| (task, Stuck::MissingInput)).collect();
+                    self.tasks.stuck.extend(stuck);
+                }
+            }
+        }
+    }
+
+    /// Whether somebody needs data that no server has.
+    fn is_needed(&self, data: DataId) -> bool {
+        let mut readers = self.graph.datum(data).consumers.iter();
+        let is_read = readers.any(|&reader| !self.tasks.is_settled(reader));
+        (is_read && !self.data.is_relayed(data))
+            || self.data.is_wished(data)
+            || self.kept[data.index()]
+    }
+}

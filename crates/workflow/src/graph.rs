@@ -49,6 +49,16 @@ pub struct Data {
     pub is_wanted: bool,
 }
 
+impl Data {
+    /// The servers that hold it before the group begins.
+    pub fn servers(&self) -> impl Iterator<Item = ServerId> + '_ {
+        self.held_by.iter().filter_map(|holder| match holder {
+            Endpoint::Server(server) => Some(*server),
+            Endpoint::Client => None,
+        })
+    }
+}
+
 /// Tasks and the data between them, without circles.
 ///
 /// A directed graph of [`petgraph`] becomes one by `try_from`: its nodes are tasks, with the seconds

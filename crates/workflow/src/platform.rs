@@ -20,8 +20,8 @@ pub struct ServerSpec {
     pub cores: u32,
     /// How fast one core is: a task takes its work divided by it.
     pub speed: f64,
-    /// Whether it passes data to other servers that do, and keeps some for later tasks. One that
-    /// does not speaks with the client only, and is sent all arguments of each call.
+    /// Whether it passes data to other servers that do. One that does not speaks with the client
+    /// only.
     pub is_direct: bool,
 }
 

@@ -9,8 +9,10 @@ use std::collections::BTreeSet;
 pub(super) struct Attempt {
     pub(super) task: TaskId,
     pub(super) server: ServerId,
-    /// When its arguments are there, about, once they exist; and since when it computes.
-    pub(super) ready_s: Option<f64>,
+    /// Since when its arguments exist, as far as that was noted, and how long they take to its
+    /// server over idle links; and since when it computes.
+    pub(super) possible_s: Option<f64>,
+    pub(super) inputs_s: f64,
     pub(super) begun_s: Option<f64>,
     pub(super) is_open: bool,
     /// The servers to which its server sends each result.
@@ -22,9 +24,9 @@ pub(super) struct Attempt {
 #[derive(Debug)]
 pub(super) struct Attempts {
     all: Vec<Attempt>,
-    /// Those that somebody waits for.
-    open: BTreeSet<AttemptId>,
     of_task: Vec<Vec<AttemptId>>,
+    /// Those whose arguments have come to exist, and when, which was not noted.
+    pub(super) complete: Vec<(AttemptId, f64)>,
     /// Of those that could begin on a server, the one of the lowest place does.
     places: Vec<u32>,
     /// Of the open ones, by server: those that compute, and those that have not begun and whose
@@ -38,8 +40,8 @@ impl Attempts {
     pub(super) fn new(servers: usize, places: Vec<u32>) -> Self {
         Self {
             all: Vec::new(),
-            open: BTreeSet::new(),
             of_task: vec![Vec::new(); places.len()],
+            complete: Vec::new(),
             places,
             running: vec![BTreeSet::new(); servers],
             possible: vec![BTreeSet::new(); servers],
@@ -55,24 +57,23 @@ impl Attempts {
     pub(super) fn give(
         &mut self,
         (task, server): (TaskId, ServerId),
-        ready_s: Option<f64>,
         readers: Vec<(DataId, Vec<ServerId>)>,
     ) -> AttemptId {
         let attempt = self.all.len();
-        let (begun_s, is_open) = (None, true);
-        self.all.push(Attempt { task, server, ready_s: None, begun_s, is_open, readers });
+        let (possible_s, inputs_s, begun_s, is_open) = (None, 0.0, None, true);
+        let given = Attempt { task, server, possible_s, inputs_s, begun_s, is_open, readers };
+        self.all.push(given);
         self.of_task[task.index()].push(attempt);
-        self.open.insert(attempt);
-        if let Some(ready_s) = ready_s {
-            self.is_possible(attempt, ready_s);
-        }
         attempt
     }
 
-    /// The arguments of an attempt exist, and are there then, about.
-    pub(super) fn is_possible(&mut self, attempt: AttemptId, ready_s: f64) {
-        self.all[attempt].ready_s.get_or_insert(ready_s);
-        self.place(attempt);
+    /// The arguments of an attempt exist since then, and take so long to its server.
+    pub(super) fn is_possible(&mut self, attempt: AttemptId, since_s: f64, inputs_s: f64) {
+        let possible = &mut self.all[attempt];
+        if possible.possible_s.is_none() {
+            (possible.possible_s, possible.inputs_s) = (Some(since_s), inputs_s);
+            self.place(attempt);
+        }
     }
 
     /// An attempt computes.
@@ -85,7 +86,6 @@ impl Attempts {
     /// Nobody waits for an attempt any more; the servers to which it was to send results.
     pub(super) fn close(&mut self, attempt: AttemptId) -> Vec<(DataId, Vec<ServerId>)> {
         self.lift(attempt);
-        self.open.remove(&attempt);
         self.all[attempt].is_open = false;
         self.take_readers(attempt)
     }
@@ -108,9 +108,11 @@ impl Attempts {
         }
     }
 
-    /// Whether an attempt is the first at its task.
-    pub(super) fn is_first(&self, attempt: AttemptId) -> bool {
-        self.of_task[self.all[attempt].task.index()].first() == Some(&attempt)
+    /// The servers that got the orders for its task before an attempt.
+    pub(super) fn tried_before(&self, attempt: AttemptId) -> Vec<ServerId> {
+        let all = self.of_task[self.all[attempt].task.index()].iter();
+        let before = all.take_while(|other| **other != attempt);
+        before.map(|&before| self.all[before].server).collect()
     }
 
     /// The attempts at a task that somebody waits for.
@@ -120,12 +122,16 @@ impl Attempts {
 
     /// Those of a server.
     pub(super) fn open_on(&self, server: ServerId) -> Vec<AttemptId> {
-        let all = self.open.iter().copied();
-        all.filter(|&attempt| self.all[attempt].server == server).collect()
+        let is_it = |attempt: &Attempt| attempt.is_open && attempt.server == server;
+        let all = self.all.iter().enumerate().filter(|(_, attempt)| is_it(attempt));
+        all.map(|(number, _)| number).collect()
     }
 
     /// Those of a server that compute, and since when.
-    pub(super) fn running(&self, server: ServerId) -> impl Iterator<Item = AttemptId> + '_ {
+    pub(super) fn running(
+        &self,
+        server: ServerId,
+    ) -> impl ExactSizeIterator<Item = AttemptId> + '_ {
         self.running[server.index()].iter().copied()
     }
 
@@ -149,9 +155,9 @@ impl Attempts {
     }
 
     fn place(&mut self, attempt: AttemptId) {
-        let Attempt { server, ready_s, begun_s, is_open, .. } = self.all[attempt];
+        let Attempt { server, possible_s, begun_s, is_open, .. } = self.all[attempt];
         let key = self.key(attempt);
-        match (begun_s, ready_s) {
+        match (begun_s, possible_s) {
             _ if !is_open => {}
             (Some(_), _) => drop(self.running[server.index()].insert(attempt)),
             (None, Some(_)) => drop(self.possible[server.index()].insert(key)),

@@ -14,25 +14,43 @@ enum ResultRequest {
     Granted,
 }
 
-/// The servers that have data, or that it was sent to: who had it first is sure to have it.
+/// The servers that have data, or that it was sent to, in order; and whether each is sure to have it.
 #[derive(Clone, Debug, Default)]
-struct Copies {
-    first: Option<ServerId>,
-    all: BTreeSet<ServerId>,
-}
+struct Copies(Vec<(ServerId, bool)>);
 
 impl Copies {
-    fn insert(&mut self, server: ServerId) {
-        self.first.get_or_insert(server);
-        self.all.insert(server);
+    fn find(&self, server: ServerId) -> Result<usize, usize> {
+        self.0.binary_search_by_key(&server, |(holder, _)| *holder)
+    }
+
+    fn contains(&self, server: ServerId) -> bool {
+        self.find(server).is_ok()
+    }
+
+    fn is_sure(&self, server: ServerId) -> bool {
+        self.find(server).is_ok_and(|place| self.0[place].1)
+    }
+
+    fn insert(&mut self, server: ServerId, is_sure: bool) {
+        match self.find(server) {
+            Ok(place) => self.0[place].1 |= is_sure,
+            Err(place) => self.0.insert(place, (server, is_sure)),
+        }
     }
 
     fn remove(&mut self, server: ServerId) -> bool {
-        let was_there = self.all.remove(&server);
-        if self.first == Some(server) {
-            self.first = self.all.first().copied();
-        }
-        was_there
+        self.find(server).map(|place| self.0.remove(place)).is_ok()
+    }
+
+    /// Those that are sure to have it, or the others.
+    fn those(&self, are_sure: bool) -> impl Iterator<Item = ServerId> + '_ {
+        let all = self.0.iter().filter(move |(_, is_sure)| *is_sure == are_sure);
+        all.map(|(server, _)| *server)
+    }
+
+    /// One that has it, if there is one, or to which it was sent.
+    fn first(&self) -> Option<ServerId> {
+        self.those(true).chain(self.those(false)).next()
     }
 }
 
@@ -41,15 +59,19 @@ impl Copies {
 pub(super) struct DataCopies<'a> {
     graph: &'a TaskGraph,
     holders: Vec<Copies>,
-    relays: Relays,
+    pub(super) relays: Relays,
+    /// The site of each server.
+    sites: Vec<usize>,
     /// How many arguments of each task are nowhere; and the tasks for which that has come to be
     /// none since somebody asked.
-    missing: Vec<u32>,
+    pub(super) missing: Vec<usize>,
     complete: Vec<TaskId>,
     /// Data that a server waits for and nobody was told to send there; and of that what may be sent
     /// now.
     due: BTreeSet<(DataId, ServerId)>,
     stirred_due: BTreeSet<(DataId, ServerId)>,
+    /// Of that, what must come to the client first, and was not asked for.
+    far: BTreeSet<DataId>,
     /// Data that a server was told to send to another, which has not said whether it has it.
     sending: BTreeSet<(DataId, ServerId)>,
     /// For data that the client wants and does not have from the beginning.
@@ -67,19 +89,19 @@ fn at_all(data: DataId) -> std::ops::RangeInclusive<(DataId, ServerId)> {
 }
 
 impl<'a> DataCopies<'a> {
-    /// As the graph says, among servers of which each second of those that are `apart` does not
-    /// reach the first.
-    pub(super) fn new(graph: &'a TaskGraph, apart: BTreeSet<(ServerId, ServerId)>) -> Self {
+    /// As the graph says, among servers at these sites, of which each second of those that are
+    /// `apart` does not reach the first.
+    pub(super) fn new(
+        graph: &'a TaskGraph,
+        sites: Vec<usize>,
+        apart: BTreeSet<(ServerId, ServerId)>,
+    ) -> Self {
         let wish = |data: &Data| {
             (data.is_wanted && data.producer.is_some()).then_some(ResultRequest::Open)
         };
         let holders = graph.data().iter().map(|data| {
             let mut copies = Copies::default();
-            for holder in &data.held_by {
-                if let Endpoint::Server(server) = *holder {
-                    copies.insert(server);
-                }
-            }
+            data.servers().for_each(|server| copies.insert(server, true));
             copies
         });
         let wishes: Vec<Option<ResultRequest>> = graph.data().iter().map(wish).collect();
@@ -91,10 +113,12 @@ impl<'a> DataCopies<'a> {
             graph,
             holders: holders.collect(),
             relays: Relays::new(apart),
+            sites,
             missing,
             complete: Vec::new(),
             due: BTreeSet::new(),
             stirred_due: BTreeSet::new(),
+            far: BTreeSet::new(),
             sending: BTreeSet::new(),
             ungranted: wishes.iter().flatten().count(),
             wishes,
@@ -114,11 +138,11 @@ impl<'a> DataCopies<'a> {
 
     /// Whether a server has data, or was sent it.
     pub(super) fn is_held(&self, data: DataId) -> bool {
-        self.holders[data.index()].first.is_some()
+        !self.holders[data.index()].0.is_empty()
     }
 
     pub(super) fn is_held_by(&self, data: DataId, server: ServerId) -> bool {
-        self.holders[data.index()].all.contains(&server)
+        self.holders[data.index()].contains(server)
     }
 
     /// Whether all arguments of a task exist.
@@ -131,12 +155,21 @@ impl<'a> DataCopies<'a> {
         std::mem::take(&mut self.complete)
     }
 
-    /// Who has data: who had it first, then the others, and then the client.
+    /// Who has data: those that are sure to have it, then those to which it was sent, and then the
+    /// client.
     pub(super) fn holders(&self, data: DataId) -> impl Iterator<Item = Endpoint> + '_ {
-        let Copies { first, all } = &self.holders[data.index()];
-        let others = all.iter().copied().filter(|server| Some(*server) != *first);
+        let copies = &self.holders[data.index()];
         let client = self.is_at_client(data).then_some(Endpoint::Client);
-        first.iter().copied().chain(others).map(Endpoint::Server).chain(client)
+        let servers = copies.those(true).chain(copies.those(false));
+        servers.map(Endpoint::Server).chain(client)
+    }
+
+    /// Who is sure to have data, or else to whom it was sent.
+    pub(super) fn sure_holders(&self, data: DataId) -> impl Iterator<Item = Endpoint> + '_ {
+        let copies = &self.holders[data.index()];
+        let client = self.is_at_client(data).then_some(Endpoint::Client);
+        let are_sure = client.is_some() || copies.those(true).next().is_some();
+        copies.those(are_sure).map(Endpoint::Server).chain(client)
     }
 
     /// Changes where data is, and notes what exists then for its readers.
@@ -156,9 +189,13 @@ impl<'a> DataCopies<'a> {
         result
     }
 
-    /// A server has data, or is sure to be sent it.
-    pub(super) fn add(&mut self, data: DataId, server: ServerId) {
-        self.change(data, |copies| copies.holders[data.index()].insert(server));
+    /// A server has data, or was sent it, and `is_sure` to have it.
+    pub(super) fn add(&mut self, data: DataId, server: ServerId, is_sure: bool) {
+        let insert = |copies: &mut Self| copies.holders[data.index()].insert(server, is_sure);
+        match self.is_held(data) {
+            true => insert(self),
+            false => self.change(data, insert),
+        }
     }
 
     /// A server does not have data.
@@ -182,43 +219,42 @@ impl<'a> DataCopies<'a> {
         }
     }
 
-    /// What may be sent now.
-    pub(super) fn take_stirred_due(&mut self) -> BTreeSet<(DataId, ServerId)> {
-        std::mem::take(&mut self.stirred_due)
-    }
-
-    /// Whether a server waits for data that nobody was told to send there.
-    pub(super) fn is_due(&self, data: DataId, at: ServerId) -> bool {
-        self.due.contains(&(data, at))
-    }
-
-    /// A server does not wait for data any more, or somebody is told to send it; whether it did.
-    pub(super) fn settle_due(&mut self, data: DataId, at: ServerId) -> bool {
-        self.due.remove(&(data, at))
-    }
-
-    /// Data that a server waits for must come to the client first; it is looked at again then.
-    pub(super) fn want_for(&mut self, data: DataId, at: ServerId) {
-        self.relays.want(data);
-        self.stirred_due.insert((data, at));
-    }
-
-    /// Data is being sent.
-    pub(super) fn sending(&mut self, data: DataId, from: Endpoint, to: &[ServerId]) {
-        match from {
-            Endpoint::Client => to.iter().for_each(|&to| self.add(data, to)),
-            Endpoint::Server(_) => self.sending.extend(to.iter().map(|&to| (data, to))),
+    /// What servers and the client are to send now, and who gets it. What cannot be sent is wanted of
+    /// the client. `tried` says for a server that waits for data, and to which nobody sends it
+    /// unasked, which servers were tried before for the task that reads it; nothing for others.
+    pub(super) fn take_sends(
+        &mut self,
+        tried: impl Fn(DataId, ServerId) -> Option<Vec<ServerId>>,
+    ) -> BTreeMap<(DataId, Endpoint), Vec<ServerId>> {
+        let mut sends: BTreeMap<(DataId, Endpoint), Vec<ServerId>> = BTreeMap::new();
+        for (data, to) in std::mem::take(&mut self.stirred_due) {
+            let is_here = self.is_held_by(data, to) || self.sending.contains(&(data, to));
+            let Some(tried) = tried(data, to).filter(|_| !is_here) else {
+                self.due.remove(&(data, to));
+                continue;
+            };
+            // Who was tried before may be slow, and not answer.
+            match self.source(data, to, |server| tried.contains(&server)) {
+                Some(from) if self.due.remove(&(data, to)) => {
+                    sends.entry((data, from)).or_default().push(to);
+                }
+                None if self.exists(data) => drop(self.far.insert(data)),
+                // It is looked at again when the data was made.
+                Some(_) | None => {}
+            }
         }
+        for ((data, from), to) in &sends {
+            match from {
+                Endpoint::Client => to.iter().for_each(|&to| self.add(*data, to, false)),
+                Endpoint::Server(_) => self.sending.extend(to.iter().map(|&to| (*data, to))),
+            }
+        }
+        sends
     }
 
     /// A server has said whether it has sent data.
     pub(super) fn has_said(&mut self, data: DataId, to: ServerId) {
         self.sending.remove(&(data, to));
-    }
-
-    /// Whether a server was told to send data to this one, and has not said whether it did.
-    pub(super) fn is_sent_to(&self, data: DataId, to: ServerId) -> bool {
-        self.sending.contains(&(data, to))
     }
 
     /// Whether a server was told to send data to anybody, and has not said whether it did.
@@ -233,7 +269,7 @@ impl<'a> DataCopies<'a> {
             let wish = &mut self.wishes[data.index()];
             // What nobody has any more is made again.
             if let (Some(ResultRequest::Open), Some(server)) =
-                (*wish, self.holders[data.index()].first)
+                (*wish, self.holders[data.index()].first())
             {
                 *wish = Some(ResultRequest::Asked(server));
                 taken.push((data, server));
@@ -284,56 +320,60 @@ impl<'a> DataCopies<'a> {
     }
 
     /// Where a server has data from: itself, another server, or the client; nobody if it must come
-    /// to the client first. Where one server with the data was not reached, no other is tried:
-    /// those may be behind the same router, and each takes some seconds.
-    pub(super) fn source(&self, data: DataId, to: ServerId) -> Option<Endpoint> {
+    /// to the client first. Of several servers one of its site is preferred that is sure to have the
+    /// data, and one of which `is_last` is true only if there is no other way. Where one server with
+    /// the data was not reached, no other is tried: those may be behind the same router, and each
+    /// takes some seconds.
+    pub(super) fn source(
+        &self,
+        data: DataId,
+        to: ServerId,
+        is_last: impl Fn(ServerId) -> bool,
+    ) -> Option<Endpoint> {
         if self.is_held_by(data, to) {
             return Some(Endpoint::Server(to));
         }
         if self.relays.is_unreached(data, to) {
             return self.is_at_client(data).then_some(Endpoint::Client);
         }
-        let mut all = self.holders(data);
-        all.find(|&from| self.is_direct(from, to))
-    }
-
-    /// A server does not reach another that has data.
-    pub(super) fn part(&mut self, data: DataId, from: ServerId, to: ServerId) {
-        self.relays.part(data, from, to);
-    }
-
-    /// What was wanted of the client is not any more, unless somebody says so again.
-    pub(super) fn reconsider(&mut self) {
-        self.relays.reconsider();
-    }
-
-    /// A task waits for data that the client is to bring.
-    pub(super) fn want(&mut self, data: DataId) {
-        self.relays.want(data);
+        let rank = |from: &Endpoint| match *from {
+            Endpoint::Server(from) => {
+                let is_sure = self.holders[data.index()].is_sure(from);
+                let is_near = self.sites[from.index()] == self.sites[to.index()];
+                (is_last(from), !is_sure, false, !is_near)
+            }
+            Endpoint::Client => (false, false, true, false),
+        };
+        self.holders(data).filter(|&from| self.is_direct(from, to)).min_by_key(rank)
     }
 
     /// What the client is to bring for others, and from which server; `bytes` says how large data
-    /// is, and `goes` whether some that is at the client will go without any more.
+    /// is, `goes` whether some that is at the client will go without any more, and `waits` whether a
+    /// server still waits for data.
     pub(super) fn take_relays(
         &mut self,
         bytes: impl Fn(DataId) -> u64,
         goes: impl Fn(DataId) -> bool,
+        waits: impl Fn(DataId, ServerId) -> bool,
     ) -> Vec<(DataId, ServerId)> {
-        if self.relays.is_idle() {
+        if self.relays.is_idle() && self.far.is_empty() {
             return Vec::new();
         }
-        let holders = &self.holders;
-        self.relays.take(|data| holders[data.index()].first, bytes, goes)
+        let (due, holders) = (&self.due, &self.holders);
+        let is_due = |data: &DataId| due.range(at_all(*data)).any(|&(data, to)| waits(data, to));
+        let far = self.far.iter().copied().filter(is_due);
+        let holder = |data: DataId| holders[data.index()].first();
+        let taken = self.relays.take(far, holder, bytes, goes);
+        for (data, _) in &taken {
+            self.far.remove(data);
+        }
+        taken
     }
 
     /// The client has data that it brings for others, of so many bytes.
     pub(super) fn relayed(&mut self, data: DataId, bytes: u64) {
+        self.far.remove(&data);
         self.change(data, |copies| copies.relays.came(data, bytes));
-    }
-
-    /// Whether the client has brought data for others, and not let go of it.
-    pub(super) fn is_relayed(&self, data: DataId) -> bool {
-        self.relays.has(data)
     }
 
     /// What the client has brought and nobody needs any more: no server that waits for it, and
@@ -353,15 +393,18 @@ impl<'a> DataCopies<'a> {
             self.relays.missing(data, server);
         }
         self.ask_again(data, |_| true);
+        self.stir(data);
     }
 
     /// A server is not there any more; what it had is with its heir, if it has one. The data it had.
     pub(super) fn gone(&mut self, server: ServerId, heir: Option<ServerId>) -> Vec<DataId> {
         let mut had = Vec::new();
         for data in (0..self.holders.len() as u32).map(DataId) {
+            let is_sure = self.holders[data.index()].is_sure(server);
             if self.remove(data, server) {
-                heir.into_iter().for_each(|heir| self.add(data, heir));
+                heir.into_iter().for_each(|heir| self.add(data, heir, is_sure));
                 had.push(data);
+                self.stir(data);
             }
             self.ask_again(data, |asked| asked == server);
         }

@@ -54,7 +54,8 @@ impl<'a> Dispatcher<'a> {
     ) -> Self {
         let unit_s =
             |server| platform.time_s(1.0, server) / f64::from(platform.server(server).cores);
-        let servers = (platform.server_ids().map(unit_s).collect(), apart(platform));
+        let sites = platform.servers().iter().map(|server| server.site).collect();
+        let servers = (platform.server_ids().map(unit_s).collect(), sites, apart(platform));
         let is_copying = policy == StragglerPolicy::StealAndCopy;
         Self {
             graph,
@@ -109,6 +110,12 @@ impl<'a> Dispatcher<'a> {
         self.state.attempt(attempt)
     }
 
+    /// How many attempts were looked at to find those that should be done elsewhere.
+    #[cfg(test)]
+    pub(crate) fn looked_at(&self) -> usize {
+        self.state.looked_at.get()
+    }
+
     /// Gives the first orders.
     pub fn begin(&mut self, now_s: f64) {
         self.advance(now_s);
@@ -116,6 +123,8 @@ impl<'a> Dispatcher<'a> {
 
     /// Something has happened.
     pub fn handle(&mut self, now_s: f64, event: DispatchEvent) {
+        // Whoever has done a task may have nothing else to do.
+        let is_look = matches!(event, DispatchEvent::Look | DispatchEvent::Done { .. });
         match event {
             DispatchEvent::Begun(attempt) => self.state.begun(attempt, now_s),
             DispatchEvent::Done { attempt, took_s, sizes, fetched } => {
@@ -149,7 +158,7 @@ impl<'a> Dispatcher<'a> {
             }
             DispatchEvent::Lost(server, reason) => self.lost(server, reason),
             DispatchEvent::HandedOver(server, heir) => self.state.handed_over(server, heir),
-            DispatchEvent::Look => self.look(now_s),
+            DispatchEvent::Look => {}
             DispatchEvent::GivenUp => {
                 let reason = "the client has ended its work for the group early".to_owned();
                 let failure = TaskFailure::NotExecuted { reason, is_refused: false };
@@ -157,6 +166,9 @@ impl<'a> Dispatcher<'a> {
             }
         }
         self.advance(now_s);
+        if is_look {
+            self.look(now_s);
+        }
     }
 
     /// Fails what cannot be executed any more, orders what can be, and asks for what is wanted.
@@ -164,7 +176,7 @@ impl<'a> Dispatcher<'a> {
         self.give_up_stuck();
         self.withdraw();
         let given = self.give_orders(now_s);
-        for (data, from, to) in self.state.take_sends() {
+        for ((data, from), to) in self.state.take_sends() {
             if from == Endpoint::Client {
                 let has =
                     |&server: &ServerId| DispatchCommand::Has { data, server, is_maker: false };
@@ -174,7 +186,7 @@ impl<'a> Dispatcher<'a> {
         }
         self.commands.extend(given);
         let fetch = |is_relay| move |(data, from)| DispatchCommand::Fetch { data, from, is_relay };
-        self.commands.extend(self.state.take_wishes().into_iter().map(fetch(false)));
+        self.commands.extend(self.state.data.take_wishes().into_iter().map(fetch(false)));
         // Before more is asked for, which needs the room.
         self.commands.extend(self.state.take_spent().into_iter().map(DispatchCommand::Drop));
         let sizes = &self.sizes;
@@ -183,12 +195,8 @@ impl<'a> Dispatcher<'a> {
     }
 
     fn give_orders(&mut self, now_s: f64) -> Vec<DispatchCommand> {
-        let (graph, platform, sizes) = (self.graph, self.platform, &self.sizes);
-        let inputs_s = |state: &ExecutionState<'_>, task, to| {
-            inputs_s((graph, platform, sizes), state, task, to)
-        };
         let mut orders = Vec::new();
-        for Given { attempt, task, server } in self.state.take_orders(now_s, &inputs_s) {
+        for Given { attempt, task, server } in self.state.take_orders(now_s) {
             let inputs = match self.delivery {
                 Delivery::Sent => Vec::new(),
                 Delivery::Fetched => {
@@ -196,7 +204,7 @@ impl<'a> Dispatcher<'a> {
                     let source = |&data: &DataId| {
                         (data, self.state.source(data, server).unwrap_or(Endpoint::Client))
                     };
-                    let inputs: Vec<_> = graph.task(task).inputs.iter().map(source).collect();
+                    let inputs: Vec<_> = self.graph.task(task).inputs.iter().map(source).collect();
                     self.sources.insert(attempt, inputs.clone());
                     inputs
                 }
@@ -328,7 +336,7 @@ impl<'a> Dispatcher<'a> {
             data_of.extend(of_lost.map(|&(data, _)| (attempt, data)));
         }
         for (attempt, data) in data_of {
-            let is_elsewhere = self.state.holders(data).next().is_some();
+            let is_elsewhere = self.state.data.holders(data).next().is_some();
             match is_elsewhere {
                 true => self.state.renew(attempt),
                 false => self.doubtful.entry(data).or_default().push(attempt),
@@ -350,10 +358,10 @@ impl<'a> Dispatcher<'a> {
                 inputs_s((graph, platform, sizes), state, task, to)
             };
             let Some(watch) = &self.watch else { return };
-            let Some(taken_back) = self.state.rescue(now_s, platform, watch, &inputs_s) else {
+            let Some(rescue) = self.state.rescue(now_s, platform, watch, &inputs_s) else {
                 return;
             };
-            self.moved += usize::from(taken_back.is_some());
+            self.moved += usize::from(!rescue.is_copy);
             // Who gets it is not idle any more.
             self.advance(now_s);
         }
@@ -395,11 +403,11 @@ fn inputs_s(
 ) -> f64 {
     let nearest_s = |&data: &DataId| {
         let way_s = |from, to| platform.transfer_s(sizes[data.index()], from, to);
-        let time_s = |from| match state.is_direct(from, to) {
+        let time_s = |from| match state.data.is_direct(from, to) {
             true => way_s(from, Endpoint::Server(to)),
             false => way_s(from, Endpoint::Client) + way_s(Endpoint::Client, Endpoint::Server(to)),
         };
-        state.holders(data).map(time_s).fold(f64::INFINITY, f64::min)
+        state.sources(data).map(time_s).fold(f64::INFINITY, f64::min)
     };
     graph.task(task).inputs.iter().map(nearest_s).fold(0.0, f64::max)
 }

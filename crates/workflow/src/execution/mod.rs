@@ -3,8 +3,8 @@
 //!
 //! | role | is | in |
 //! | --- | --- | --- |
-//! | client | [`Dispatcher`]: what is ordered of whom, where data is, and what is done again | groups in a job, groups behind a registry |
-//! | server | [`TaskQueue`]: orders that wait for data, and which goes first | servers in a job, task servers behind a registry, and the servers of a [simulated](crate::simulate) execution |
+//! | client | [`Dispatcher`]: what is ordered of whom, where data is, and what is done again | groups in a job, groups behind a registry, and [simulated](crate::simulate) executions |
+//! | server | [`TaskQueue`]: orders that wait for data, and which goes first | servers in a job, task servers behind a registry, and simulated servers |
 //!
 //! Both are synchronous and read no clock. A driver tells the dispatcher what happens
 //! ([`DispatchEvent`]), carries out what it says then ([`DispatchCommand`]), and does all I/O.
@@ -17,8 +17,9 @@
 //!
 //! **Steady state.** A server begins an order when its arguments are there, of several the one with
 //! the lowest place. `Done` tells the dispatcher where results are. What a server cannot have from
-//! another goes through the client, as much at a time as the client has room for. Every `Look` at
-//! the servers may move a task, or begin it a second time, by [`stragglers`](crate::stragglers).
+//! another goes through the client, as much at a time as the client has room for. Whenever a task is
+//! done, and at every `Look`, tasks of slow servers may be moved, or begun a second time, by
+//! [`stragglers`](crate::stragglers).
 //!
 //! **Failure.** A function that fails fails all that depends on its task, and nothing else. A task
 //! whose server is lost, refuses it, or lacks an argument, is ordered elsewhere, up to a bound. Data
@@ -34,6 +35,7 @@ mod copies;
 mod dispatcher;
 mod reasons;
 mod relays;
+mod routes;
 mod state;
 mod task_queue;
 mod task_states;
@@ -42,6 +44,7 @@ mod tests;
 
 pub use dispatcher::Dispatcher;
 pub use reasons::TaskFailure;
+pub use routes::site_routes;
 pub use task_queue::TaskQueue;
 
 use crate::id::{DataId, Endpoint, ServerId, TaskId};

@@ -73,10 +73,12 @@ impl Relays {
         self.apart.contains(&(from, to))
     }
 
-    /// What is to be asked for now, of those that `holder` names. `bytes` says how large data is,
-    /// and `goes` whether some that is here will go without any more.
+    /// What is to be asked for now, of those that `holder` names, of what tasks wait for and then of
+    /// `others`. `bytes` says how large data is, and `goes` whether some that is here will go
+    /// without any more.
     pub(super) fn take(
         &mut self,
+        others: impl Iterator<Item = DataId>,
         holder: impl Fn(DataId) -> Option<ServerId>,
         bytes: impl Fn(DataId) -> u64,
         goes: impl Fn(DataId) -> bool,
@@ -84,7 +86,7 @@ impl Relays {
         let asked = self.asked.keys().map(|&data| bytes(data));
         let mut held = self.here.values().copied().chain(asked).fold(0, u64::saturating_add);
         let mut taken = Vec::new();
-        for data in std::mem::take(&mut self.wanted) {
+        for data in std::mem::take(&mut self.wanted).into_iter().chain(others) {
             let Some(server) = holder(data).filter(|_| !self.asked.contains_key(&data)) else {
                 continue;
             };

@@ -1,5 +1,5 @@
 //! How far a group is, as its client knows it: which tasks are ordered of whom, and who sends which
-//! data. Losses are dealt with in `recovery`, slow servers in `stragglers`.
+//! data. What happens is dealt with in `outcomes`, slow servers in `stragglers`.
 
 use super::attempts::Attempts;
 use super::copies::DataCopies;
@@ -10,7 +10,7 @@ use crate::id::{DataId, Endpoint, ServerId, TaskId};
 use crate::mapping::Mapping;
 use std::collections::{BTreeMap, BTreeSet};
 
-mod recovery;
+mod outcomes;
 mod stragglers;
 #[cfg(test)]
 mod tests;
@@ -23,9 +23,6 @@ pub(super) struct Given {
     pub(super) server: ServerId,
 }
 
-/// Data, who sends it, and the servers that get it.
-pub(super) type Sending = (DataId, Endpoint, Vec<ServerId>);
-
 /// A group on its way.
 #[derive(Debug)]
 pub(super) struct ExecutionState<'a> {
@@ -33,7 +30,7 @@ pub(super) struct ExecutionState<'a> {
     delivery: Delivery,
     tasks: TaskStates,
     attempts: Attempts,
-    data: DataCopies<'a>,
+    pub(super) data: DataCopies<'a>,
     /// Data that some server is to have at the end.
     kept: Vec<bool>,
     is_there: Vec<bool>,
@@ -41,6 +38,8 @@ pub(super) struct ExecutionState<'a> {
     unit_s: Vec<f64>,
     /// When each server ended its last task, in seconds.
     last_end_s: Vec<f64>,
+    /// The longest that arguments took to a server with a free core, in seconds.
+    longest_wait_s: f64,
     /// Data that may be nowhere although it is needed.
     doubtful: BTreeSet<DataId>,
     /// Attempts that nobody waits for any more, and whose servers do not know it.
@@ -51,13 +50,13 @@ pub(super) struct ExecutionState<'a> {
 }
 
 impl<'a> ExecutionState<'a> {
-    /// At its beginning, on servers that take so long each for a second of work, of which each
-    /// second of those that are `apart` does not reach the first. `kept` says of which data a
+    /// At its beginning, on servers that take so long each for a second of work, are at these sites,
+    /// and of which each second of those that are `apart` does not reach the first. `kept` says of which data a
     /// server is to have some at the end.
     pub(super) fn new(
         (graph, delivery): (&'a TaskGraph, Delivery),
         mapping: &Mapping,
-        (unit_s, apart): (Vec<f64>, BTreeSet<(ServerId, ServerId)>),
+        (unit_s, sites, apart): (Vec<f64>, Vec<usize>, BTreeSet<(ServerId, ServerId)>),
         kept: impl Fn(DataId) -> bool,
     ) -> Self {
         Self {
@@ -65,10 +64,11 @@ impl<'a> ExecutionState<'a> {
             delivery,
             tasks: TaskStates::new(&mapping.servers, unit_s.len()),
             attempts: Attempts::new(unit_s.len(), mapping.places.clone()),
-            data: DataCopies::new(graph, apart),
+            data: DataCopies::new(graph, sites, apart),
             kept: (0..graph.data().len() as u32).map(|data| kept(DataId(data))).collect(),
             is_there: vec![true; unit_s.len()],
             last_end_s: vec![0.0; unit_s.len()],
+            longest_wait_s: 0.0,
             unit_s,
             doubtful: BTreeSet::new(),
             withdrawn: Vec::new(),
@@ -88,20 +88,21 @@ impl<'a> ExecutionState<'a> {
         is_waiting && (self.delivery == Delivery::Sent || self.data.has_inputs(task))
     }
 
-    /// The orders to give now. `inputs_s` says how long arguments take to a server.
-    pub(super) fn take_orders(
-        &mut self,
-        now_s: f64,
-        inputs_s: &dyn Fn(&Self, TaskId, ServerId) -> f64,
-    ) -> Vec<Given> {
+    /// The orders to give now.
+    pub(super) fn take_orders(&mut self, now_s: f64) -> Vec<Given> {
+        for task in self.data.take_complete() {
+            let open: Vec<AttemptId> = self.attempts.open_at(task).collect();
+            self.attempts.complete.extend(open.into_iter().map(|attempt| (attempt, now_s)));
+        }
         let mut given = Vec::new();
         for (task, server) in self.take_reached() {
-            let is_fetched = self.delivery == Delivery::Fetched;
-            let has_inputs = self.data.has_inputs(task);
-            let ready_s = has_inputs.then(|| now_s + inputs_s(self, task, server));
             self.tasks.ordered(task);
+            let is_fetched = self.delivery == Delivery::Fetched;
             let readers = if is_fetched { Vec::new() } else { self.readers(task, server) };
-            let attempt = self.attempts.give((task, server), ready_s, readers);
+            let attempt = self.attempts.give((task, server), readers);
+            if self.data.has_inputs(task) {
+                self.attempts.complete.push((attempt, now_s));
+            }
             given.push(Given { attempt, task, server });
         }
         for &Given { task, server, .. } in &given {
@@ -118,13 +119,14 @@ impl<'a> ExecutionState<'a> {
         let first = stirred.filter(|&task| self.is_ready(task));
         let first: Vec<_> = first.map(|task| (task, self.tasks.server(task))).collect();
         let copies = std::mem::take(&mut self.tasks.copies);
-        self.data.reconsider();
+        self.data.relays.reconsider();
         let (mut reached, graph) = (Vec::new(), self.graph);
         let all = first.into_iter().map(|order| (order, false));
         for ((task, to), is_copy) in all.chain(copies.into_iter().map(|copy| (copy, true))) {
             let inputs = graph.task(task).inputs.iter().copied();
             let is_far = |data: &DataId| {
-                self.delivery == Delivery::Fetched && self.data.source(*data, to).is_none()
+                self.delivery == Delivery::Fetched
+                    && self.data.source(*data, to, |_| false).is_none()
             };
             let far: Vec<DataId> = inputs.filter(is_far).collect();
             match far.is_empty() {
@@ -133,7 +135,7 @@ impl<'a> ExecutionState<'a> {
                 // It is ready as it is, and looked at again.
                 false => drop(self.tasks.stirred.insert(task)),
             }
-            far.into_iter().for_each(|data| self.data.want(data));
+            far.into_iter().for_each(|data| self.data.relays.want(data));
         }
         reached
     }
@@ -168,89 +170,22 @@ impl<'a> ExecutionState<'a> {
     }
 
     /// What servers and the client are to send now. What cannot be sent is wanted of the client.
-    pub(super) fn take_sends(&mut self) -> Vec<Sending> {
-        let mut sends: BTreeMap<(DataId, Endpoint), Vec<ServerId>> = BTreeMap::new();
-        for (data, to) in self.data.take_stirred_due() {
-            let attempt = self.waiting_for(data, to);
-            let is_here = self.data.is_held_by(data, to);
-            let Some(attempt) = attempt.filter(|_| !is_here && !self.is_coming(data, to)) else {
-                self.data.settle_due(data, to);
-                continue;
-            };
-            match self.sender(data, to, attempt) {
-                Some(from) if self.data.settle_due(data, to) => {
-                    sends.entry((data, from)).or_default().push(to);
-                }
-                None if self.data.exists(data) && self.data.is_due(data, to) => {
-                    self.data.want_for(data, to);
-                }
-                // It is looked at again when the data was made.
-                Some(_) | None => {}
-            }
-        }
-        for ((data, from), to) in &sends {
-            self.data.sending(*data, *from, to);
-        }
-        sends.into_iter().map(|((data, from), to)| (data, from, to)).collect()
+    pub(super) fn take_sends(&mut self) -> BTreeMap<(DataId, Endpoint), Vec<ServerId>> {
+        let (graph, attempts) = (self.graph, &self.attempts);
+        self.data.take_sends(|data, to| tried_for((graph, attempts), data, to))
     }
 
-    /// Who sends data to a server that waits for it: a server if there is one, but for a task that
-    /// was tried before the client if it can. Who has the data may be slow then, and not answer.
-    fn sender(&self, data: DataId, to: ServerId, attempt: AttemptId) -> Option<Endpoint> {
-        match self.data.is_at_client(data) && !self.attempts.is_first(attempt) {
-            true => Some(Endpoint::Client),
-            false => self.data.source(data, to),
-        }
-    }
-
-    /// The first attempt on a server that reads data.
-    fn waiting_for(&self, data: DataId, at: ServerId) -> Option<AttemptId> {
-        let readers = self.graph.datum(data).consumers.iter();
-        let open = readers.flat_map(|&task| self.attempts.open_at(task));
-        open.filter(|&attempt| self.attempts.at(attempt).server == at).min()
-    }
-
-    /// Whether somebody was told to send data to a server.
-    fn is_coming(&self, data: DataId, to: ServerId) -> bool {
-        let is_sent_by = |attempt: AttemptId| {
-            let mut readers = self.attempts.at(attempt).readers.iter();
-            readers.any(|(of, servers)| *of == data && servers.contains(&to))
-        };
-        let producer = self.graph.datum(data).producer;
-        let is_made = producer.is_some_and(|task| self.attempts.open_at(task).any(is_sent_by));
-        is_made || self.data.is_sent_to(data, to)
-    }
-
-    /// A server has sent data to others, or does not have it.
-    pub(super) fn sent(&mut self, data: DataId, from: ServerId, to: &[ServerId], is_sent: bool) {
-        for &to in to {
-            let to = self.data.heir_of(to);
-            self.data.has_said(data, to);
-            match is_sent {
-                true if self.is_there(to) => self.data.add(data, to),
-                true => {}
-                false => self.require(data, to),
-            }
-        }
-        match is_sent {
-            true => self.stir(data),
-            false => self.missing(data, Endpoint::Server(from)),
-        }
-    }
-
-    /// Who has data.
-    pub(super) fn holders(&self, data: DataId) -> impl Iterator<Item = Endpoint> + '_ {
-        self.data.holders(data)
-    }
-
-    /// Whether data goes from one to the other without the client between them.
-    pub(super) fn is_direct(&self, from: Endpoint, to: ServerId) -> bool {
-        self.data.is_direct(from, to)
+    /// Who is sure to have data, or makes it if nobody has.
+    pub(super) fn sources(&self, data: DataId) -> impl Iterator<Item = Endpoint> + '_ {
+        let producer = self.graph.datum(data).producer.filter(|_| !self.data.exists(data));
+        let makers = producer.into_iter().flat_map(|task| self.attempts.open_at(task));
+        let makers = makers.map(|attempt| Endpoint::Server(self.attempts.at(attempt).server));
+        self.data.sure_holders(data).chain(makers)
     }
 
     /// Where a server has data from; nobody if it must come to the client first.
     pub(super) fn source(&self, data: DataId, to: ServerId) -> Option<Endpoint> {
-        self.data.source(data, to)
+        self.data.source(data, to, |_| false)
     }
 
     /// What an attempt is at, and where.
@@ -278,46 +213,14 @@ impl<'a> ExecutionState<'a> {
         self.attempts.at(attempt).is_open
     }
 
-    /// An attempt computes.
-    pub(super) fn begun(&mut self, attempt: AttemptId, now_s: f64) {
-        self.attempts.begun(attempt, now_s);
-    }
-
-    /// An attempt is done, for which its server has fetched data; the others at the task, which are
-    /// not needed any more.
-    pub(super) fn done(
-        &mut self,
-        attempt: AttemptId,
-        now_s: f64,
-        fetched: impl IntoIterator<Item = DataId>,
-    ) -> Vec<AttemptId> {
+    /// A server that computes for an attempt, or has, had what that reads.
+    fn has_inputs_of(&mut self, attempt: AttemptId) {
         let (task, server) = self.attempt(attempt);
-        self.last_end_s[server.index()] = now_s;
-        self.tasks.set(task, TaskState::Done);
-        let made = self.graph.task(task).outputs.iter().copied();
-        let there: Vec<DataId> = made.chain(fetched).collect();
-        if self.is_there(server) {
-            there.iter().for_each(|&data| self.data.add(data, server));
-        }
-        for (data, servers) in self.attempts.take_readers(attempt) {
-            for server in servers.into_iter().filter(|server| self.is_there[server.index()]) {
-                self.data.add(data, server);
+        for &data in &self.graph.task(task).inputs {
+            if self.data.is_held_by(data, server) {
+                self.data.add(data, server, true);
             }
         }
-        self.close(attempt);
-        self.tasks.copies.retain(|(of, _)| *of != task);
-        let others: Vec<AttemptId> = self.attempts.open_at(task).collect();
-        for &other in &others {
-            self.close(other);
-        }
-        for data in there {
-            self.stir(data);
-            if !self.data.exists(data) {
-                self.doubtful.insert(data);
-            }
-        }
-        self.make_up();
-        others
     }
 
     /// Nobody waits for an attempt any more, nor for it to send anything.
@@ -377,11 +280,6 @@ impl<'a> ExecutionState<'a> {
         self.data.stir(data);
     }
 
-    /// What the client wants and can have, and from which server.
-    pub(super) fn take_wishes(&mut self) -> Vec<(DataId, ServerId)> {
-        self.data.take_wishes()
-    }
-
     /// Data that the client wants has come.
     pub(super) fn granted(&mut self, data: DataId) {
         let producer = self.graph.datum(data).producer;
@@ -395,7 +293,8 @@ impl<'a> ExecutionState<'a> {
         let (graph, attempts) = (self.graph, &self.attempts);
         let is_coming = |&task: &TaskId| is_coming(attempts, task);
         let goes = |data| graph.datum(data).consumers.iter().any(is_coming);
-        self.data.take_relays(bytes, goes)
+        let waits = |data, to| tried_for((graph, attempts), data, to).is_some();
+        self.data.take_relays(bytes, goes, waits)
     }
 
     /// The client has data that it brings for others, of so many bytes.
@@ -438,4 +337,24 @@ impl<'a> ExecutionState<'a> {
 /// Whether a server may still ask for what a task reads.
 fn is_coming(attempts: &Attempts, task: TaskId) -> bool {
     attempts.open_at(task).any(|attempt| attempts.at(attempt).begun_s.is_none())
+}
+
+/// The servers that were tried before for the first task that waits on this one for data which no
+/// maker was told to send there; nothing if there is none.
+fn tried_for(
+    (graph, attempts): (&TaskGraph, &Attempts),
+    data: DataId,
+    to: ServerId,
+) -> Option<Vec<ServerId>> {
+    let readers = graph.datum(data).consumers.iter().flat_map(|&task| attempts.open_at(task));
+    let first = readers.filter(|&attempt| attempts.at(attempt).server == to).min()?;
+    let producer = graph.datum(data).producer.into_iter();
+    let mut makers = producer.flat_map(|task| attempts.open_at(task));
+    // They are in the order of a task's outputs, whose numbers grow.
+    let is_sent_by = |attempt: AttemptId| {
+        let readers = &attempts.at(attempt).readers;
+        let found = readers.binary_search_by_key(&data, |(of, _)| *of);
+        found.is_ok_and(|place| readers[place].1.contains(&to))
+    };
+    (!makers.any(is_sent_by)).then(|| attempts.tried_before(first))
 }

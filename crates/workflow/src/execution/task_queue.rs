@@ -77,6 +77,12 @@ impl<K: Ord + Copy, O> TaskQueue<K, O> {
         !self.ready.is_empty()
     }
 
+    /// The lowest place of the orders that wait for data.
+    pub fn place_for(&self, key: K) -> Option<u32> {
+        let waiting = self.needed_by.get(&key)?.iter().filter_map(|number| self.orders.get(number));
+        waiting.map(|waiting| waiting.place).min()
+    }
+
     /// Takes the order that begins.
     pub fn begin(&mut self) -> Option<O> {
         let (_, number) = self.ready.pop_first()?;

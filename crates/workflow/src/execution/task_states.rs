@@ -42,6 +42,8 @@ pub(super) struct TaskStates {
     pub(super) stirred: BTreeSet<TaskId>,
     /// Those that are begun again elsewhere while they are late.
     pub(super) copies: Vec<(TaskId, ServerId)>,
+    /// Those that were moved before their arguments existed, and where a core is free for each.
+    pub(super) reserved: BTreeMap<TaskId, ServerId>,
     /// How often each server refused one.
     refusals: BTreeMap<TaskId, BTreeMap<ServerId, u32>>,
     /// Those that cannot be executed any more.
@@ -61,6 +63,7 @@ impl TaskStates {
             loads,
             stirred: (0..mapped.len() as u32).map(TaskId).collect(),
             copies: Vec::new(),
+            reserved: BTreeMap::new(),
             refusals: BTreeMap::new(),
             stuck: BTreeMap::new(),
         }

@@ -194,13 +194,14 @@ fn a_task_that_was_taken_back_counts_if_it_had_begun_before() {
     let mut run = Run::begin(&graph, &platform);
     run.commands();
     // The first task should have ended long ago: it is tried a second time, where there is nothing
-    // to do, with the client's data.
+    // to do, with the client's data; and what waits for it on its server goes elsewhere.
     run.0.handle(100.0, DispatchEvent::Look);
-    let copied = run.commands();
-    let copy = order(4, (0, OTHER), &[(MADE, &[ONE])]);
-    assert_eq!(copied, [send(START, None, &[OTHER]), copy]);
+    let rescued = run.commands();
+    let moved = [DispatchCommand::Withdraw(2), order(4, (2, OTHER), &[])];
+    let copied = [send(START, None, &[OTHER]), order(5, (0, OTHER), &[(MADE, &[])])];
+    assert_eq!(rescued, [&moved[..], &copied].concat());
 
-    assert_eq!(run.done(0), [DispatchCommand::Withdraw(4)]);
+    assert_eq!(run.done(0), [DispatchCommand::Withdraw(5)]);
 
-    assert!(!run.0.is_of_use(4) && run.0.is_of_use(1));
+    assert!(!run.0.is_of_use(5) && run.0.is_of_use(1) && run.0.is_of_use(2));
 }

@@ -1,16 +1,98 @@
 //! Plain GridRPC: each call is placed by itself, once its arguments are at the client.
 
-use super::engine::Engine;
+use super::flows::TransferId;
+use super::platform::{LAST, PlatformEvent, SimulatedPlatform};
+use super::{Execution, Perturbations, Transfer};
+use crate::graph::TaskGraph;
 use crate::id::{DataId, Endpoint, ServerId, TaskId};
+use crate::platform::{Platform, ServerSpec};
+use std::collections::{BTreeMap, BTreeSet};
 
-impl Engine<'_> {
-    /// An argument is at the client.
-    pub(super) fn argument(&mut self, data: DataId) {
+/// A group whose calls know nothing of each other.
+pub(super) struct CallRun<'a> {
+    graph: &'a TaskGraph,
+    platform: &'a Platform,
+    simulated: SimulatedPlatform<'a>,
+    places: Vec<u32>,
+    /// Arguments of each task that are not at the client; and not on the server, once it was
+    /// called.
+    missing: Vec<usize>,
+    missing_there: Vec<usize>,
+    /// Until when each core of each server is taken by calls that were placed, as the agent
+    /// believes.
+    taken_until_s: Vec<Vec<f64>>,
+    /// The tasks for which arguments are sent.
+    sent_for: BTreeMap<TransferId, (TaskId, ServerId)>,
+}
+
+impl<'a> CallRun<'a> {
+    pub(super) fn new(
+        graph: &'a TaskGraph,
+        platform: &'a Platform,
+        perturbations: &'a Perturbations,
+    ) -> Self {
+        let mut places = vec![0; graph.tasks().len()];
+        for (place, task) in (0..).zip(graph.order()) {
+            places[task.index()] = place;
+        }
+        let inputs: Vec<usize> = graph.tasks().iter().map(|task| task.inputs.len()).collect();
+        let cores = |server: &ServerSpec| vec![0.0; server.cores as usize];
+        Self {
+            graph,
+            platform,
+            simulated: SimulatedPlatform::new(graph, platform, perturbations, false),
+            places,
+            missing: inputs.clone(),
+            missing_there: inputs,
+            taken_until_s: platform.servers().iter().map(cores).collect(),
+            sent_for: BTreeMap::new(),
+        }
+    }
+
+    pub(super) fn run(mut self) -> Execution {
         let graph = self.graph;
-        for &task in &graph.datum(data).consumers {
-            let Some(calls) = &mut self.calls else { return };
-            calls.missing[task.index()] -= 1;
-            if calls.missing[task.index()] == 0 {
+        for (data, datum) in (0..).map(DataId).zip(graph.data()) {
+            match datum.held_by.first() {
+                Some(_) if datum.held_by.contains(&Endpoint::Client) => self.at_client(data),
+                Some(&holder) => self.send_home(data, holder),
+                None => {}
+            }
+        }
+        let order = graph.order().iter();
+        let callable = order.filter(|task| graph.task(**task).inputs.is_empty());
+        callable.for_each(|&task| self.call(task));
+        while let Some(event) = self.simulated.next() {
+            match event {
+                PlatformEvent::Ended(_, run) => {
+                    let outputs = graph.task(run.task).outputs.iter();
+                    outputs.for_each(|&data| self.send_home(data, Endpoint::Server(run.server)));
+                }
+                PlatformEvent::Arrived(number, Transfer { data, end_s, .. }) => {
+                    match self.sent_for.remove(&number) {
+                        Some(call) => self.argument(call),
+                        None => {
+                            if graph.datum(data).is_wanted {
+                                self.simulated.makespan_s = end_s;
+                            }
+                            self.at_client(data);
+                        }
+                    }
+                }
+                PlatformEvent::Begun(_) | PlatformEvent::Late => {}
+            }
+        }
+        self.simulated.finish()
+    }
+
+    fn send_home(&mut self, data: DataId, from: Endpoint) {
+        self.simulated.send(data, (from, Endpoint::Client), LAST);
+    }
+
+    /// An argument is at the client.
+    fn at_client(&mut self, data: DataId) {
+        for &task in &self.graph.datum(data).consumers {
+            self.missing[task.index()] -= 1;
+            if self.missing[task.index()] == 0 {
                 self.call(task);
             }
         }
@@ -18,27 +100,44 @@ impl Engine<'_> {
 
     /// Calls a task on the server that would end it first: sending its arguments over an idle link,
     /// waiting for a core, computing.
-    pub(super) fn call(&mut self, task: TaskId) {
-        let (graph, platform, now_s) = (self.graph, self.platform, self.now_s);
-        let Some(calls) = &mut self.calls else { return };
+    fn call(&mut self, task: TaskId) {
+        let (graph, platform) = (self.graph, self.platform);
         let called = graph.task(task);
         let bytes = called.inputs.iter().map(|&data| graph.datum(data).bytes).sum();
         let mut best: Option<(f64, ServerId, usize)> = None;
         for server in platform.server_ids().filter(|&server| called.can_run_on(server)) {
             let sent_s = platform.transfer_s(bytes, Endpoint::Client, Endpoint::Server(server));
-            let cores = calls.taken_until_s[server.index()].iter().enumerate();
+            let cores = self.taken_until_s[server.index()].iter().enumerate();
             let Some((core, free_s)) = cores.min_by(|one, other| one.1.total_cmp(other.1)) else {
                 continue;
             };
-            let begin_s = free_s.max(now_s + sent_s);
+            let begin_s = free_s.max(self.simulated.now_s + sent_s);
             let end_s = begin_s + platform.time_s(called.work_s, server);
             if best.is_none_or(|(best_s, ..)| end_s < best_s) {
                 best = Some((end_s, server, core));
             }
         }
-        if let Some((end_s, server, core)) = best {
-            calls.taken_until_s[server.index()][core] = end_s;
-            self.attempt(task, server);
+        let Some((end_s, server, core)) = best else { return };
+        self.taken_until_s[server.index()][core] = end_s;
+        for &data in &called.inputs {
+            let way = (Endpoint::Client, Endpoint::Server(server));
+            let number = self.simulated.send(data, way, self.places[task.index()]);
+            self.sent_for.insert(number, (task, server));
         }
+        if called.inputs.is_empty() {
+            self.order(task, server);
+        }
+    }
+
+    /// An argument of a call is on its server.
+    fn argument(&mut self, (task, server): (TaskId, ServerId)) {
+        self.missing_there[task.index()] -= 1;
+        if self.missing_there[task.index()] == 0 {
+            self.order(task, server);
+        }
+    }
+
+    fn order(&mut self, task: TaskId, server: ServerId) {
+        self.simulated.order((task, server), self.places[task.index()], BTreeSet::new());
     }
 }

@@ -4,13 +4,15 @@
 //! that any of its transfers has got since the pair was first used, and a transfer ends when that
 //! count has grown by its size.
 
-use super::copies::PullId;
 use super::time::SimTime;
 use crate::id::Endpoint;
 use crate::platform::Platform;
 use gridspan_topology::FairShares;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
+
+/// One transfer, by its position.
+pub(super) type TransferId = u32;
 
 /// Transfers that are this near to their end, in bytes, have ended: times are rounded.
 const ROUNDING_BYTES: f64 = 1e-3;
@@ -21,7 +23,7 @@ struct Pair {
     since_s: f64,
     rate: f64,
     /// The count at which each transfer ends.
-    ends: BinaryHeap<Reverse<(SimTime, PullId)>>,
+    ends: BinaryHeap<Reverse<(SimTime, TransferId)>>,
 }
 
 impl Pair {
@@ -69,7 +71,7 @@ impl<'a> Flows<'a> {
         now_s: f64,
         (from, to): (Endpoint, Endpoint),
         bytes: u64,
-        pull: PullId,
+        transfer: TransferId,
     ) {
         let number = self.number(from, to);
         self.advance(number, now_s);
@@ -77,24 +79,24 @@ impl<'a> Flows<'a> {
         if pair.ends.is_empty() {
             self.active.push(number);
         }
-        pair.ends.push(Reverse((SimTime(pair.got + bytes as f64), pull)));
+        pair.ends.push(Reverse((SimTime(pair.got + bytes as f64), transfer)));
         self.shares.begin(number);
         self.settle(now_s);
     }
 
     /// Ends the transfer that is due.
-    pub(super) fn end(&mut self, now_s: f64) -> Option<PullId> {
+    pub(super) fn end(&mut self, now_s: f64) -> Option<TransferId> {
         let (_, number) = self.next?;
         self.advance(number, now_s);
         let pair = &mut self.pairs[number as usize];
-        let Reverse((end, pull)) = pair.ends.pop()?;
+        let Reverse((end, transfer)) = pair.ends.pop()?;
         debug_assert!(end.0 - pair.got <= ROUNDING_BYTES.max(end.0 * 1e-9), "it has all bytes");
         if pair.ends.is_empty() {
             self.active.retain(|&other| other != number);
         }
         self.shares.end(number);
         self.settle(now_s);
-        Some(pull)
+        Some(transfer)
     }
 
     fn number(&mut self, from: Endpoint, to: Endpoint) -> u32 {

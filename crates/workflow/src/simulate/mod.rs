@@ -1,29 +1,26 @@
 //! What a mapping is worth: a group of calls executed over shared links, in simulated time.
 //!
+//! - What is ordered of whom, who sends which data, and what is done about slow servers, says the
+//!   client's [`Dispatcher`](crate::execution::Dispatcher), as it does to drivers of real servers.
 //! - A task begins when its inputs are on its server, a core is free, and no task of a lower place
 //!   could begin there.
-//! - Data is pulled by whoever needs it as soon as it exists, the data of lower places first and a
-//!   few at a time. Transfers that meet share capacities fairly. What a server has pulled or made
-//!   it keeps.
-//! - With relays, one server of a site fetches from outside, and the others have it from there.
-//! - A server that speaks with the client only sends all it makes to the client, and is sent every
-//!   argument of every call.
+//! - A server takes a few transfers at a time, those for tasks of lower places first. Transfers that
+//!   meet share capacities fairly. What a server has received or made it keeps.
+//! - With relays, one server of a site is sent data from outside, and passes it on to the others.
+//! - What goes to or from a server that speaks with the client only goes by way of the client.
+//! - Orders and answers take no time, and an attempt that is withdrawn ends at once.
 //!
 //! | part | holds |
 //! | --- | --- |
-//! | `engine` | attempts, cores and time; each server has its own [queue](crate::execution::TaskQueue) |
-//! | `copies` | who has which data, and who waits for some |
+//! | `mapped` | the driver of a dispatcher: does what that says on a simulated platform |
+//! | `calls` | plain GridRPC: each call is placed by itself when its arguments are at the client |
+//! | `platform` | cores, orders that wait in a [queue](crate::execution::TaskQueue) of each server, and transfers that wait and flow |
 //! | `flows` | transfers that share links |
-//! | `policy` | taking tasks from servers that were seen to be slow, and second attempts |
-//! | `calls`, `agent` | plain GridRPC: each call is placed by itself when its arguments are at the client |
 
-mod agent;
-mod attempt;
 mod calls;
-mod copies;
-mod engine;
 mod flows;
-mod stragglers;
+mod mapped;
+mod platform;
 #[cfg(test)]
 mod tests;
 mod time;
@@ -33,7 +30,8 @@ use crate::id::{DataId, Endpoint, ServerId, TaskId};
 use crate::mapping::Mapping;
 use crate::platform::Platform;
 pub use crate::stragglers::StragglerPolicy;
-use engine::Engine;
+use calls::CallRun;
+use mapped::MappedRun;
 
 /// What differs from what the heuristic was told.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -127,7 +125,7 @@ pub fn execute(
     perturbations: &Perturbations,
     policy: StragglerPolicy,
 ) -> Execution {
-    Engine::mapped(graph, platform, mapping, perturbations, policy).run()
+    MappedRun::new(graph, platform, mapping, perturbations, policy).run()
 }
 
 /// Executes a group as plain GridRPC does: each task is called when the client has all its inputs,
@@ -137,5 +135,5 @@ pub fn execute_calls(
     platform: &Platform,
     perturbations: &Perturbations,
 ) -> Execution {
-    Engine::called(graph, &platform.clone().star(), perturbations).run()
+    CallRun::new(graph, platform, perturbations).run()
 }

@@ -257,12 +257,14 @@ fn looked_at(tasks: usize) -> usize {
     let servers: Vec<u32> = (0..tasks as u32).map(|task| task % 16).collect();
     let mapping = mapping(&servers, true);
     let perturbations = Perturbations { servers: vec![3.0], ..Perturbations::default() };
-    let mut engine =
-        Engine::mapped(&graph, &platform, &mapping, &perturbations, StragglerPolicy::Steal);
-    engine.run_to_end();
-    assert_eq!(engine.execution.runs.len(), tasks);
-    assert!(engine.execution.moved > tasks / 64, "{}", engine.execution.moved);
-    engine.looked_at.get() / tasks
+    let mut run =
+        MappedRun::new(&graph, &platform, &mapping, &perturbations, StragglerPolicy::Steal);
+    run.run_to_end();
+    let execution = &run.simulated.execution;
+    assert_eq!(execution.runs.len(), tasks);
+    let moved = run.dispatcher.moved();
+    assert!(moved > tasks / 64, "{moved}");
+    run.dispatcher.looked_at() / tasks
 }
 
 #[test]

@@ -2,8 +2,8 @@
 //! for real ones.
 //!
 //! Servers are watched: how long tasks took, beside how long they should have. One that is much
-//! slower than another, in what was seen, may lose tasks that have not begun to it, if that has an
-//! idle core and would end them clearly earlier. While nobody is much slower nothing is moved,
+//! slower than another, in what was seen, may lose tasks that have not begun, or whose inputs are
+//! being made, to it, if that has an idle core and would end them clearly earlier. While nobody is much slower nothing is moved,
 //! because the mapping knew better. With copies, a task that is late and runs on a slow server is
 //! begun again elsewhere on the same terms.
 
@@ -39,9 +39,11 @@ pub enum StragglerPolicy {
     StealAndCopy,
 }
 
-/// How far an attempt is whose inputs exist.
+/// How far an attempt is.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum AttemptState {
+    /// The last of its inputs are being made.
+    Imminent,
     /// Its inputs are on their way.
     Waiting,
     /// It could begin.
@@ -73,8 +75,8 @@ pub fn polling_interval(graph: &TaskGraph, least: Duration) -> Duration {
 /// An attempt at a task that is not over.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct OngoingAttempt {
-    /// Its number.
-    pub number: usize,
+    /// Its number, if its server has the order.
+    pub number: Option<usize>,
     /// What is attempted.
     pub task: TaskId,
     /// Where.
@@ -89,8 +91,8 @@ pub struct OngoingAttempt {
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Reassignment {
     gain_s: f64,
-    /// The number of the attempt.
-    pub attempt: usize,
+    /// The number of the attempt, if its server has the order.
+    pub attempt: Option<usize>,
     /// The task.
     pub task: TaskId,
     /// Where it could run.
@@ -109,11 +111,14 @@ pub struct Observations<'a> {
     pub watch: &'a Watch,
     /// The time, in seconds.
     pub now_s: f64,
-    /// The attempts that are not over and whose inputs exist, those that a server takes first before
-    /// others of it.
+    /// The attempts that are not over and whose inputs exist, or will soon: those that a server
+    /// takes first before others of it.
     pub ongoing: Vec<OngoingAttempt>,
     /// For how many cores of each server nothing is there or on its way.
     pub idle: Vec<usize>,
+    /// How many cores of each server are for tasks that were moved there and whose inputs are being
+    /// made: others may have them meanwhile, but no more such tasks.
+    pub reserved: Vec<usize>,
     /// How long the inputs of a task take to a server, in seconds.
     pub inputs_s: &'a dyn Fn(TaskId, ServerId) -> f64,
 }
@@ -162,7 +167,11 @@ impl Observations<'_> {
                 continue;
             };
             let from = attempt.server.index();
+            let is_imminent = attempt.state == AttemptState::Imminent;
             for &to in &idle {
+                if is_imminent && self.idle[to.index()] <= self.reserved[to.index()] {
+                    continue;
+                }
                 let is_slower = slowness[from] >= slowness[to.index()] * MUCH_SLOWER;
                 let can = self.graph.task(attempt.task).can_run_on(to);
                 if !is_slower || !can {
@@ -184,9 +193,8 @@ impl Observations<'_> {
     /// The attempts that might be moved: of those that wait on a server only the last ones, for
     /// these wait longest.
     fn considered(&self) -> impl Iterator<Item = &OngoingAttempt> {
-        let is_waiting = |attempt: &OngoingAttempt| {
-            matches!(attempt.state, AttemptState::Waiting | AttemptState::Ready)
-        };
+        let is_waiting =
+            |attempt: &OngoingAttempt| !matches!(attempt.state, AttemptState::Running { .. });
         let mut before = vec![0_usize; self.idle.len()];
         for attempt in self.ongoing.iter().filter(|attempt| is_waiting(attempt)) {
             before[attempt.server.index()] += 1;
@@ -211,6 +219,10 @@ impl Observations<'_> {
         let from = attempt.server.index();
         let expected_s = self.expected_s(attempt.task, attempt.server) * slowness[from];
         let since_s = match attempt.state {
+            AttemptState::Imminent => {
+                let inputs_s = (self.inputs_s)(attempt.task, attempt.server);
+                return Some((inputs_s + expected_s, false));
+            }
             AttemptState::Waiting | AttemptState::Ready => {
                 return Some((waits_s[from] + expected_s, false));
             }
@@ -233,7 +245,7 @@ impl Observations<'_> {
             let wait_s = match attempt.state {
                 AttemptState::Ready => expected_s,
                 AttemptState::Running { since_s } => (expected_s - (self.now_s - since_s)).max(0.0),
-                AttemptState::Waiting => continue,
+                AttemptState::Waiting | AttemptState::Imminent => continue,
             };
             waits_s[server] += wait_s;
             queued[server] += 1;
@@ -263,7 +275,7 @@ mod tests {
         let platform = crate::described(&spec, None);
         let servers: Vec<_> = platform.server_ids().collect();
         let waiting = |(number, &task): (usize, &TaskId)| OngoingAttempt {
-            number,
+            number: Some(number),
             task,
             server: servers[0],
             state: AttemptState::Ready,
@@ -284,12 +296,16 @@ mod tests {
             now_s: 0.0,
             ongoing,
             idle: vec![0, 1],
+            reserved: vec![0; 2],
             inputs_s,
         };
 
         let offer = observations.best_offer(&[3.0, 1.0]).unwrap();
 
-        assert!(offer.attempt >= tasks.len() - CONSIDERED_MAX, "of those that wait longest");
+        assert!(
+            offer.attempt.unwrap() >= tasks.len() - CONSIDERED_MAX,
+            "of those that wait longest"
+        );
         assert_eq!((offer.to, asked.get()), (servers[1], CONSIDERED_MAX));
     }
 

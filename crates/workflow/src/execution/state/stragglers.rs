@@ -6,19 +6,41 @@ use crate::execution::attempts::Attempt;
 use crate::execution::task_states::TaskState;
 use crate::id::{ServerId, TaskId};
 use crate::platform::Platform;
-use crate::stragglers::{AttemptState, Observations, OngoingAttempt, Watch};
+use crate::stragglers::{AttemptState, Observations, OngoingAttempt, Reassignment, Watch};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Transfers share links: arguments are believed to be on their server after so many times what they
+/// take over idle links, and so many times the longest that any were seen to take. Whoever has not
+/// begun by then is slow.
+const SHARED_BY: f64 = 8.0;
+const LONGER: f64 = 2.0;
+/// So many attempts that wait on a server are looked at to see whether it should have begun some:
+/// those that it takes first.
+const BELIEVED_MAX: usize = 32;
+/// An attempt that begins this part of its wait after another has ended has waited for a core.
+const JUST_FREE: f64 = 0.01;
 
 impl ExecutionState<'_> {
-    /// Has a task of a slow server done elsewhere, if that gains something; the attempt that is
-    /// taken back for it, if there is one. Call it until it gives nothing.
+    /// An attempt computes.
+    pub(in crate::execution) fn begun(&mut self, attempt: AttemptId, now_s: f64) {
+        self.attempts.begun(attempt, now_s);
+        self.note_wait(attempt, now_s);
+        self.has_inputs_of(attempt);
+    }
+
+    /// Has a task of a slow server done elsewhere, if that gains something. Call it until it gives
+    /// nothing.
     pub(in crate::execution) fn rescue(
         &mut self,
         now_s: f64,
         platform: &Platform,
         watch: &Watch,
         inputs_s: &dyn Fn(&Self, TaskId, ServerId) -> f64,
-    ) -> Option<Option<AttemptId>> {
-        self.note_possible(now_s, inputs_s);
+    ) -> Option<Reassignment> {
+        self.note_possible(inputs_s);
+        let (mut reserved, data) = (std::mem::take(&mut self.tasks.reserved), &self.data);
+        reserved.retain(|task, _| !data.has_inputs(*task) && !self.tasks.is_settled(*task));
+        self.tasks.reserved = reserved;
         let cores: Vec<usize> =
             platform.servers().iter().map(|server| server.cores as usize).collect();
         // What waits for the client to bring its arguments has no order yet, and comes.
@@ -39,51 +61,86 @@ impl ExecutionState<'_> {
         if idle.iter().all(|cores| *cores == 0) {
             return None;
         }
-        let ongoing = self.ongoing(now_s, &cores);
+        let ongoing = self.ongoing(now_s, &cores, BELIEVED_MAX);
         let of_input = |task, to| inputs_s(self, task, to);
         let (graph, inputs_s) = (self.graph, &of_input);
-        let observations = Observations { graph, platform, watch, now_s, ongoing, idle, inputs_s };
-        let offer = observations.best_offer(&observations.slowness()?)?;
+        let mut reserved = vec![0; cores.len()];
+        self.tasks.reserved.values().for_each(|to| reserved[to.index()] += 1);
+        let mut observations =
+            Observations { graph, platform, watch, now_s, ongoing, idle, reserved, inputs_s };
+        let slowness = observations.slowness()?;
+        observations.ongoing = self.ongoing(now_s, &cores, usize::MAX);
+        let imminent = self.imminent(&observations.ongoing);
+        observations.ongoing.extend(imminent);
+        let offer = observations.best_offer(&slowness)?;
         if self.tasks.is_tired(offer.task) {
             return None;
         }
         if offer.is_copy {
             self.tasks.copies.push((offer.task, offer.to));
-            return Some(None);
+            return Some(offer);
         }
-        self.withdraw(offer.attempt);
+        if !self.data.has_inputs(offer.task) {
+            self.tasks.reserved.insert(offer.task, offer.to);
+        }
+        offer.attempt.into_iter().for_each(|attempt| self.withdraw(attempt));
         self.tasks.set(offer.task, TaskState::Waiting);
         self.tasks.send(offer.task, offer.to);
-        Some(Some(offer.attempt))
+        Some(offer)
     }
 
-    /// Notes of attempts whose arguments exist by now when these are there, about.
-    fn note_possible(&mut self, now_s: f64, inputs_s: &dyn Fn(&Self, TaskId, ServerId) -> f64) {
-        for task in self.data.take_complete() {
-            let open: Vec<AttemptId> = self.attempts.open_at(task).collect();
-            for attempt in open {
-                let ready_s = now_s + inputs_s(self, task, self.attempts.at(attempt).server);
-                self.attempts.is_possible(attempt, ready_s);
+    /// Notes of attempts whose arguments have come to exist how long these take.
+    fn note_possible(&mut self, inputs_s: &dyn Fn(&Self, TaskId, ServerId) -> f64) {
+        for (attempt, since_s) in std::mem::take(&mut self.attempts.complete) {
+            let Attempt { task, server, .. } = *self.attempts.at(attempt);
+            let inputs_s = inputs_s(self, task, server);
+            self.attempts.is_possible(attempt, since_s, inputs_s);
+        }
+    }
+
+    /// Notes how long an attempt that begins has waited for its arguments; or for a core, if one
+    /// has become free just before.
+    fn note_wait(&mut self, attempt: AttemptId, now_s: f64) {
+        let Attempt { server, possible_s, inputs_s, .. } = *self.attempts.at(attempt);
+        let Some(possible_s) = possible_s.filter(|_| inputs_s > 0.0) else { return };
+        let (waited_s, free_s) = (now_s - possible_s, now_s - self.last_end_s[server.index()]);
+        if free_s > waited_s * JUST_FREE {
+            self.longest_wait_s = self.longest_wait_s.max(waited_s);
+        }
+    }
+
+    /// When the arguments of an attempt are on its server, as far as is believed.
+    fn ready_s(&self, attempt: &Attempt) -> f64 {
+        let possible_s = attempt.possible_s.unwrap_or(f64::INFINITY);
+        match attempt.inputs_s > 0.0 {
+            true => {
+                let (idle_s, seen_s) = (attempt.inputs_s * SHARED_BY, self.longest_wait_s * LONGER);
+                possible_s + idle_s.max(seen_s)
             }
+            false => possible_s,
         }
     }
 
     /// The attempts that go on and whose arguments exist; those that seem to compute take a free
     /// core each. What a server should have begun, for it has cores, runs as far as anybody can
-    /// tell: if it does something for others, that shows.
-    fn ongoing(&self, now_s: f64, cores: &[usize]) -> Vec<OngoingAttempt> {
+    /// tell: if it does something for others, that shows. Of each server, so many that have not
+    /// begun at most.
+    fn ongoing(&self, now_s: f64, cores: &[usize], waiting_max: usize) -> Vec<OngoingAttempt> {
         let mut ongoing = Vec::new();
         for (server, &cores) in (0..).map(ServerId).zip(cores) {
             let mut free = cores;
             // Those that have begun first, and then as the server takes them.
             let running = self.attempts.running(server);
-            for number in running.chain(self.attempts.possible(server)) {
-                let Attempt { task, ready_s, begun_s, .. } = *self.attempts.at(number);
-                let ready_s = ready_s.unwrap_or(now_s);
+            let possible = self.attempts.possible(server).take(waiting_max);
+            let believed = running.len() + BELIEVED_MAX;
+            for (place, number) in running.chain(possible).enumerate() {
+                let attempt = self.attempts.at(number);
+                let (task, begun_s) = (attempt.task, attempt.begun_s);
+                let ready_s = self.ready_s(attempt);
                 let state = match begun_s {
                     Some(since_s) => AttemptState::Running { since_s },
                     None if ready_s > now_s => AttemptState::Waiting,
-                    None if free == 0 => AttemptState::Ready,
+                    None if free == 0 || place >= believed => AttemptState::Ready,
                     None => {
                         let since_s = ready_s.max(self.last_end_s[server.index()]);
                         AttemptState::Running { since_s }
@@ -94,11 +151,45 @@ impl ExecutionState<'_> {
                 }
                 let is_copied = self.tasks.copies.iter().any(|(of, _)| *of == task);
                 let is_alone = !is_copied && self.attempts.open_at(task).count() == 1;
+                let number = Some(number);
                 ongoing.push(OngoingAttempt { number, task, server, state, is_alone });
             }
         }
         #[cfg(test)]
         self.looked_at.set(self.looked_at.get() + ongoing.len());
         ongoing
+    }
+
+    /// Tasks whose last arguments are being made, and which can still go to another server: once
+    /// these are there, a server that has cores begins them before anybody can say otherwise.
+    fn imminent(&self, ongoing: &[OngoingAttempt]) -> Vec<OngoingAttempt> {
+        let is_running =
+            |attempt: &&OngoingAttempt| matches!(attempt.state, AttemptState::Running { .. });
+        let running = ongoing.iter().filter(is_running).map(|attempt| attempt.task);
+        let mut made: BTreeMap<TaskId, usize> = BTreeMap::new();
+        for task in running.collect::<BTreeSet<TaskId>>() {
+            let outputs = self.graph.task(task).outputs.iter();
+            for &data in outputs.filter(|data| !self.data.exists(**data)) {
+                for &reader in &self.graph.datum(data).consumers {
+                    *made.entry(reader).or_default() += 1;
+                }
+            }
+        }
+        let mut imminent = Vec::new();
+        for (task, made) in made {
+            let is_last = made == self.data.missing[task.index()];
+            if !is_last || self.tasks.is_settled(task) || self.tasks.reserved.contains_key(&task) {
+                continue;
+            }
+            let mut open = self.attempts.open_at(task);
+            let (number, other) = (open.next(), open.next());
+            let server = self.tasks.server(task);
+            let has_begun = number.is_some_and(|number| self.attempts.at(number).begun_s.is_some());
+            if other.is_none() && !has_begun {
+                let (state, is_alone) = (AttemptState::Imminent, true);
+                imminent.push(OngoingAttempt { number, task, server, state, is_alone });
+            }
+        }
+        imminent
     }
 }

@@ -42,7 +42,7 @@ fn fetching<'a>(
     servers: usize,
     apart: &[(ServerId, ServerId)],
 ) -> ExecutionState<'a> {
-    let servers = (vec![1.0; servers], apart.iter().copied().collect());
+    let servers = (vec![1.0; servers], vec![0; servers], apart.iter().copied().collect());
     ExecutionState::new((graph, Delivery::Fetched), mapping, servers, |_| false)
 }
 
@@ -56,7 +56,7 @@ fn orders(state: &mut ExecutionState<'_>) -> Vec<(u32, u32)> {
 }
 
 fn orders_at(state: &mut ExecutionState<'_>, now_s: f64) -> Vec<(u32, u32)> {
-    let given = state.take_orders(now_s, &|_, _, _| 0.0).into_iter();
+    let given = state.take_orders(now_s).into_iter();
     given.map(|given| (given.task.0, given.server.0)).collect()
 }
 
@@ -90,7 +90,7 @@ fn tasks_are_ordered_when_their_arguments_are_made_and_data_comes_from_servers_f
     done(&mut state, 1, &[]);
     assert_eq!(orders(&mut state), [(3, 1)]);
     done(&mut state, 3, &[]);
-    let wishes = state.take_wishes();
+    let wishes = state.data.take_wishes();
     assert_eq!((wishes.len(), wishes[0].1, state.is_over()), (1, ServerId(1), false));
 
     state.granted(wishes[0].0);
@@ -129,7 +129,7 @@ fn what_a_lost_server_had_is_made_again_as_far_as_it_is_needed() {
 fn what_a_server_is_to_have_at_the_end_is_made_again_when_it_is_lost() {
     let graph = diamond();
     let left = graph.task(TaskId(1)).outputs[0];
-    let servers = (vec![1.0; 2], BTreeSet::new());
+    let servers = (vec![1.0; 2], vec![0; 2], BTreeSet::new());
     let of = (&graph, Delivery::Fetched);
     let mut state = ExecutionState::new(of, &mapping(), servers, |data| data == left);
     for task in 0..4 {
@@ -202,7 +202,7 @@ fn tasks_of_a_slow_server_go_to_one_without_work_and_what_is_late_is_begun_again
     done(&mut state, 0, &[]);
     watch.observe(ServerId(0), 6.0, 1.0, true);
     state.begun(1, 6.0);
-    let taken_back = rescue(&mut state, &watch, 6.1).unwrap().unwrap();
+    let taken_back = rescue(&mut state, &watch, 6.1).unwrap().attempt.unwrap();
 
     assert!(!state.is_open(taken_back));
     let moved = state.attempt(taken_back).0;
@@ -211,12 +211,12 @@ fn tasks_of_a_slow_server_go_to_one_without_work_and_what_is_late_is_begun_again
     done(&mut state, moved.0, &[]);
     // All that waited have gone there one after the other; the one that is late is copied.
     for _ in 0..5 {
-        let taken_back = rescue(&mut state, &watch, 6.2).unwrap().unwrap();
+        let taken_back = rescue(&mut state, &watch, 6.2).unwrap().attempt.unwrap();
         let task = state.attempt(taken_back).0;
         assert_eq!(orders_at(&mut state, 6.2), [(task.0, 1)]);
         done(&mut state, task.0, &[]);
     }
-    assert_eq!(rescue(&mut state, &watch, 12.0), Some(None));
+    assert!(rescue(&mut state, &watch, 12.0).unwrap().is_copy);
     assert_eq!(orders_at(&mut state, 12.0), [(1, 1)]);
     assert!(state.is_open(1), "the first may still end before");
     assert_eq!(done(&mut state, 1, &[]), [1]);
@@ -230,9 +230,9 @@ fn a_server_that_begins_nothing_is_as_slow_as_one_that_ends_nothing() {
     let watch = Watch::new(&graph, &platform, true);
     orders(&mut state);
     let mut rescue = |now_s| state.rescue(now_s, &platform, &watch, &|_, _, _| 0.0);
-    assert_eq!(rescue(1.0), None, "it has just had the time to end one");
+    assert!(rescue(1.0).is_none(), "it has just had the time to end one");
 
-    let taken_back = rescue(10.0).unwrap();
+    let taken_back = rescue(10.0).unwrap().attempt;
 
     assert!(taken_back.is_some_and(|attempt| attempt > 0), "the first may be on its way");
 }
@@ -318,16 +318,16 @@ fn large_groups_cost_no_more_for_each_task_than_small_ones() {
     let mapping =
         Mapping { servers, places: (0..TASKS).collect(), relays: false, predicted_s: 0.0 };
     let mut state = near(&graph, &mapping);
-    let mut given = state.take_orders(0.0, &|_, _, _| 0.0);
+    let mut given = state.take_orders(0.0);
     assert_eq!(given.len(), TASKS as usize);
 
     for number in 0..TASKS {
         let order = given.pop().unwrap();
         assert!(state.done(order.attempt, 1.0, []).is_empty());
-        let wishes = state.take_wishes();
+        let wishes = state.data.take_wishes();
         assert_eq!(wishes.len(), 1);
         state.granted(wishes[0].0);
-        assert!(state.take_orders(1.0, &|_, _, _| 0.0).is_empty());
+        assert!(state.take_orders(1.0).is_empty());
         assert_eq!(state.is_over(), number + 1 == TASKS);
     }
 }
@@ -372,14 +372,14 @@ fn losses_in_large_groups_cost_no_more_for_each_task_than_in_small_ones() {
     let places = (0..2 * TASKS).collect();
     let mapping = Mapping { servers, places, relays: false, predicted_s: 0.0 };
     let mut state = near(&graph, &mapping);
-    for given in state.take_orders(0.0, &|_, _, _| 0.0) {
+    for given in state.take_orders(0.0) {
         state.done(given.attempt, 1.0, []);
     }
-    let second = state.take_orders(1.0, &|_, _, _| 0.0);
+    let second = state.take_orders(1.0);
     assert_eq!(second.len(), TASKS as usize);
 
     state.lost(ONE);
-    let first = state.take_orders(1.0, &|_, _, _| 0.0);
+    let first = state.take_orders(1.0);
     assert_eq!(first.len(), TASKS as usize, "all is made again on the other");
     for given in second {
         let data = graph.task(given.task).inputs[0];
@@ -388,6 +388,104 @@ fn losses_in_large_groups_cost_no_more_for_each_task_than_in_small_ones() {
     }
     first.into_iter().for_each(|given| drop(state.done(given.attempt, 2.0, [])));
 
-    assert_eq!(state.take_orders(2.0, &|_, _, _| 0.0).len(), TASKS as usize);
+    assert_eq!(state.take_orders(2.0).len(), TASKS as usize);
     assert!(state.take_stuck().is_empty());
+}
+
+/// Three servers that send data to each other, to which tasks are mapped so.
+fn sending<'a>(graph: &'a TaskGraph, servers: &[u32]) -> ExecutionState<'a> {
+    let places = (0..servers.len() as u32).collect();
+    let servers: Vec<ServerId> = servers.iter().map(|&server| ServerId(server)).collect();
+    let mapping = Mapping { servers, places, relays: false, predicted_s: 0.0 };
+    let servers = (vec![1.0; 3], vec![0; 3], BTreeSet::new());
+    ExecutionState::new((graph, Delivery::Sent), &mapping, servers, |_| false)
+}
+
+/// A task, and two that read what it makes.
+fn fork() -> TaskGraph {
+    let mut graph = GraphBuilder::default();
+    let tasks = ["maker", "reader", "other"].map(|name| graph.task(name, 1.0));
+    let made = graph.write(tasks[0], "made", 8);
+    tasks[1..].iter().for_each(|&task| graph.read(task, made));
+    graph.want(made);
+    graph.build().unwrap()
+}
+
+fn three() -> Platform {
+    let (_, _, platform) = all_on_one();
+    let servers = [platform.servers(), &platform.servers()[..1]].concat();
+    Platform::new(servers, platform.sites().to_vec(), *platform.client())
+}
+
+#[test]
+fn data_is_had_from_who_made_it_rather_than_from_whom_it_was_sent_to() {
+    let (graph, third) = (fork(), ServerId(2));
+    let mut state = sending(&graph, &[2, 0, 2]);
+    orders(&mut state);
+
+    done(&mut state, 0, &[]);
+
+    assert_eq!(state.source(DataId(0), OTHER), Some(Endpoint::Server(third)));
+    assert_eq!(state.data.take_wishes(), [(DataId(0), third)]);
+    // Whoever has read it has it.
+    done(&mut state, 1, &[]);
+    assert_eq!(state.source(DataId(0), OTHER), Some(Endpoint::Server(ONE)));
+}
+
+#[test]
+fn a_task_goes_elsewhere_while_a_slow_server_makes_what_it_reads() {
+    let (graph, platform) = (fork(), three());
+    let mut state = sending(&graph, &[0, 0, 1]);
+    let mut watch = Watch::new(&graph, &platform, false);
+    watch.observe(ONE, 9.0, 1.0, true);
+    orders(&mut state);
+    state.begun(0, 0.0);
+    let rescue =
+        |state: &mut ExecutionState<'_>, watch| state.rescue(0.5, &platform, watch, &|_, _, _| 0.0);
+
+    let moved = rescue(&mut state, &watch).unwrap();
+
+    assert_eq!((moved.task, moved.attempt, moved.is_copy), (TaskId(1), Some(1), false));
+    assert_eq!(orders(&mut state), [(1, moved.to.0)]);
+    assert_eq!(rescue(&mut state, &watch), None, "that is on a server as fast as others");
+}
+
+#[test]
+fn a_server_is_not_slow_while_arguments_may_be_on_their_way_to_it() {
+    let (graph, platform) = (fork(), three());
+    let mut state = sending(&graph, &[0, 1, 2]);
+    let watch = Watch::new(&graph, &platform, true);
+    let rescue = |state: &mut ExecutionState<'_>, now_s| {
+        let inputs_s = |_: &ExecutionState<'_>, _, _| 1.0;
+        state.rescue(now_s, &platform, &watch, &inputs_s).map(|moved| moved.task)
+    };
+    orders(&mut state);
+    done(&mut state, 0, &[]);
+    orders(&mut state);
+    assert_eq!(rescue(&mut state, 7.0), None, "links are shared");
+    // The other reader has waited for ten times as long as over idle links.
+    state.begun(2, 10.0);
+    done(&mut state, 2, &[]);
+    assert_eq!(rescue(&mut state, 20.0), None, "and this one may wait for twice as long");
+
+    assert_eq!(rescue(&mut state, 60.0), Some(TaskId(1)), "but no longer");
+}
+
+#[test]
+fn a_core_that_a_task_will_get_makes_what_that_reads_meanwhile() {
+    let (graph, (_, _, platform)) = (fork(), all_on_one());
+    let mut state = sending(&graph, &[0, 0, 0]);
+    let watch = Watch::new(&graph, &platform, true);
+    orders(&mut state);
+    state.begun(0, 0.0);
+
+    let rescued: Vec<_> = std::iter::from_fn(|| {
+        let rescue = state.rescue(100.0, &platform, &watch, &|_, _, _| 0.0)?;
+        orders(&mut state);
+        Some((rescue.task.0, rescue.to, rescue.is_copy))
+    })
+    .collect();
+
+    assert_eq!(rescued.len(), 2, "one of the readers, and no more: {rescued:?}");
+    assert!(rescued.contains(&(0, OTHER, true)), "{rescued:?}");
 }

@@ -1,4 +1,4 @@
-//! What is done again, or elsewhere, when servers or data are lost, and orders come to nothing.
+//! What orders come to, and what is done again, or elsewhere, when servers or data are lost.
 
 use super::ExecutionState;
 use crate::execution::task_states::{Stuck, TaskState};
@@ -6,6 +6,69 @@ use crate::execution::{AttemptId, Delivery};
 use crate::id::{DataId, Endpoint, ServerId, TaskId};
 
 impl ExecutionState<'_> {
+    /// An attempt is done, for which its server has fetched data; the others at the task, which are
+    /// not needed any more.
+    pub(in crate::execution) fn done(
+        &mut self,
+        attempt: AttemptId,
+        now_s: f64,
+        fetched: impl IntoIterator<Item = DataId>,
+    ) -> Vec<AttemptId> {
+        let (task, server) = self.attempt(attempt);
+        if self.attempts.at(attempt).begun_s.is_none() {
+            self.has_inputs_of(attempt);
+        }
+        self.last_end_s[server.index()] = now_s;
+        self.tasks.set(task, TaskState::Done);
+        let made = self.graph.task(task).outputs.iter().copied();
+        let there: Vec<DataId> = made.chain(fetched).collect();
+        if self.is_there(server) {
+            there.iter().for_each(|&data| self.data.add(data, server, true));
+        }
+        for (data, servers) in self.attempts.take_readers(attempt) {
+            for server in servers.into_iter().filter(|server| self.is_there[server.index()]) {
+                self.data.add(data, server, false);
+            }
+        }
+        self.close(attempt);
+        self.tasks.copies.retain(|(of, _)| *of != task);
+        let others: Vec<AttemptId> = self.attempts.open_at(task).collect();
+        for &other in &others {
+            self.close(other);
+        }
+        for data in there {
+            self.stir(data);
+            if !self.data.exists(data) {
+                self.doubtful.insert(data);
+            }
+        }
+        self.make_up();
+        others
+    }
+
+    /// A server has sent data to others, or does not have it.
+    pub(in crate::execution) fn sent(
+        &mut self,
+        data: DataId,
+        from: ServerId,
+        to: &[ServerId],
+        is_sent: bool,
+    ) {
+        for &to in to {
+            let to = self.data.heir_of(to);
+            self.data.has_said(data, to);
+            match is_sent {
+                true if self.is_there(to) => self.data.add(data, to, false),
+                true => {}
+                false => self.require(data, to),
+            }
+        }
+        match is_sent {
+            true => self.stir(data),
+            false => self.missing(data, Endpoint::Server(from)),
+        }
+    }
+
     /// An attempt came to nothing because its server does not reach others, which have this data.
     /// It does not count: each time two servers more are known to be apart, so that there is an end
     /// of it.
@@ -16,7 +79,7 @@ impl ExecutionState<'_> {
     ) {
         let (task, server) = self.attempt(attempt);
         self.tasks.forgive(task);
-        data.iter().for_each(|&(data, from)| self.data.part(data, from, server));
+        data.iter().for_each(|&(data, from)| self.data.relays.part(data, from, server));
         self.again(attempt);
     }
 
@@ -170,7 +233,7 @@ impl ExecutionState<'_> {
     fn is_needed(&self, data: DataId) -> bool {
         let mut readers = self.graph.datum(data).consumers.iter();
         let is_read = readers.any(|&reader| !self.tasks.is_settled(reader));
-        (is_read && !self.data.is_relayed(data))
+        (is_read && !self.data.relays.has(data))
             || self.data.is_wished(data)
             || self.kept[data.index()]
     }

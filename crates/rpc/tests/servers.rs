@@ -7,12 +7,13 @@ use gridspan_rpc::calls::{
 use gridspan_rpc::group::Mapper;
 use gridspan_runtime::{Grid, Job, JobError, Numbers, driver};
 use gridspan_sim::{SimOptions, SimReport, Simulation};
-use gridspan_topology::{GridSpec, Link};
-use gridspan_workflow::heuristics::{HeftC, MinCompletionTime};
-use gridspan_workflow::simulate::StragglerPolicy;
-use gridspan_workflow::{Endpoint, GraphBuilder, TaskGraph};
+use gridspan_topology::{Bandwidth, GridSpec, Latency, Link};
+use gridspan_workflow::heuristics::{HeftC, Heuristic, MinCompletionTime};
+use gridspan_workflow::simulate::{Perturbations, StragglerPolicy, execute};
+use gridspan_workflow::{Endpoint, GraphBuilder, MapError, Mapping, Platform, TaskGraph};
 use std::cell::Cell;
 use std::pin::pin;
+use std::sync::Mutex;
 use std::task::Poll;
 use std::time::Duration;
 
@@ -40,6 +41,14 @@ const ADD: Function<(Bytes, Bytes), (Bytes,)> =
         let sum = one.iter().zip(other.iter()).map(|(a, b)| a.wrapping_add(*b));
         Ok((sum.collect::<Vec<u8>>().into(),))
     });
+/// The first of two, after a second.
+const JOIN: Function<(Bytes, Bytes), (Bytes,)> =
+    Function::new("join", |(one, _), work: &mut Work| {
+        work.emulate(Duration::from_secs(1));
+        Ok((one,))
+    })
+    .computes("1")
+    .gives(&["in0"]);
 /// Keeps a server busy for others.
 const BUSY: Function<u64, ()> = Function::new("busy", |ms, work: &mut Work| {
     work.emulate(Duration::from_millis(ms));
@@ -50,7 +59,12 @@ struct Steps;
 
 impl Catalogue for Steps {
     fn functions() -> Functions {
-        Functions::new().with_parts(&STEP).with_parts(&QUICK).with_parts(&ADD).with(&BUSY)
+        Functions::new()
+            .with_parts(&STEP)
+            .with_parts(&QUICK)
+            .with_parts(&ADD)
+            .with_parts(&JOIN)
+            .with(&BUSY)
     }
 }
 
@@ -169,6 +183,76 @@ fn where_no_server_is_late_nothing_is_done_twice() {
         assert!((3.0..3.1).contains(&took_s), "{took_s}");
         Ok(())
     });
+}
+
+/// Maps as [`HeftC`] does, and keeps what it was asked and what it said.
+#[derive(Default)]
+struct Kept(Mutex<Option<(TaskGraph, Platform, Mapping)>>);
+
+impl Heuristic for Kept {
+    fn name(&self) -> &'static str {
+        "kept"
+    }
+
+    fn map(&self, graph: &TaskGraph, platform: &Platform) -> Result<Mapping, MapError> {
+        let mapping = HeftC::default().map(graph, platform)?;
+        *self.0.lock().unwrap() = Some((graph.clone(), platform.clone(), mapping.clone()));
+        Ok(mapping)
+    }
+}
+
+/// So many bytes make a transfer between sites longer than a task at 12 Mbit/s.
+const LARGE: usize = 2_000_000;
+
+/// How long a group takes in the job, and in its simulated execution, in seconds. Its results are
+/// joined in pairs until there is one, so that data has to go from server to server.
+async fn both(grid: &Grid, mapper: &Mapper<Services<Steps>>) -> Result<(f64, f64), RpcError> {
+    let kept = Kept::default();
+    let took_s = mapper
+        .map(&kept, async |group| {
+            let mut level = Vec::new();
+            for value in 0..8 {
+                let value: Bytes = vec![value; LARGE].into();
+                level.push(group.call(&STEP, (&group.value(&value)?,)).0);
+            }
+            while level.len() > 1 {
+                let pair = |pair: &[_]| group.call(&JOIN, (&pair[0], &pair[1])).0;
+                level = level.chunks(2).map(pair).collect();
+            }
+            let begin = grid.now().await.unwrap();
+            group.run().await?;
+            Ok(grid.now().await.unwrap().since(begin).as_secs_f64())
+        })
+        .await?;
+    let (graph, platform, mapping) = kept.0.lock().unwrap().take().unwrap();
+    let surprises = Perturbations::default();
+    let simulated = execute(&graph, &platform, &mapping, &surprises, StragglerPolicy::None);
+    assert!(simulated.transfers.len() > 8, "data goes from server to server");
+    Ok((took_s, simulated.makespan_s))
+}
+
+/// At most two sites, because then their uplinks are the link between them. In the job orders and
+/// answers take latencies, data travels in segments, and transfers that meet do not share links in
+/// just the same way.
+#[test]
+fn a_group_takes_as_long_as_its_simulated_execution_says() {
+    for (place, mbit) in [
+        ("1x1x4", 10_000),
+        ("2x2,wan=20ms,rate=24mbit", 24),
+        ("2x2,wan=20ms,rate=12mbit", 12),
+        ("2x2,wan=40ms,rate=5mbit", 5),
+        ("2x3,wan=5ms,rate=50mbit", 50),
+    ] {
+        run(place, async move |grid, services| {
+            let latency = Latency::from_millis(20);
+            let wan = Link::new(latency, Bandwidth::from_bits_per_second(mbit * 1_000_000));
+            let mapper = Mapper::new(&services).with_links(Link::lan(), wan);
+            let (took_s, simulated_s) = both(&grid, &mapper).await?;
+            let ratio = took_s / simulated_s;
+            assert!((0.85..1.02).contains(&ratio), "{place}: {took_s}, {simulated_s}");
+            Ok(())
+        });
+    }
 }
 
 /// Loses a server while a group goes on.

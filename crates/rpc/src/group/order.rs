@@ -80,11 +80,6 @@ pub struct Hop {
 }
 
 impl Route {
-    /// To one server.
-    pub(crate) fn to(to: u32) -> Self {
-        Self { to, then: Vec::new() }
-    }
-
     /// Those that come first among hops, each with what is below it.
     pub(crate) fn of_hops(mut hops: &[Hop]) -> Vec<Self> {
         let mut routes = Vec::new();

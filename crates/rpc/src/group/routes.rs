@@ -2,8 +2,8 @@
 
 use super::order::{Hop, Route};
 use super::trees::Trees;
+use gridspan_workflow::execution::site_routes;
 use gridspan_workflow::{Endpoint, Platform, ServerId};
-use std::collections::BTreeMap;
 
 /// Plans ways, and remembers trees.
 #[derive(Debug, Default)]
@@ -21,28 +21,12 @@ impl Routes {
         (from, bytes): (Endpoint, u64),
         to: &[ServerId],
     ) -> Vec<Route> {
-        let routes = routes(platform, relays, from, to);
+        let hops = |then: Vec<ServerId>| then.into_iter().map(|to| Hop { to: to.0, below: 0 });
+        let route = |(head, then): (ServerId, _)| Route { to: head.0, then: hops(then).collect() };
+        let routes = site_routes(platform, relays, from, to).into_iter().map(route);
+        let routes: Vec<Route> = routes.collect();
         let may = relays && to.iter().all(|&server| platform.server(server).is_direct);
         let tree = may.then(|| self.trees.plan(platform, from, bytes, &routes)).flatten();
         tree.unwrap_or(routes)
     }
-}
-
-/// One way to each server; or one to each other site, from where the others of it have the data.
-fn routes(platform: &Platform, relays: bool, from: Endpoint, servers: &[ServerId]) -> Vec<Route> {
-    let mut heads: BTreeMap<usize, usize> = BTreeMap::new();
-    let mut routes: Vec<Route> = Vec::new();
-    for &server in servers {
-        let is_far = !platform.is_near(from, Endpoint::Server(server));
-        let listed = platform.server(server);
-        if relays && is_far && listed.is_direct {
-            if let Some(&head) = heads.get(&listed.site) {
-                routes[head].then.push(Hop { to: server.0, below: 0 });
-                continue;
-            }
-            heads.insert(listed.site, routes.len());
-        }
-        routes.push(Route::to(server.0));
-    }
-    routes
 }

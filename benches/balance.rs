@@ -23,7 +23,7 @@ use gridspan_studies::graphs::{
 use oracle::Oracle;
 use std::time::Duration;
 
-/// The goals of research/balance-report.md, section 4.
+/// The goals: edge weight that is cut, beside the better of the other cutters.
 const CUT_LEANMD: f64 = 0.95;
 const CUT_MESHES: f64 = 0.97;
 const TWO_PHASE: f64 = 0.92;

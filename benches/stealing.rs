@@ -18,7 +18,7 @@ use gridspan_studies::stealing::{LoadSpread, StealingExperiment, Tally};
 use std::path::Path;
 use std::time::Duration;
 
-/// The goals of research/balance-report.md, section 4.
+/// The goals: attempts, beside those of each other policy.
 const ATTEMPTS_OF_RANDOM: f64 = 0.25;
 const ATTEMPTS_OF_TRANSITIVE: f64 = 0.45;
 const MESSAGES_OF_HALF: f64 = 1.05;

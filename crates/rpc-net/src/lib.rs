@@ -34,7 +34,7 @@
 //! | `client` | calls by name, the verbs of GridRPC, and groups; what a client knows of servers, which of them it has reached, and the platform that a mapping sees |
 //! | `registry` | the servers that a registry has, the routes by which calls reach them, and the links between them |
 //! | `server` | a process that serves, as the registry or as a member of another one's: admission of connections, the execution of calls and of tasks of groups, and probes of links |
-//! | `execution` | how far a group is, whatever servers do (pure), and the loop that orders its tasks |
+//! | `execution` | the client's driver of the [dispatcher](gridspan_workflow::execution): gives orders over connections and checks the answers (`driver`, `validation`); workflows whose computing is emulated (`emulated_run`) |
 //!
 //! **Start.** A daemon makes a certificate authority that is forgotten at once, certificates for
 //! itself and for its callers, and writes the latter with its address as a *token*, a file that its

@@ -10,10 +10,10 @@
 #![allow(missing_docs, clippy::print_stdout)]
 
 use gridspan_topology::dice::Dice;
+use gridspan_workflow::execution::Execution;
 use gridspan_workflow::heuristics::{NAMES, by_name};
-use gridspan_workflow::simulate::{
-    Execution, Perturbations, StragglerPolicy, execute, execute_calls,
-};
+use gridspan_workflow::simulate::{Perturbations, execute, execute_calls};
+use gridspan_workflow::stragglers::StragglerPolicy;
 use gridspan_workflow::study::{Ground, grounds};
 use gridspan_workflow::wfcommons::{layered, load};
 use gridspan_workflow::{Mapping, TaskGraph};

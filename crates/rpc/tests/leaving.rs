@@ -10,7 +10,7 @@ use gridspan_runtime::{Grid, Job, JobError, Numbers, PeId};
 use gridspan_sim::{SimOptions, Simulation};
 use gridspan_topology::GridSpec;
 use gridspan_workflow::heuristics::{HeftC, MinCompletionTime};
-use gridspan_workflow::simulate::StragglerPolicy;
+use gridspan_workflow::stragglers::StragglerPolicy;
 use gridspan_workflow::{GraphBuilder, ServerId};
 use std::collections::BTreeSet;
 use std::pin::{Pin, pin};

@@ -1,5 +1,6 @@
-//! What developers of Gridspan measure. Nothing here is part of what users build. All commands are
-//! examples of this crate: `cargo run --release -p gridspan-studies --example NAME`.
+//! What developers of Gridspan measure. Nothing here is part of what users build. Commands are
+//! examples of this crate, `cargo run --release -p gridspan-studies --example NAME`; those that run
+//! jobs are examples of `gridspan-jobs`, and those of calls of `gridspan-rpc`.
 //!
 //! - [`broadcast`]: paper 2's experiment; examples `paper_experiment`, and `broadcast_sweep`, which
 //!   compares broadcasts of the runtime with the best plan there is.

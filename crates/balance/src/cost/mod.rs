@@ -2,7 +2,7 @@
 //!
 //! A step takes at least (a) as long as the busiest PE computes, background included; (b) where two
 //! sites talk in both directions, a round trip and the work at its two ends
-//! (research/balance-report.md, section 1: every pair across sites closes a cycle of 2L in each
+//! (every pair across sites closes a cycle of 2L in each
 //! step), and what is waited for there (`cost/waits.rs`); (c) as long as the bytes between two
 //! sites take. The prediction is the greatest of these, since message-driven execution overlaps
 //! them. Where others' work slows PEs and nobody waits for them, the rate at which all compute

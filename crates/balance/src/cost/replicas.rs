@@ -3,7 +3,7 @@
 //! Positions go over, forces come back: a pair that is cut costs two crossings of the wide area in
 //! each step. An actor that only computes what it is sent may have a replica at the other site.
 //! Both replicas get all messages, and each answers those at its own site, so that a crossing is left,
-//! and the work is done twice (research/balance-report.md, section 1, "past the bound").
+//! and the work is done twice.
 
 use crate::cost::{CostModel, Prediction, predict};
 use crate::snapshot::{ActorKey, ActorLoad, Edge, Replica, Snapshot};

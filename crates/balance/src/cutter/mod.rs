@@ -1,6 +1,6 @@
 //! Cuts a graph into parts of given shares so that little edge weight is cut and little moves.
 //!
-//! Our own multilevel partitioner (research/balance-report.md, sections 1 and 4): 64-bit weights,
+//! Our own multilevel partitioner: 64-bit weights,
 //! shares that are any real numbers, homes that vertices are tied to, an imbalance that keeps the
 //! tolerance wherever that is possible, and seeded dice. [`Cutter`] says what is wanted, and
 //! [`Cutter::cut`] and [`Cutter::recut`] do it.

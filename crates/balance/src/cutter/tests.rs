@@ -22,7 +22,7 @@ fn the_thinnest_place_is_cut() {
 
 #[test]
 fn leanmd_is_cut_along_planes() {
-    // 1296 is the planar cut (research/balance-report.md, section 1).
+    // 1296 is the planar cut.
     let graph = leanmd(6, 5).graph().unwrap();
 
     let cut = Cutter::new(2).v_cycles(2).seed(3).cut(&graph).unwrap();

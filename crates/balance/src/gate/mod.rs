@@ -1,7 +1,7 @@
 //! Whether a plan is worth carrying out, and whether it was.
 //!
 //! Balancing must never make a job slower. The [`Gate`] stands between a strategy and whoever moves
-//! actors; the rules are those of research/balance-report.md, section 3.
+//! actors; its rules have numbers.
 //!
 //! Start: the gate has seen nothing, trusts predictions in full, and asks for the longest wait.
 //! Steady state: the runtime calls [`Gate::consider`] with each proposed plan. It passes if (2) the

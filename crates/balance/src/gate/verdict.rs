@@ -4,8 +4,7 @@ use gridspan_topology::{Bandwidth, Time};
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
 
-/// The constants of a [`Gate`](super::Gate). The defaults are those of research/balance-report.md,
-/// section 3.
+/// The constants of a [`Gate`](super::Gate), by the rules in the head of its module.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct GateConfig {
     /// Rule 2: the least gain, as a part of a step. Default 0.01.

@@ -47,8 +47,7 @@ fn leaders_that_each_know_their_site_find_the_cut_of_molecules() {
         }
     });
 
-    // The planar cut is 1296, and the paper's way finds 1422 in one place
-    // (research/balance-report.md, section 1).
+    // The planar cut is 1296, and the paper's way finds 1422 in one place.
     let messages = predicted(&snapshot, &plan).wide_area.messages;
     assert!(messages <= 1422, "{messages} messages");
     assert!(imbalance(&snapshot, &plan) <= 1.03);

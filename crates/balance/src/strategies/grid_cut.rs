@@ -2,8 +2,7 @@
 //!
 //! Paper 1, section 4.1, cuts the object graph into sites by messages alone, and then each site's
 //! objects into its PEs by load and messages. Here every level of the hierarchy is a phase, and
-//! five things differ, which the balance report (sections 1 and 4) and the Charm++ report show to
-//! matter: each phase also balances load, with the capacity of each group as a real number; groups
+//! five things differ, which measurements show to matter: each phase also balances load, with the capacity of each group as a real number; groups
 //! keep what they have where a move saves too little; actors that cannot move hold those that talk
 //! to them; a cut from scratch is compared with an improvement of what is there; and what a cut
 //! leaves uneven for nothing is evened out.
@@ -330,7 +329,7 @@ mod tests {
 
         let after = carried_out(&snapshot, &GridCut::new(1).plan(&snapshot));
 
-        // The planar cut is 1296 (research/balance-report.md, section 1).
+        // The planar cut is 1296.
         assert!(messages_crossing(&after) <= 1340, "{} messages", messages_crossing(&after));
         // The fullest PE decides how long a step takes where latency is hidden; `greedy` has 1.00
         // at any price.

@@ -1,5 +1,5 @@
 //! How near actors are to another site, for the scheduler: what leads to a message that travels far
-//! should be handled before what does not (research/balance-report.md, section 1).
+//! should be handled before what does not.
 
 use crate::snapshot::{Edge, Snapshot};
 use gridspan_topology::PeId;

@@ -1,8 +1,8 @@
 //! `vacate`: away from PEs that other users' work slows, and back when that ends.
 //!
 //! Paper 4 (Dynamite) moves tasks off loaded nodes to those least loaded at the moment, and loses
-//! where the load moves on or where every other node has more than enough to do already. Following
-//! the balance report, section 3, rule 6, work goes to the PEs that get most of their processor
+//! where the load moves on or where every other node has more than enough to do already. Here
+//! work goes to the PEs that get most of their processor
 //! over a long time, and only as much leaves as foreign load takes away. Start: nothing is
 //! remembered. Steady state: each plan updates the memory of foreign load. An actor that was moved
 //! away is remembered with its PE and returns once that is quiet, if that PE would then be less

@@ -1,4 +1,4 @@
-//! The advisor: beliefs and broadcasts in, plans and probe_requests out.
+//! The advisor: beliefs and broadcasts in, plans and probe requests out.
 
 use super::command::AdvisorCommand;
 use super::contest::{Contest, Way};

@@ -1,6 +1,6 @@
 //! The ways that messages of about one size from one root can take, and which of them is taken.
 //!
-//! **Start.** There is the plan that needs no search: the one that all nodes know from the
+//! **Start.** There is the default plan, which all nodes know from the
 //! beginning, if the caller has named it. Others come from the planner.
 //!
 //! **Trial.** A plan is tried if it is predicted to take less, by more than the least gain, than

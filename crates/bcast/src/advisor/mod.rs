@@ -4,7 +4,7 @@
 //! edges showed. The history of sizes and gaps of each root predicts the next (`root.rs`,
 //! `predict.rs`, `period.rs`), and [`Advisor::tick`], called in idle time, makes plans for it and
 //! publishes them under new identifiers before they are needed. For each size, plans compete with
-//! each other and with the tree that needs no plan (`contest.rs`): predictions say what is worth a
+//! each other and with the default plan (`contest.rs`): predictions say what is worth a
 //! trial, and what broadcasts took decides.
 //!
 //! **When broadcasts take longer or shorter than predicted**, either something else is shared
@@ -14,7 +14,7 @@
 //! believed to be worse than they once were are probed now and then, since nothing flows over them
 //! that could show they have recovered.
 //!
-//! **Without a plan** a broadcast does not wait: it takes the tree that needs none, and
+//! **Without a plan** a broadcast does not wait: it takes the default plan, and
 //! [`Advisor::plan`] answers at once.
 
 mod advice;

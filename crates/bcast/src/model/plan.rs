@@ -121,7 +121,7 @@ impl BroadcastPlan {
         Self::try_from(unchecked)
     }
 
-    /// The plan that needs no planning and is known from the beginning: one tree, and version 0.
+    /// The default plan, which is known from the beginning: one tree, and version 0.
     /// Segments have at least one byte.
     pub fn known_to_all(tree: Tree, segment_bytes: u64) -> Self {
         let id = PlanId { root: tree.root(), version: 0 };

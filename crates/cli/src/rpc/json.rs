@@ -60,7 +60,7 @@ fn of_trial(inputs: &Inputs, trial: &Trial) -> Value {
 }
 
 fn tasks(inputs: &Inputs, trial: &Trial) -> Value {
-    let task = |run: &gridspan_workflow::simulate::TaskRun| {
+    let task = |run: &gridspan_workflow::execution::TaskRun| {
         let name = &inputs.graph.task(run.task).name;
         json!({ "task": name, "server": run.server, "start_s": run.start_s, "end_s": run.end_s })
     };

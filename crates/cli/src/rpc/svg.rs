@@ -6,7 +6,7 @@ use super::text::{platform, seconds, workflow};
 use super::trial::Trial;
 use crate::quantity::bytes;
 use crate::svg::{Anchor, Heading, STEPS, Text, colour, end, line, put, width_of};
-use gridspan_workflow::simulate::TaskRun;
+use gridspan_workflow::execution::TaskRun;
 use gridspan_workflow::{Endpoint, ServerId};
 use std::collections::BTreeMap;
 

@@ -4,8 +4,10 @@ use super::inputs::Inputs;
 use crate::args::{RescueName, RpcRunArgs};
 use crate::error::CliError;
 use gridspan_workflow::Mapping;
+use gridspan_workflow::execution::Execution;
 use gridspan_workflow::heuristics::by_name;
-use gridspan_workflow::simulate::{Execution, StragglerPolicy, execute, execute_calls};
+use gridspan_workflow::simulate::{execute, execute_calls};
+use gridspan_workflow::stragglers::StragglerPolicy;
 use std::time::{Duration, Instant};
 
 /// What is done about slow servers.

@@ -47,7 +47,7 @@ impl Problem {
         Options { steps, sync_every, ..self.options.clone() }
     }
 
-    /// What no placement can beat (research/balance-report.md, section 1): the work is shared
+    /// What no placement can beat: the work is shared
     /// evenly, and since cells are connected through their faces, some pair of such cells is
     /// separated, for which positions go one way and forces come back.
     pub(crate) fn bound(&self, pes: u32, latency: Duration) -> Duration {

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-/// By how much a step is longer at the knee than at the lowest latency, as in the balance report.
+/// By how much a step is longer at the knee than at the lowest latency.
 const KNEE: f64 = 1.05;
 
 /// Panels of the picture side by side.

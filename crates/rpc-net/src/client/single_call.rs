@@ -11,7 +11,7 @@ use gridspan_rpc::group::Encoded;
 use gridspan_rpc::group::error_of;
 use gridspan_topology::Link;
 use gridspan_workflow::execution::TaskFailure;
-use gridspan_workflow::simulate::StragglerPolicy;
+use gridspan_workflow::stragglers::StragglerPolicy;
 use gridspan_workflow::{
     ClientSpec, DataId, Endpoint, GraphBuilder, Mapping, Platform, ServerId, ServerSpec, Site,
     TaskGraph, TaskId,

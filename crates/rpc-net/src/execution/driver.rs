@@ -10,7 +10,7 @@ use crate::wire::transfer::fetch;
 use gridspan_workflow::execution::{
     AttemptId, Delivery, DispatchCommand, DispatchEvent, Dispatcher,
 };
-use gridspan_workflow::simulate::{Execution, TaskRun, Transfer};
+use gridspan_workflow::execution::{Execution, TaskRun, Transfer};
 use gridspan_workflow::stragglers::{StragglerPolicy, polling_interval};
 use gridspan_workflow::{DataId, Endpoint, ServerId, TaskId};
 use std::collections::BTreeMap;

@@ -1,8 +1,9 @@
 //! What servers are to carry out, and who hears what becomes of it.
 
 use crate::wire::messages::{Source, Times, Work};
+use gridspan_workflow::execution::Execution;
 use gridspan_workflow::execution::TaskFailure;
-use gridspan_workflow::simulate::{Execution, StragglerPolicy};
+use gridspan_workflow::stragglers::StragglerPolicy;
 use gridspan_workflow::{DataId, Mapping, Platform, ServerId, TaskGraph, TaskId};
 use quinn::Connection;
 

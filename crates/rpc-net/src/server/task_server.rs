@@ -1,4 +1,4 @@
-//! Tasks of groups that somebody outside executes on several servers at once.
+//! Executes tasks of a group for a client outside of the job, and keeps their results.
 //!
 //! Whoever begins a group connects to each of its servers. An order says where the arguments of a
 //! task are: with whoever gave the order, or on another server, from which this one fetches them,

@@ -19,7 +19,7 @@ use gridspan_rpc_net::{
 };
 use gridspan_runtime::Numbers as Block;
 use gridspan_workflow::heuristics::{HeftC, RandomMapping};
-use gridspan_workflow::simulate::StragglerPolicy;
+use gridspan_workflow::stragglers::StragglerPolicy;
 use std::fs;
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};

@@ -1,4 +1,4 @@
-//! What a desk does with the answers of servers: results, refusals, and silence.
+//! What a session manager does with the answers of servers: results, refusals, and silence.
 
 use super::catalogue::Catalogue;
 use super::error::RpcError;

@@ -1,4 +1,4 @@
-//! What a client asks of its desk, and what the desk hears of others.
+//! What a client asks of its session manager, and what that hears of others.
 
 use super::catalogue::CallForm;
 use super::directory::Offer;
@@ -37,7 +37,7 @@ pub enum Caller {
     Session(Reply<Result<SessionId, RpcError>>),
 }
 
-/// What a desk is told and asked.
+/// What a session manager is told and asked.
 #[derive(Clone, Serialize, Deserialize)]
 pub enum SessionMessage {
     /// Make a call.

@@ -188,7 +188,7 @@ impl<C: Catalogue> Services<C> {
         self.servers.member(Ix1(number as i32)).send(message);
     }
 
-    /// A desk for a client, and its number.
+    /// A session manager for a client, and its number.
     pub(super) fn session_manager(&self, config: &Config) -> (u32, Member<SessionManager<C>>) {
         let number = self.membership().client();
         let registry = self.registry().reference();

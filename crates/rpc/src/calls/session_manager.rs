@@ -28,11 +28,11 @@ pub struct SessionManager<C: Catalogue> {
     given_up: BTreeMap<(SessionId, u32), Reply<()>>,
     /// How many calls each server has from here.
     at_servers: BTreeMap<u32, u32>,
-    /// The client is gone; the desk stays until no server has anything of it.
+    /// The client is gone; the session manager stays until no server has anything of it.
     is_closing: bool,
 }
 
-/// What a desk begins with.
+/// What a session manager begins with.
 #[derive(Serialize, Deserialize)]
 #[serde(bound = "")]
 pub struct SessionManagerInit<C: Catalogue> {
@@ -47,7 +47,7 @@ pub struct SessionManagerInit<C: Catalogue> {
 }
 
 impl<C: Catalogue> SessionManagerInit<C> {
-    /// A desk with these settings.
+    /// A session manager with these settings.
     pub fn new(
         registry: ActorRef<Registry>,
         servers: CollectionRef<Server<C>>,

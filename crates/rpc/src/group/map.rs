@@ -13,7 +13,7 @@ use crate::calls::{Catalogue, Function, RpcError, ServerCard, Services};
 use gridspan_topology::Link;
 use gridspan_workflow::Platform;
 use gridspan_workflow::heuristics::Heuristic;
-use gridspan_workflow::simulate::StragglerPolicy;
+use gridspan_workflow::stragglers::StragglerPolicy;
 use serde::Serialize;
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};

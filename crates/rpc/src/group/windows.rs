@@ -13,7 +13,7 @@ use gridspan_workflow::Platform;
 use gridspan_workflow::TaskGraph;
 use gridspan_workflow::execution::TaskFailure;
 use gridspan_workflow::performance::History;
-use gridspan_workflow::simulate::StragglerPolicy;
+use gridspan_workflow::stragglers::StragglerPolicy;
 use gridspan_workflow::{DataId, ServerId, TaskId};
 use std::collections::BTreeSet;
 use std::sync::Arc;

@@ -10,7 +10,7 @@ use gridspan_sim::{FaultPlan, PauseFaults, SessionFaults, SimOptions, SimReport,
 use gridspan_topology::GridSpec;
 use gridspan_topology::dice::Dice;
 use gridspan_workflow::heuristics::by_name;
-use gridspan_workflow::simulate::StragglerPolicy;
+use gridspan_workflow::stragglers::StragglerPolicy;
 use std::cell::Cell;
 use std::pin::pin;
 use std::sync::{Arc, Mutex};

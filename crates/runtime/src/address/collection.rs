@@ -7,8 +7,8 @@ use gridspan_topology::dice::mix;
 use gridspan_topology::{Layout, PeId};
 use serde::{Deserialize, Serialize};
 
-/// Where the members of a collection first live. A member's first PE is its *home*, which always
-/// knows where it lives now.
+/// Which PE is the *home* of each member: it always knows where the member lives. Members that are
+/// created with the collection begin there; one that is inserted later begins where `insert` says.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Placement {
     /// Neighbouring indices together: the members, in row-major order, are cut into as many equal

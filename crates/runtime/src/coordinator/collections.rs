@@ -4,8 +4,8 @@
 //! description and the members that live there; PEs confirm that they have made them, and main goes
 //! on once all have. A message that outruns the description waits for it.
 //!
-//! **While running.** With which reduction and which broadcast a new member begins is settled where
-//! broadcasts are numbered (`broadcasts`). The insertion then goes to the member's home, which learns
+//! **While running.** `broadcasts` decides with which reduction and which broadcast a new member
+//! begins, because it numbers broadcasts. The insertion then goes to the member's home, which learns
 //! where it will live, and then there. A destroyed member is reported here, and what is left of it
 //! stays at its home.
 

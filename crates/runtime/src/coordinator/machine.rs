@@ -1,5 +1,4 @@
-//! All that the coordinator keeps. What it does is told in the files beside this one, each of which
-//! adds its part.
+//! The state of the coordinator. The other files of this folder implement its operations.
 
 use super::event::{Asker, CoordinatorCommand, FollowUp};
 use super::state::advice::Advice;

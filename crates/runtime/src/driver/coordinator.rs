@@ -1,10 +1,11 @@
-//! Runs the coordinator in real time, or what passes on packets for it where it is on another node.
+//! Runs a node's host of the coordinator in real time: the coordinator itself, or the forwarding of its
+//! packets to the node that runs it.
 //!
-//! A packet for it is handled on the thread that brings it, whichever that is, so that no thread
-//! has to be woken. While another thread is at it, that one takes the packet before it leaves. What
-//! the coordinator does later, planning of rebalances with it, and what it does about packets that may
-//! take long, is for its own thread alone: packets
-//! wait meanwhile, and neither PEs nor the network do. There is such a thread while it is here.
+//! The thread that brings a packet for the coordinator handles it, so that no thread has to be woken.
+//! If another thread is running the coordinator, that one handles the packet before it returns.
+//! Timers, planning of rebalances, and packets that may take long run on the coordinator's own thread
+//! only: packets wait meanwhile, and neither PEs nor the network do. That thread exists while the
+//! coordinator is on this node.
 
 use crate::coordinator::{CoordinatorCommand, CoordinatorEvent, CoordinatorHost};
 use crate::error::{JobError, panic_message};

@@ -18,7 +18,6 @@ mod coordinator;
 pub mod embedded;
 mod ending;
 mod inbox;
-mod kernel;
 #[cfg(feature = "net")]
 mod locks;
 #[cfg(feature = "net")]
@@ -28,6 +27,7 @@ mod main_thread;
 #[cfg(feature = "net")]
 mod net_driver;
 mod node;
+mod processor_speed;
 mod share;
 mod switch;
 mod watchdog;

@@ -3,7 +3,7 @@
 #[cfg(feature = "net")]
 use super::brake::Brake;
 use super::inbox::{Inbox, Taken};
-use super::kernel;
+use super::processor_speed;
 use super::share::Share;
 use super::switch::{Switch, Undelivered};
 use crate::address::id::MAIN_PE;
@@ -94,7 +94,7 @@ pub(super) fn run(
     pe.set_clock(Box::new(move || begin.elapsed().as_nanos() as u64));
     pe.set_pace(speed);
     if pe.is_measured() {
-        pe.set_speed(kernel::speed() * speed.factor());
+        pe.set_speed(processor_speed::speed() * speed.factor());
     }
     let mut share = pe.is_measured().then(Share::new);
     #[cfg(feature = "net")]

@@ -7,8 +7,8 @@
 
 use crate::address::id::KindId;
 use crate::message::codec::{self, DecodeError};
-pub(crate) use crate::message::route::Header;
-use crate::message::route::Route;
+pub(crate) use crate::message::header::Header;
+use crate::message::header::HeaderDelta;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use std::any::{Any, type_name};
@@ -44,7 +44,7 @@ impl<M: Clone + Serialize + Send + 'static> AnyEnvelope for Envelope<M> {
     }
 
     fn append(&self, bytes: &mut Vec<u8>) {
-        Route::begin().append(&self.header, bytes);
+        HeaderDelta::begin().append(&self.header, bytes);
         codec::append(&self.message, bytes);
     }
 
@@ -64,7 +64,7 @@ impl<M: Clone + Serialize + Send + 'static> AnyEnvelope for Envelope<M> {
 impl<M: DeserializeOwned> Envelope<M> {
     /// Reads an envelope as it was encoded on its own, and gives back the rest.
     pub(crate) fn take(bytes: &[u8]) -> Result<(Self, &[u8]), DecodeError> {
-        let (header, rest) = Route::begin().take(bytes)?;
+        let (header, rest) = HeaderDelta::begin().take(bytes)?;
         let (message, rest) = codec::decode_front(type_name::<M>(), rest)?;
         Ok((Self { header, message }, rest))
     }
@@ -149,7 +149,7 @@ impl<M: DeserializeOwned> EnvelopeBatch<M> {
         let mut batch = Self::new(kind);
         // A message takes a byte or more, whatever the number says.
         batch.messages.reserve((messages as usize).min(bytes.len()));
-        let mut route = Route::begin();
+        let mut route = HeaderDelta::begin();
         let mut rest = bytes;
         for _ in 0..messages {
             let (continues, tail) = route.take_next(rest)?;
@@ -247,7 +247,7 @@ mod tests {
 
         #[test]
         fn a_batch_from_the_network_is_as_it_was_sent(messages in messages()) {
-            let (mut bytes, mut route) = (Vec::new(), Route::begin());
+            let (mut bytes, mut route) = (Vec::new(), HeaderDelta::begin());
             for (header, message) in &messages {
                 route.append(header, &mut bytes);
                 codec::append(message, &mut bytes);
@@ -260,7 +260,7 @@ mod tests {
 
     #[test]
     fn a_batch_with_bytes_too_many_or_too_few_is_refused() {
-        let (mut bytes, mut route) = (Vec::new(), Route::begin());
+        let (mut bytes, mut route) = (Vec::new(), HeaderDelta::begin());
         route.append(&header(1, 0, 0), &mut bytes);
         codec::append(&7u16, &mut bytes);
         assert!(EnvelopeBatch::<u16>::decode(KIND, 1, &bytes).is_ok());

@@ -5,7 +5,7 @@ use super::spread::Spread;
 use crate::address::id::KindId;
 use crate::message::codec::{self, DecodeError};
 use crate::message::envelope::Batch;
-use crate::message::route::{Header, Route};
+use crate::message::header::{Header, HeaderDelta};
 use bytes::Bytes;
 use gridspan_topology::PeId;
 use serde::Serialize;
@@ -149,7 +149,7 @@ impl Packet {
 pub(crate) struct MessageFrame {
     pub(crate) kind: KindId,
     messages: u32,
-    route: Route,
+    route: HeaderDelta,
     /// Room for the frame's header, and the messages.
     bytes: Vec<u8>,
 }
@@ -158,7 +158,7 @@ impl MessageFrame {
     pub(crate) fn new(kind: KindId) -> Self {
         let mut bytes = Vec::with_capacity(FRAME_BYTES_FIRST);
         bytes.resize(MESSAGES_HEADER_BYTES, 0);
-        Self { kind, messages: 0, route: Route::begin(), bytes }
+        Self { kind, messages: 0, route: HeaderDelta::begin(), bytes }
     }
 
     /// Adds a message. Returns how many bytes that took.

@@ -25,9 +25,9 @@
 //! error before it has opened anything to the network.
 
 use super::config::{TransportConfig, TransportLimits};
-use super::driver::NetLoop;
 use super::emulator::Emulator;
 use super::identity::{Authority, Identity, IdentityError};
+use super::net_loop::NetLoop;
 use super::transport::Transport;
 use super::udp::{PortError, UdpPort};
 use crate::session::{DetectorSettings, crowding_factor};

@@ -12,7 +12,6 @@
 pub mod bootstrap;
 mod config;
 mod congestion;
-mod driver;
 mod emulator;
 mod event;
 #[cfg(feature = "fuzzing")]
@@ -22,6 +21,7 @@ mod identity;
 mod incoming;
 mod link;
 mod links;
+mod net_loop;
 mod outgoing;
 mod peer;
 mod peers;
@@ -37,11 +37,11 @@ mod virtual_time;
 mod wire;
 
 pub use config::{Congestion, TransportConfig, TransportLimits};
-pub use driver::NetLoop;
 pub use emulator::{DueBatch, Emulator, EmulatorStats};
 pub use event::{FrameClass, LinkStats, LossReason, SendError, TransportEvent};
 pub use hello::HelloRefusal;
 pub use identity::{Authority, Identity, IdentityError, check_job_name};
+pub use net_loop::NetLoop;
 pub use transport::Transport;
 pub use udp::{Outbound, PortError, UdpPort, Waker};
 pub use virtual_time::{VirtualJob, VirtualTransport};

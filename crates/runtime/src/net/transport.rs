@@ -21,10 +21,10 @@
 //! reading ([`pause_reading`](Transport::pause_reading)); QUIC's windows then stall the senders,
 //! while signs of life go on.
 
-mod chores;
 mod greeting;
 mod inbound;
 mod refusals;
+mod upkeep;
 
 use self::refusals::Refusals;
 use super::config::{PathKind, TransportConfig, quic_config, server_config};
@@ -53,7 +53,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// How often slow matters are looked after, at least: half a beat, so that a late look is noticed.
-const CHORES_EVERY: Duration = Duration::from_millis(100);
+const UPKEEP_EVERY: Duration = Duration::from_millis(100);
 /// How long a received frame waits for its acknowledgement: the sender keeps it that much longer.
 const ACKNOWLEDGE_AFTER: Duration = Duration::from_millis(25);
 /// Frames after which an acknowledgement does not wait: it keeps the sender's list short.
@@ -91,7 +91,7 @@ pub struct Transport {
     local: LocalHealth,
     began: Instant,
     now: Instant,
-    chores_due: Option<Instant>,
+    upkeep_due: Option<Instant>,
 }
 
 impl Transport {
@@ -128,7 +128,7 @@ impl Transport {
             local: LocalHealth::new(config.detector.beat, Time::ZERO),
             began: now,
             now,
-            chores_due: None,
+            upkeep_due: None,
             config,
         })
     }
@@ -275,16 +275,16 @@ impl Transport {
         if self.links.is_busy() || !self.wanted.is_empty() {
             return Some(self.now);
         }
-        [self.links.poll_timeout(), self.chores_due].into_iter().flatten().min()
+        [self.links.poll_timeout(), self.upkeep_due].into_iter().flatten().min()
     }
 
     /// Lets time pass.
     pub fn handle_timeout(&mut self, now: Instant) {
         self.now = self.now.max(now);
         self.links.handle_timeout(now);
-        if self.chores_due.is_some_and(|due| due <= now) {
+        if self.upkeep_due.is_some_and(|due| due <= now) {
             self.advance(now);
-            self.do_chores();
+            self.do_upkeep();
         }
     }
 
@@ -353,7 +353,7 @@ impl Transport {
         self.advance(now);
         self.is_closed = true;
         self.wanted.clear();
-        self.chores_due = None;
+        self.upkeep_due = None;
         for handle in self.links.handles() {
             if let Some(link) = self.links.get_mut(handle) {
                 link.close(now, CODE_CLOSED, reason);

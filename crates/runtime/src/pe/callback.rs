@@ -1,4 +1,4 @@
-//! What is to be done later with whoever keeps it.
+//! A deferred action on the state that owns it.
 
 /// An action on a `C`.
 pub(crate) type Callback<C> = Box<dyn FnOnce(&mut C) + Send>;

@@ -1,4 +1,4 @@
-//! Bugs on purpose.
+//! Bugs planted into PEs and the coordinator on purpose.
 
 /// Bugs on purpose, which a fault campaign has to find.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -11,6 +11,9 @@
 //!   other beside messages.
 //! - `replicas`: actors that live on two PEs. `steps`: the order of messages of steps.
 //! - `collective`: collections, broadcasts, reductions, quiescence, sync points.
+//! - `ask`: questions and answers. `outbox`: what leaves. `measure`, `own_time`: loads, and the pace of
+//!   the job. `own_plans`: plans of this node's broadcasts. `coordinator_place`: where the
+//!   coordinator is. `stall`, `current_handler`: what a PE says of itself.
 //! - `membership`: nodes that join while the job runs, and leave or are lost. `worker_message`: what
 //!   workers tell theirs.
 
@@ -22,11 +25,11 @@ mod collective;
 mod control;
 mod coordinator_place;
 mod core;
+pub(crate) mod current_handler;
 mod delivery;
+mod ending;
 mod fault;
 mod guest_event;
-pub(crate) mod handler;
-mod lifecycle;
 pub(crate) mod links;
 mod measure;
 mod members;
@@ -73,7 +76,7 @@ use crate::address::id::{ActorId, COORDINATOR, KindId};
 use crate::error::JobError;
 use crate::message::probe::ProbeOrder;
 use crate::message::{Content, Control, CoordinatorPlace, Packet};
-use crate::pe::handler::CurrentHandler;
+use crate::pe::current_handler::CurrentHandler;
 use crate::schema::definition::Definition;
 use gridspan_topology::{NodeId, PeId, Speed, Time};
 use migrate::Tentatives;

@@ -3,7 +3,7 @@
 //! The result of such a loan comes back to a frame of its own on the agent's PE. When the guest
 //! is gone, that frame is closed and the tasks are queued again for another one: so a result that
 //! comes too late finds no frame, and nothing counts twice. A loan's result is one whole, however
-//! many had part in it; of what a guest had lent on in its turn nothing counts either.
+//! many had part in it; if the guest had lent tasks to others, their results do not count either.
 //!
 //! A guest that leaves hands back tasks that it has not begun. They work for the frame of their
 //! loan from then on, and the loan stays here until the guest has reported the rest: should it be

@@ -2,7 +2,7 @@
 //!
 //! A seed stands for a [`Scenario`]: a grid, its faults, a strategy, and two collections of actors
 //! that send, multicast, broadcast, ask, set timers, contribute, move, insert and destroy at
-//! random. The model sees every send and every handler, and checks what DESIGN.md promises:
+//! random. The model sees every send and every handler, and checks what the runtime promises:
 //!
 //! - every message is handled once, and messages from one member to another at one priority in the
 //!   order sent, multicasts included;

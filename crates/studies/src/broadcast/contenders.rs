@@ -49,7 +49,7 @@ pub enum Contender {
     OursOnce,
     /// Our planner, stale.
     OursStale,
-    /// Our advisor: it sees the edges of its broadcasts, and what it probe_requests to have probed.
+    /// Our advisor: it sees the edges of its broadcasts, and what it asks to have probed.
     Ours,
     /// The same; after a quarter of a message it may choose another plan for the rest.
     OursMidway,
@@ -213,7 +213,7 @@ impl<'a> Player<'a> {
                     self.probe(look_s, request);
                 }
             }
-            // What was found may raise more probe_requests at once.
+            // What was found may lead to more probe requests at once.
             look_s += if had_wishes { PROBE_S / 4.0 } else { LOOK_S };
         }
         for _ in 0..3 {

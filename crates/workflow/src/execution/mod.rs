@@ -33,6 +33,7 @@
 mod attempts;
 mod copies;
 mod dispatcher;
+mod outcome;
 mod reasons;
 mod relays;
 mod routes;
@@ -43,6 +44,7 @@ mod task_states;
 mod tests;
 
 pub use dispatcher::Dispatcher;
+pub use outcome::{Execution, TaskRun, Transfer};
 pub use reasons::TaskFailure;
 pub use routes::site_routes;
 pub use task_queue::TaskQueue;

@@ -6,7 +6,8 @@ use crate::graph::TaskGraph;
 use crate::id::{ServerId, TaskId};
 use crate::mapping::{MapError, Mapping, check};
 use crate::platform::Platform;
-use crate::simulate::{Perturbations, StragglerPolicy, execute};
+use crate::simulate::{Perturbations, execute};
+use crate::stragglers::StragglerPolicy;
 
 /// The best there is, for tasks that go in the order of their ranks.
 #[derive(Clone, Copy, Debug, Default)]

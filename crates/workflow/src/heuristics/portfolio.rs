@@ -6,7 +6,8 @@ use super::heft::Heft;
 use crate::graph::TaskGraph;
 use crate::mapping::{MapError, Mapping};
 use crate::platform::Platform;
-use crate::simulate::{Perturbations, StragglerPolicy, execute};
+use crate::simulate::{Perturbations, execute};
+use crate::stragglers::StragglerPolicy;
 
 /// HEFT, HEFT-C, and HEFT-C on each single site.
 #[derive(Clone, Copy, Debug, Default)]

@@ -1,8 +1,9 @@
 //! Plain GridRPC: each call is placed by itself, once its arguments are at the client.
 
+use super::Perturbations;
 use super::flows::TransferId;
 use super::platform::{LAST, PlatformEvent, SimulatedPlatform};
-use super::{Execution, Perturbations, Transfer};
+use crate::execution::{Execution, Transfer};
 use crate::graph::TaskGraph;
 use crate::id::{DataId, Endpoint, ServerId, TaskId};
 use crate::platform::{Platform, ServerSpec};

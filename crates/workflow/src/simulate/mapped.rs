@@ -1,16 +1,18 @@
 //! A mapped group: what the client's [`Dispatcher`] says is done on a simulated platform, as drivers
 //! of real servers do it.
 
+use super::Perturbations;
 use super::flows::TransferId;
 use super::platform::{LAST, PlatformEvent, SimulatedPlatform};
-use super::{Execution, Perturbations, StragglerPolicy, TaskRun, Transfer};
 use crate::execution::{
     AttemptId, Delivery, DispatchCommand, DispatchEvent, Dispatcher, site_routes,
 };
+use crate::execution::{Execution, TaskRun, Transfer};
 use crate::graph::TaskGraph;
 use crate::id::{DataId, Endpoint, ServerId};
 use crate::mapping::Mapping;
 use crate::platform::Platform;
+use crate::stragglers::StragglerPolicy;
 use std::collections::{BTreeMap, VecDeque};
 
 /// What becomes of data when a transfer has brought it.

@@ -1,13 +1,14 @@
 //! Servers and links in simulated time: what waits, computes and flows, until when.
 //!
-//! A server begins of the orders whose data is there the one of the lowest place, when a core is
-//! free. It takes a few transfers at a time, those of the lowest places first; the client takes all
+//! When a core is free, a server begins the order with the lowest place among those whose data has
+//! arrived. It takes a few transfers at a time, those of the lowest places first; the client takes all
 //! at once. What is said rather than sent takes no time.
 
+use super::Perturbations;
 use super::flows::{Flows, TransferId};
 use super::time::SimTime;
-use super::{Execution, Perturbations, TaskRun, Transfer};
 use crate::execution::{AttemptId, TaskQueue};
+use crate::execution::{Execution, TaskRun, Transfer};
 use crate::graph::TaskGraph;
 use crate::id::{DataId, Endpoint, ServerId, TaskId};
 use crate::platform::{Platform, ServerSpec};

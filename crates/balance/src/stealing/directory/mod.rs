@@ -1,10 +1,9 @@
 //! `directory`: idle nodes sleep at the directory of their site, which knows who has tasks.
 //!
-//! Ours (research/balance-report.md, section 2, made to scale): no node polls, and nearly every
-//! request is answered with tasks.
+//! Ours, not of a paper: no node polls, and nearly every request is answered with tasks.
 //!
 //! - *Start*: all nodes compute the same directories and heads from the places
-//!   ([`StealingLayout`](super::Places)). A directory is empty until nodes speak to it.
+//!   ([`StealingLayout`](super::StealingLayout)). A directory is empty until nodes speak to it.
 //! - *Steady state*: a node that has tasks to spare says so to its directory (`part_directory.rs`), again
 //!   when that has doubled, and when it has none left. An idle node asks once and sleeps. The
 //!   directory has the holder that has work for longest (`holders.rs`) send it half; the tasks go

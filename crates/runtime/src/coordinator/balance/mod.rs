@@ -5,8 +5,8 @@
 //! [`Balancer`](gridspan_balance::Balancer) decides what to move, if anything; `progress` tells it
 //! afterwards how the job gets on.
 //!
-//! A rebalance may begin when all members of a collection have reached a sync point. They
-//! contribute to that as to a reduction and go on; see `LocalCollection::may_leave_sync` for when
+//! A sync point that all members of a collection have reached is one of the causes of a rebalance;
+//! `queue_balance` in `progress` takes all of them. Members contribute to that as to a reduction and go on; see `LocalCollection::may_leave_sync` for when
 //! they wait.
 
 mod borders;

@@ -408,7 +408,7 @@ mod tests {
         }
         assert_eq!(advice.choose(1024), Some(plan(3)));
 
-        // What needs no plan is known from the beginning.
+        // The default plan is known from the beginning.
         advice.decide(plan(0), 1024);
         assert_eq!(advice.choose(1024), Some(plan(0)));
     }

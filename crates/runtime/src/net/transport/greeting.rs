@@ -22,8 +22,8 @@ impl Transport {
         {
             tracing::debug!(%address, greeting, "newcomer ignored");
             self.links.ignore(incoming);
-            // The count of handshakes that may begin is renewed with the chores.
-            self.chores_at(now + CHORES_EVERY);
+            // The count of handshakes that may begin is renewed with the upkeep.
+            self.upkeep_at(now + UPKEEP_EVERY);
         } else {
             self.strangers_left -= u32::from(node.is_none() && self.strangers_left > 0);
             let path = PathKind::of(&self.config, node, address);
@@ -34,7 +34,7 @@ impl Transport {
             if let Err(problem) = accepted {
                 self.report_refusal(address, None, HelloRefusal::Handshake(problem));
             }
-            self.chores_at(now + CHORES_EVERY);
+            self.upkeep_at(now + UPKEEP_EVERY);
         }
     }
 
@@ -67,7 +67,7 @@ impl Transport {
         match self.links.connect(now, client, (node, address), &name) {
             Ok(handle) => {
                 self.peers[node].phase = Phase::Dialling { handle, since: time };
-                self.chores_at(self.now + CHORES_EVERY);
+                self.upkeep_at(self.now + UPKEEP_EVERY);
             }
             Err(error) => {
                 self.report_refusal(
@@ -84,7 +84,7 @@ impl Transport {
     pub(super) fn wait_and_redial(&mut self, node: NodeId) {
         let (me, now, share) = (self.node(), self.time(), self.dice.unit());
         let until = self.peers[node].failed(me, node, now, share);
-        self.chores_at(self.now + until.since(now));
+        self.upkeep_at(self.now + until.since(now));
     }
 
     /// Says hello to the node that this one dialled.
@@ -232,7 +232,7 @@ impl Transport {
             self.events.push_back(TransportEvent::Connected(node));
         }
         self.heard(node);
-        self.chores_at(self.now + CHORES_EVERY);
+        self.upkeep_at(self.now + UPKEEP_EVERY);
         self.links.wake(handle);
         self.links.touch(handle);
     }
@@ -272,7 +272,7 @@ impl Transport {
         }
         let due = self.refusals.add(self.now, address, reason);
         self.report_refusals();
-        self.chores_at(due);
+        self.upkeep_at(due);
     }
 
     /// Reports the strangers that were turned away, if a report is due.

@@ -68,7 +68,7 @@ impl Transport {
             let peer = &mut self.peers[node];
             if due < peer.beat_due {
                 peer.beat_due = due;
-                self.chores_at(self.now + ACKNOWLEDGE_AFTER);
+                self.upkeep_at(self.now + ACKNOWLEDGE_AFTER);
             }
         }
         self.heard(node);

@@ -10,7 +10,7 @@ const PLANS_MAX: usize = 1024;
 /// The plans of one PE.
 #[derive(Default)]
 pub(crate) struct OwnPlans {
-    /// The one that needs no advisor, once it was used.
+    /// The default plan from this node, once it was used.
     pub(crate) default_plan: Option<Arc<SubPlan>>,
     known: BTreeMap<PlanId, Arc<SubPlan>>,
     /// The plans that are taken, by the size that they are taken for.
@@ -43,7 +43,7 @@ impl OwnPlans {
         }
     }
 
-    /// The same by a plan that was learned before; the one that needs no advisor if it was not.
+    /// The same by a plan that was learned before; the default plan if it was not.
     pub(crate) fn take(&mut self, plan: PlanId, bytes: u64) {
         if plan.version == 0 || plan.version > self.after {
             self.choices.insert(bytes, plan);
@@ -56,7 +56,7 @@ impl OwnPlans {
         self.choices.retain(|_, chosen| *chosen != plan);
     }
 
-    /// The plan for a message of so many bytes, unless that is the one that needs no advisor.
+    /// The plan for a message of so many bytes, unless that is the default plan.
     pub(crate) fn choose(&self, bytes: u64) -> Option<Arc<SubPlan>> {
         self.known.get(&nearest(&self.choices, bytes)?).cloned()
     }

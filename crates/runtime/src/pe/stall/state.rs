@@ -2,7 +2,7 @@
 
 use crate::address::id::ActorId;
 use crate::message::pending_work::NAMED_MAX;
-use crate::pe::handler::CurrentHandler;
+use crate::pe::current_handler::CurrentHandler;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 

@@ -18,17 +18,17 @@ impl Transport {
         }
     }
 
-    /// Has the chores done at `due`, at the latest.
-    pub(super) fn chores_at(&mut self, due: Instant) {
+    /// Has the upkeep done at `due`, at the latest.
+    pub(super) fn upkeep_at(&mut self, due: Instant) {
         if !self.is_closed {
-            self.chores_due = Some(self.chores_due.map_or(due, |earlier| earlier.min(due)));
+            self.upkeep_due = Some(self.upkeep_due.map_or(due, |earlier| earlier.min(due)));
         }
     }
 
     /// Looks after everything that time brings.
-    pub(super) fn do_chores(&mut self) {
+    pub(super) fn do_upkeep(&mut self) {
         let now = self.time();
-        self.chores_due = None;
+        self.upkeep_due = None;
         self.strangers_left = STRANGERS_MAX;
         self.report_refusals();
         let slept = self.local.poll(now);
@@ -45,7 +45,7 @@ impl Transport {
             self.look_after(node, now);
         }
         if self.links.handles().next().is_some() {
-            self.chores_at(self.now + CHORES_EVERY);
+            self.upkeep_at(self.now + UPKEEP_EVERY);
         }
     }
 
@@ -72,7 +72,7 @@ impl Transport {
             Phase::Open { .. } if peer.beat_due <= now => self.send_beat(node),
             Phase::Open { .. } => {
                 let due = self.now + peer.beat_due.since(now);
-                self.chores_at(due);
+                self.upkeep_at(due);
             }
             Phase::Dialling { handle, since } if now.since(since) >= DIAL_TIMEOUT => {
                 if let Some(link) = self.links.get_mut(handle) {
@@ -85,7 +85,7 @@ impl Transport {
                 peer.phase = Phase::Idle;
                 self.dial(node);
             }
-            Phase::Waiting { until } => self.chores_at(self.now + until.since(now)),
+            Phase::Waiting { until } => self.upkeep_at(self.now + until.since(now)),
             Phase::Idle | Phase::Dialling { .. } | Phase::Lost => {}
         }
     }

@@ -71,9 +71,9 @@ impl Header {
 }
 
 /// The header that the next one is compared with.
-pub(crate) struct Route(Header);
+pub(crate) struct HeaderDelta(Header);
 
-impl Route {
+impl HeaderDelta {
     /// Before the first header of a batch.
     pub(crate) fn begin() -> Self {
         let nobody = ActorId { collection: CollectionId(0), key: Key(0) };
@@ -221,9 +221,9 @@ mod tests {
         #[test]
         fn headers_come_out_as_they_went_in(headers in prop::collection::vec(header(), 0..20)) {
             let mut bytes = Vec::new();
-            let mut route = Route::begin();
+            let mut route = HeaderDelta::begin();
             headers.iter().for_each(|header| route.append(header, &mut bytes));
-            let mut route = Route::begin();
+            let mut route = HeaderDelta::begin();
             let mut rest: &[u8] = &bytes;
             for expected in &headers {
                 let (header, tail) = route.take(rest).unwrap();
@@ -235,7 +235,7 @@ mod tests {
 
         #[test]
         fn arbitrary_bytes_are_read_or_refused(bytes in prop::collection::vec(any::<u8>(), 0..64)) {
-            let mut route = Route::begin();
+            let mut route = HeaderDelta::begin();
             let mut rest: &[u8] = &bytes;
             while let Ok((_, tail)) = route.take(rest) {
                 prop_assert!(tail.len() < rest.len());
@@ -264,7 +264,7 @@ mod tests {
             after: 3,
         };
         let mut bytes = Vec::new();
-        let mut route = Route::begin();
+        let mut route = HeaderDelta::begin();
         route.append(&first, &mut bytes);
         let before = bytes.len();
         route.append(&Header { sequence: 90_001, ..first }, &mut bytes);

@@ -1,5 +1,5 @@
-//! Calls from outside of a job: servers and their registry, which every program may use that has the
-//! registry's token, over QUIC with mutual TLS.
+//! Calls from outside of a job: servers and their registry, which every program may use that has
+//! the registry's token, over QUIC with mutual TLS.
 //!
 //! **For programs**
 //! - [`serve`]: a process that serves the functions of a catalogue, or is the registry of those who
@@ -54,9 +54,10 @@
 //! calls are made elsewhere; what it had of groups is made again by others. Servers whose registry
 //! is gone look for it at the same address until it is back; the registry keeps its certificates
 //! beside the token if that has a path of its own. Groups go on meanwhile, and whoever waits for a
-//! call looks for the registry again and calls anew; calls to one that is back, and clients of groups
-//! that know no server yet, wait for its servers to come. A call whose caller is gone, or that was
-//! late, is taken back from its server, which ends what it executes of it and begins nothing else.
+//! call looks for the registry again and calls anew; calls to one that is back, and clients of
+//! groups that know no server yet, wait for its servers to come. A call whose caller is gone, or
+//! that was late, is taken back from its server, which ends what it executes of it and begins
+//! nothing else.
 //!
 //! **End.** A daemon that is told to end takes no more calls, answers those it has, and says
 //! good-bye.

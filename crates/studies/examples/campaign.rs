@@ -7,7 +7,8 @@
 //! - `--threads T`: default one per core.
 //! - `--plant BUG`: `hold-skipped`, `epoch-ignored`, `broadcasts-apart`, `numbers-mixed`,
 //!   `streams-uncounted`, `right-kept`, `one-round`, `transfer-drops-held`,
-//!   `resend-without-sequence`, `forgotten-receive-state`, `acknowledge-before-apply` or `not-resumed`.
+//!   `resend-without-sequence`, `forgotten-receive-state`, `acknowledge-before-apply` or
+//!   `not-resumed`.
 //! - `--only quic`: of the seeds those alone whose nodes talk over QUIC in virtual time, which is
 //!   every tenth. Default all.
 

@@ -61,11 +61,11 @@ impl Data {
 
 /// Tasks and the data between them, without circles.
 ///
-/// A directed graph of [`petgraph`] becomes one by `try_from`: its nodes are tasks, with the seconds
-/// that each computes, and its edges are data of one producer and one consumer, with the bytes. A
-/// task graph becomes a directed graph by `from`, whose nodes and edges are named by the identifiers
-/// of tasks and data. Data with several consumers becomes several edges; data that no task makes or
-/// none reads becomes none.
+/// A directed graph of [`petgraph`] becomes one by `try_from`: its nodes are tasks, with the
+/// seconds that each computes, and its edges are data of one producer and one consumer, with the
+/// bytes. A task graph becomes a directed graph by `from`, whose nodes and edges are named by the
+/// identifiers of tasks and data. Data with several consumers becomes several edges; data that no
+/// task makes or none reads becomes none.
 ///
 /// ```
 /// use gridspan_workflow::{DataId, TaskGraph, TaskId};

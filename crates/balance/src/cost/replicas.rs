@@ -2,8 +2,8 @@
 //!
 //! Positions go over, forces come back: a pair that is cut costs two crossings of the wide area in
 //! each step. An actor that only computes what it is sent may have a replica at the other site.
-//! Both replicas get all messages, and each answers those at its own site, so that a crossing is left,
-//! and the work is done twice.
+//! Both replicas get all messages, and each answers those at its own site, so that a crossing is
+//! left, and the work is done twice.
 
 use crate::cost::{CostModel, Prediction, predict};
 use crate::snapshot::{ActorKey, ActorLoad, Edge, Replica, Snapshot};
@@ -11,9 +11,9 @@ use gridspan_topology::PeId;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Replicas as actors of their own: the actors of a snapshot, and then `replicas`, in their order.
-/// Messages to an actor go to both of its replicas, those from it leave from the replica that serves the
-/// receiver. Also gives where all of them are. Replicas of actors that the snapshot does not know are
-/// left out.
+/// Messages to an actor go to both of its replicas, those from it leave from the replica that
+/// serves the receiver. Also gives where all of them are. Replicas of actors that the snapshot does
+/// not know are left out.
 pub fn with_replicas(
     snapshot: &Snapshot,
     mapping: &[PeId],

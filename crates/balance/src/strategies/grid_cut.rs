@@ -2,10 +2,10 @@
 //!
 //! Paper 1, section 4.1, cuts the object graph into sites by messages alone, and then each site's
 //! objects into its PEs by load and messages. Here every level of the hierarchy is a phase, and
-//! five things differ, which measurements show to matter: each phase also balances load, with the capacity of each group as a real number; groups
-//! keep what they have where a move saves too little; actors that cannot move hold those that talk
-//! to them; a cut from scratch is compared with an improvement of what is there; and what a cut
-//! leaves uneven for nothing is evened out.
+//! five things differ, which measurements show to matter: each phase also balances load, with the
+//! capacity of each group as a real number; groups keep what they have where a move saves too
+//! little; actors that cannot move hold those that talk to them; a cut from scratch is compared
+//! with an improvement of what is there; and what a cut leaves uneven for nothing is evened out.
 
 use crate::cost::{CostModel, predict};
 use crate::cutter::{Cut, CutError, Cutter, Graph, Tie};

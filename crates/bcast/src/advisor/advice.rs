@@ -354,8 +354,8 @@ impl Advisor {
         contests.get_mut(&bucket).ok_or(BroadcastPlanError::Stripes { stripes: 0 })
     }
 
-    /// A size of which there is no plan for the present estimate, from the root that is predicted to
-    /// broadcast first: what is predicted next, then what lies around it, then what was used
+    /// A size of which there is no plan for the present estimate, from the root that is predicted
+    /// to broadcast first: what is predicted next, then what lies around it, then what was used
     /// before.
     fn most_urgent(&self, now: Time) -> Option<(NodeId, u32)> {
         let mut roots: Vec<(&NodeId, &Root)> = self.roots.iter().collect();

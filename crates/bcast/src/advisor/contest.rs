@@ -30,8 +30,8 @@ const WAYS_MAX: usize = 5;
 /// A plan that was tried has to be better than another that was by this share, or both would take
 /// turns.
 const BETTER: f64 = 0.01;
-/// What a plan took before the estimate changed is forgotten after so long, if it was not used since:
-/// it may have been tried while something else was in its way.
+/// What a plan took before the estimate changed is forgotten after so long, if it was not used
+/// since: it may have been tried while something else was in its way.
 const AGE_MAX: Duration = Duration::from_secs(60);
 
 /// A plan, and what it has shown.
@@ -205,8 +205,8 @@ impl Contest {
         seen.is_some_and(|seen| (1.0 / tolerance..=tolerance).contains(&(ratio / seen.ratio)))
     }
 
-    /// The estimate has changed. If only what is shared is believed otherwise, and not what links can
-    /// do, then what was seen is compared with the new prediction.
+    /// The estimate has changed. If only what is shared is believed otherwise, and not what links
+    /// can do, then what was seen is compared with the new prediction.
     pub(super) fn predict(&mut self, (now, links): (Time, u64), network: &Network) {
         self.links = links;
         for way in &mut self.ways {

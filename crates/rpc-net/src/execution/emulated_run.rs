@@ -39,8 +39,8 @@ pub enum EmulatedRunError {
 /// What the client would have is sent in segments of so many bytes.
 const SEGMENT_BYTES: u64 = 1 << 20;
 
-/// Servers that were reached, and what is known of the links to them. Once it is dropped they forget
-/// all groups.
+/// Servers that were reached, and what is known of the links to them. Once it is dropped they
+/// forget all groups.
 pub struct EmulatedRun {
     servers: Vec<ListedServer>,
     contacts: Vec<Contact>,

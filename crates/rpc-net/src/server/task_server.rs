@@ -3,8 +3,8 @@
 //! Whoever begins a group connects to each of its servers. An order says where the arguments of a
 //! task are: with whoever gave the order, or on another server, from which this one fetches them,
 //! while it computes for other tasks. The task then computes, and its results are kept here until
-//! another server or the client asks for them, in memory and beyond that on disk. When the connection of who began the group ends, all
-//! of it is forgotten.
+//! another server or the client asks for them, in memory and beyond that on disk. When the
+//! connection of who began the group ends, all of it is forgotten.
 
 mod peers;
 #[cfg(test)]

@@ -11,9 +11,10 @@
 //! | `signature` | what functions take and give, which calls and registrations say |
 //! | `error` | the standard's errors |
 //!
-//! **A call.** The session manager asks the registry for servers that offer the function, best first, and
-//! sends the arguments to the first of them. The server puts calls in a queue and executes one
-//! after the other, so that it hears of cancellations between them. Its answer ends the session.
+//! **A call.** The session manager asks the registry for servers that offer the function, best
+//! first, and sends the arguments to the first of them. The server puts calls in a queue and
+//! executes one after the other, so that it hears of cancellations between them. Its answer ends
+//! the session.
 //!
 //! **Types.** A typed call says what structure its arguments and results have on the wire, as each
 //! server does of its functions. A server executes no call of another structure, for bytes of one

@@ -1,5 +1,5 @@
-//! How tree broadcasts travel: the coordinator has an advisor, which plans ahead while nothing waits
-//! for it.
+//! How tree broadcasts travel: the coordinator has an advisor, which plans ahead while nothing
+//! waits for it.
 //!
 //! **Start.** Tree broadcasts travel by the default plan that all relays know. The first makes the
 //! coordinator ask for the places; once those are known, there is an advisor.
@@ -137,7 +137,7 @@ impl Coordinator {
         }
     }
 
-    /// The coordinator has come to this node: an advisor that there was is made anew.
+    /// The coordinator has come to this node: makes another advisor, if there was one.
     pub(in crate::coordinator) fn resume_advice(&mut self) {
         if !self.advice.is_over {
             self.begin_advice();
@@ -319,7 +319,7 @@ impl Coordinator {
     ) {
         let (now, nodes) = (self.now, self.common.layout.node_count());
         let advice = &mut self.advice;
-        // Each node has numbers of its own.
+        // Two nodes may use the same number.
         let root = self.common.node_of(from);
         let Some(known) = advice.flows.get_mut(&flow).filter(|known| known.plan.root == root)
         else {

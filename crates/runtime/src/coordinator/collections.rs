@@ -5,9 +5,9 @@
 //! on once all have. A message that outruns the description waits for it.
 //!
 //! **While running.** `broadcasts` decides with which reduction and which broadcast a new member
-//! begins, because it numbers broadcasts. The insertion then goes to the member's home, which learns
-//! where it will live, and then there. A destroyed member is reported here, and what is left of it
-//! stays at its home.
+//! begins, because it numbers broadcasts. The insertion then goes to the member's home, which
+//! learns where it will live, and then there. A destroyed member is reported here, and what is left
+//! of it stays at its home.
 
 use super::event::Asker;
 use super::machine::Coordinator;

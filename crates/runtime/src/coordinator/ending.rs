@@ -29,7 +29,7 @@ impl Coordinator {
         }
     }
 
-    /// Ends the job because so many bytes wait for the coordinator or in it.
+    /// Ends the job: `held` bytes wait for the coordinator or in it.
     pub(super) fn fail_over_budget(&mut self, held: usize) {
         let limit = self.common.limits.hard_bytes;
         let layout = &self.common.layout;

@@ -23,7 +23,7 @@ pub enum CoordinatorEvent {
     Place(CoordinatorPlace),
     /// A node that the job began with is lost.
     NodeLost(NodeId, JobError),
-    /// So many bytes of packets for it wait outside, which are more than may; others are dropped.
+    /// The packets that wait for it hold this many bytes, more than the limit; others are dropped.
     Overflow(usize),
     /// The node cannot go on, such as after the death of a thread.
     Failed(JobError),

@@ -8,10 +8,10 @@
 //! comes, until that one says that the coordinator runs there. Then all that was held goes there. A
 //! host knows the term of the place that it believes in, and passes on to places of later terms
 //! only, so that a packet goes round in no circle. The new coordinator tells all nodes where it is;
-//! until a node has heard, its packets go by way of the old one.
+//! until a node has heard, it sends its packets to the old one.
 //!
-//! **Failure.** A host ends the job in place of the coordinator if the node is lost that it is on or
-//! goes to, or if anything fails while it is on its way: nobody else may be left that could.
+//! **Failure.** A host ends the job in place of the coordinator if the node is lost that it is on
+//! or goes to, or if anything fails while it is on its way: the coordinator itself may be lost.
 
 use super::event::{CoordinatorCommand, CoordinatorEvent};
 use super::machine::Coordinator;
@@ -134,7 +134,7 @@ impl CoordinatorHost {
             out.extend(coordinator.handle(now, event));
             return self.let_go(out);
         }
-        // Planners are done before the coordinator leaves. A guest does not fail the job.
+        // The coordinator waits for its planner before it leaves. A guest does not fail the job.
         if let CoordinatorEvent::Failed(error) = event
             && !self.common.layout.is_guest(self.node)
         {
@@ -177,7 +177,7 @@ impl CoordinatorHost {
     /// The job fails, as a founder says.
     fn fail(&mut self, from: PeId, error: JobError, out: &mut Vec<CoordinatorCommand>) {
         match &self.state {
-            // Nobody knows whether the coordinator arrives, nor that this will be said again.
+            // The coordinator may not arrive, and a PE reports its first failure only.
             State::Leaving(..) => self.end(&error, out),
             _ => self.pass(from, Packet::control(Control::Failed { error }), out),
         }

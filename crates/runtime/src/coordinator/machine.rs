@@ -185,7 +185,7 @@ impl Coordinator {
     }
 }
 
-/// A time later by so many nanoseconds, as far as there is one.
+/// A time that is later by `by_ns` nanoseconds, within what a time can be.
 fn shifted(time: Time, by_ns: i128) -> Time {
     let ns = (i128::from(time.0) + by_ns).clamp(0, i128::from(u64::MAX));
     Time(ns as u64)

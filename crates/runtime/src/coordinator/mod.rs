@@ -7,8 +7,8 @@
 //! under the address [`COORDINATOR`](crate::COORDINATOR), as they reach each other, and it does not
 //! wait for any of them: it goes on while every PE of its node is inside a handler.
 //!
-//! **Start.** The driver of each node makes a [`CoordinatorHost`]. That of one node has it, and, where
-//! time is real, it watches for stalls.
+//! **Start.** The driver of each node makes a [`CoordinatorHost`]. That of one node has it, and,
+//! where time is real, it watches for stalls.
 //!
 //! **Steady state.** It answers controls and its own timers. Main asks through its PE
 //! (`MainRequest`), and the answer goes back there as that to any question. Nothing that it keeps
@@ -24,8 +24,8 @@
 //! - `machine`: all that it keeps, in parts that stand in `state`. `control`: what it does about
 //!   each event. A part that has something for one above it leaves it as a follow-up.
 //! - `membership`: nodes that join and leave. `stall`: a job that cannot go on.
-//! - `host`: the coordinator as each node has it: it runs there, or packets for it go on to where it
-//!   does. `transfer`: how it moves.
+//! - `host`: the coordinator as each node has it: it runs there, or packets for it go on to where
+//!   it does. `transfer`: how it moves.
 
 mod advice;
 mod balance;

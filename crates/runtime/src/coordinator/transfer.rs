@@ -4,13 +4,13 @@
 //! not move with it comes to its end first: a rebalance, the measurement of places, a planning job,
 //! plans that not all nodes have confirmed. The job goes on meanwhile.
 //!
-//! **Transfer.** The coordinator becomes a [`CoordinatorState`], which the [host](super::host) of its
-//! node sends to that of the other, and is made again from it there, with all counts, collections,
-//! collective operations and questions. Its clock goes on from where it stood. It then tells all
-//! nodes where it is. Packets that come to the old node go on to the new one, so that none is lost;
-//! nothing relies on the order in which those of several kinds arrive.
+//! **Transfer.** The coordinator becomes a [`CoordinatorState`], which the [host](super::host) of
+//! its node sends to that of the other, and is made again from it there, with all counts,
+//! collections, collective operations and questions. Its clock goes on from where it stood. It then
+//! tells all nodes where it is. Packets that come to the old node go on to the new one, so that
+//! none is lost; nothing relies on the order in which those of several kinds arrive.
 //!
-//! **What begins anew.** The strategy and the gate, which have learned from rebalances (one whose
+//! **What does not move.** The strategy and the gate, which have learned from rebalances (one whose
 //! worth is not known yet is told of as that, and not taken back), and the advisor for broadcasts,
 //! whose plans go out from the node that it was made for.
 
@@ -97,7 +97,8 @@ impl Coordinator {
         self.balances.is_settled() && self.survey.is_settled() && self.advice.is_settled()
     }
 
-    /// Has all relays forget the plans for tree broadcasts from here, once those under way are over.
+    /// Has all relays forget the plans for tree broadcasts from here, once those under way are
+    /// over.
     fn retire_plans(&mut self) {
         let retired: Vec<PlanId> = std::mem::take(&mut self.advice.published).into_iter().collect();
         if !retired.is_empty() {

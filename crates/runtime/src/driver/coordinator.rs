@@ -1,11 +1,11 @@
-//! Runs a node's host of the coordinator in real time: the coordinator itself, or the forwarding of its
-//! packets to the node that runs it.
+//! Runs a node's host of the coordinator in real time: the coordinator itself, or the forwarding of
+//! its packets to the node that runs it.
 //!
-//! The thread that brings a packet for the coordinator handles it, so that no thread has to be woken.
-//! If another thread is running the coordinator, that one handles the packet before it returns.
-//! Timers, planning of rebalances, and packets that may take long run on the coordinator's own thread
-//! only: packets wait meanwhile, and neither PEs nor the network do. That thread exists while the
-//! coordinator is on this node.
+//! The thread that brings a packet for the coordinator handles it, so that no thread has to be
+//! woken. If another thread is running the coordinator, that one handles the packet before it
+//! returns. Timers, planning of rebalances, and packets that may take long run on the coordinator's
+//! own thread only: packets wait meanwhile, and neither PEs nor the network do. That thread exists
+//! while the coordinator is on this node.
 
 use crate::coordinator::{CoordinatorCommand, CoordinatorEvent, CoordinatorHost};
 use crate::error::{JobError, panic_message};
@@ -113,7 +113,8 @@ impl CoordinatorDriver {
 
     /// Has the coordinator take what is there, unless another thread is at it, which will.
     pub(super) fn run(&self, surroundings: &dyn Surroundings) {
-        // The thread that holds the machine looks again after it has let go of it, so nothing stays.
+        // The thread that holds the machine looks again after it has let go of it, so nothing
+        // stays.
         for round in 0.. {
             if !self.has_events.load(Ordering::SeqCst) {
                 return;

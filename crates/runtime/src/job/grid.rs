@@ -221,8 +221,8 @@ impl Grid {
 
     /// Has the coordinator run on another node. Resolves once it does; the job goes on meanwhile.
     /// A rebalance or a measurement that is under way comes to its end first. Listeners such as
-    /// [`Job::on_links`](crate::Job::on_links) are called there from then on, and what balancing and
-    /// broadcasts have learned is learned anew. What [`Job::coordinator_on`](crate::Job::coordinator_on)
+    /// [`Job::on_links`](crate::Job::on_links) are called there from then on, and balancing and
+    /// broadcasts begin to learn again. What [`Job::coordinator_on`](crate::Job::coordinator_on)
     /// says of insertions holds for any node but main's, and for those that main has asked for
     /// before. Fails for a node that the job did not begin
     /// with.

@@ -58,8 +58,8 @@ impl Program {
         Pe::new(pe, self.common.clone())
     }
 
-    /// Makes the PEs, the relay and the host of the coordinator of a guest, in a process that has the
-    /// founders too.
+    /// Makes the PEs, the relay and the host of the coordinator of a guest, in a process that has
+    /// the founders too.
     pub fn guest_node(&self, guest: NodeId, pes: u32) -> (Vec<Pe>, Relay, CoordinatorHost) {
         let layout = Layout::clone(&self.layout).for_guest(guest, pes);
         let place = layout.place(guest).pes.clone();

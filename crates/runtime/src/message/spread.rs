@@ -50,8 +50,8 @@ pub(crate) enum Spread {
         /// Its number.
         flow: u64,
     },
-    /// For the relays of all nodes, which keep the plan, if there is one, and forget others once they
-    /// have what travels by those. All are from here.
+    /// For the relays of all nodes, which keep the plan, if there is one, and forget others once
+    /// they have what travels by those. All are from here.
     Plan { plan: Option<Box<BroadcastPlan>>, retired: Vec<PlanId> },
     /// For the agent of a pool on this node.
     StealEvent { pool: CollectionId, event: StealEvent },

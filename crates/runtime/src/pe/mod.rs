@@ -5,17 +5,17 @@
 //! so that the same code runs under threads, over the network, and in virtual time.
 //!
 //! - `actor`: what a user's code is written against.
-//! - `core` holds all that a PE keeps; the folder of each part has its state. `store`: actors of one type,
-//!   which `core` knows as a `Kind`.
+//! - `core` holds all that a PE keeps; the folder of each part has its state. `store`: actors of
+//!   one type, which `core` knows as a `Kind`.
 //! - `delivery`: the way of a message. `migrate`: the way of an actor. `post`: what PEs tell each
 //!   other beside messages.
 //! - `replicas`: actors that live on two PEs. `steps`: the order of messages of steps.
 //! - `collective`: collections, broadcasts, reductions, quiescence, sync points.
-//! - `ask`: questions and answers. `outbox`: what leaves. `measure`, `own_time`: loads, and the pace of
-//!   the job. `own_plans`: plans of this node's broadcasts. `coordinator_place`: where the
+//! - `ask`: questions and answers. `outbox`: what leaves. `measure`, `own_time`: loads, and the
+//!   pace of the job. `own_plans`: plans of this node's broadcasts. `coordinator_place`: where the
 //!   coordinator is. `stall`, `current_handler`: what a PE says of itself.
-//! - `membership`: nodes that join while the job runs, and leave or are lost. `worker_message`: what
-//!   workers tell theirs.
+//! - `membership`: nodes that join while the job runs, and leave or are lost. `worker_message`:
+//!   what workers tell theirs.
 
 pub(crate) mod actor;
 mod ask;

@@ -70,8 +70,9 @@ pub struct Relay {
 const BULK_BYTES: u64 = 64 << 10;
 
 impl Relay {
-    /// A relay of a job whose coordinator is on the root of the `tree` of nodes. Tree broadcasts from
-    /// there travel over it if they name no plan, and those from other nodes over that of this mode.
+    /// A relay of a job whose coordinator is on the root of the `tree` of nodes. Tree broadcasts
+    /// from there travel over it if they name no plan, and those from other nodes over that of this
+    /// mode.
     pub(crate) fn new(
         node: NodeId,
         layout: Arc<Layout>,

@@ -15,7 +15,8 @@
 //!   `lending`: which.
 //! - `message`: what workers and agents are told. `trading`: what workers do for their agent.
 //! - `ledger`: what guests owe. `backups`: copies of what other sites were lent. `lineage`: which
-//!   guests and copies a task has come through. `membership`: what workers do when guests come and go.
+//!   guests and copies a task has come through. `membership`: what workers do when guests come and
+//!   go.
 //! - `worker`: the actor on every PE that runs tasks between other messages.
 //! - `pool`: how main hands in a root and gets its result. `stream`: the same of many, as results
 //!   come. `roots` and `serving`: the worker's part in both, and in what tasks of other pools hand

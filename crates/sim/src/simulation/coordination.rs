@@ -21,8 +21,8 @@ impl Simulation {
         self.hosts[self.coordinator_at].coordinator()
     }
 
-    /// Sends what a PE has for the coordinator: to that, if it is on the PE's node, and otherwise to
-    /// where it is as far as that node knows.
+    /// Sends what a PE has for the coordinator: to that, if it is on the PE's node, and otherwise
+    /// to where it is as far as that node knows.
     pub(super) fn send_to_coordinator(
         &mut self,
         (node, pe, speed): (NodeId, PeId, Speed),

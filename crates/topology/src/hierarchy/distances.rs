@@ -53,13 +53,14 @@ impl Distances {
         Self { medians, uneven }
     }
 
-    /// The median round trip between the nodes of each two groups of the last level, the lower first,
-    /// and inside each.
+    /// The median round trip between the nodes of each two groups of the last level, the lower
+    /// first, and inside each.
     pub fn medians(&self) -> impl Iterator<Item = ((GroupId, GroupId), Duration)> {
         self.medians.iter().map(|(&pair, &rtt)| (pair, rtt))
     }
 
-    /// Whether all groups are even ([`are_even`](Self::are_even)), so that the hierarchy says all there is to say.
+    /// Whether all groups are even ([`are_even`](Self::are_even)), so that the hierarchy says all
+    /// there is to say.
     pub fn is_even(&self) -> bool {
         self.uneven.is_empty()
     }

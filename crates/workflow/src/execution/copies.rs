@@ -14,7 +14,8 @@ enum ResultRequest {
     Granted,
 }
 
-/// The servers that have data, or that it was sent to, in order; and whether each is sure to have it.
+/// The servers that have data, or that it was sent to, in order; and whether each is sure to have
+/// it.
 #[derive(Clone, Debug, Default)]
 struct Copies(Vec<(ServerId, bool)>);
 
@@ -219,8 +220,8 @@ impl<'a> DataCopies<'a> {
         }
     }
 
-    /// What servers and the client are to send now, and who gets it. What cannot be sent is wanted of
-    /// the client. `tried` says for a server that waits for data, and to which nobody sends it
+    /// What servers and the client are to send now, and who gets it. What cannot be sent is wanted
+    /// of the client. `tried` says for a server that waits for data, and to which nobody sends it
     /// unasked, which servers were tried before for the task that reads it; nothing for others.
     pub(super) fn take_sends(
         &mut self,
@@ -320,10 +321,10 @@ impl<'a> DataCopies<'a> {
     }
 
     /// Where a server has data from: itself, another server, or the client; nobody if it must come
-    /// to the client first. Of several servers one of its site is preferred that is sure to have the
-    /// data, and one of which `is_last` is true only if there is no other way. Where one server with
-    /// the data was not reached, no other is tried: those may be behind the same router, and each
-    /// takes some seconds.
+    /// to the client first. Of several servers one of its site is preferred that is sure to have
+    /// the data, and one of which `is_last` is true only if there is no other way. Where one server
+    /// with the data was not reached, no other is tried: those may be behind the same router, and
+    /// each takes some seconds.
     pub(super) fn source(
         &self,
         data: DataId,
@@ -348,8 +349,8 @@ impl<'a> DataCopies<'a> {
     }
 
     /// What the client is to bring for others, and from which server; `bytes` says how large data
-    /// is, `goes` whether some that is at the client will go without any more, and `waits` whether a
-    /// server still waits for data.
+    /// is, `goes` whether some that is at the client will go without any more, and `waits` whether
+    /// a server still waits for data.
     pub(super) fn take_relays(
         &mut self,
         bytes: impl Fn(DataId) -> u64,
@@ -396,7 +397,8 @@ impl<'a> DataCopies<'a> {
         self.stir(data);
     }
 
-    /// A server is not there any more; what it had is with its heir, if it has one. The data it had.
+    /// A server is not there any more; what it had is with its heir, if it has one. The data it
+    /// had.
     pub(super) fn gone(&mut self, server: ServerId, heir: Option<ServerId>) -> Vec<DataId> {
         let mut had = Vec::new();
         for data in (0..self.holders.len() as u32).map(DataId) {

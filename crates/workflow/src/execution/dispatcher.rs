@@ -10,9 +10,9 @@ use crate::platform::Platform;
 use crate::stragglers::{StragglerPolicy, Watch};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-/// Has servers execute a group: orders its tasks where they were mapped, and elsewhere where servers
-/// are lost or slow. It says [what to do](Self::poll_command) once it was [begun](Self::begin), and
-/// after each [event](Self::handle).
+/// Has servers execute a group: orders its tasks where they were mapped, and elsewhere where
+/// servers are lost or slow. It says [what to do](Self::poll_command) once it was
+/// [begun](Self::begin), and after each [event](Self::handle).
 #[derive(Debug)]
 pub struct Dispatcher<'a> {
     graph: &'a TaskGraph,

@@ -9,23 +9,23 @@
 //! Both are synchronous and read no clock. A driver tells the dispatcher what happens
 //! ([`DispatchEvent`]), carries out what it says then ([`DispatchCommand`]), and does all I/O.
 //!
-//! **Start.** With [`Delivery::Sent`] every server gets its orders at once, and the client is not on
-//! the path of any task: an order names for each result the servers that wait for it, and whoever
-//! makes or has data sends it there. With [`Delivery::Fetched`], for servers that others reach but
-//! that reach not all others, a task is ordered once its arguments exist, and the order says from
-//! whom its server fetches each.
+//! **Start.** With [`Delivery::Sent`] every server gets its orders at once, and the client is not
+//! on the path of any task: an order names for each result the servers that wait for it, and
+//! whoever makes or has data sends it there. With [`Delivery::Fetched`], for servers that others
+//! reach but that reach not all others, a task is ordered once its arguments exist, and the order
+//! says from whom its server fetches each.
 //!
 //! **Steady state.** A server begins an order when its arguments are there, of several the one with
 //! the lowest place. `Done` tells the dispatcher where results are. What a server cannot have from
-//! another goes through the client, as much at a time as the client has room for. Whenever a task is
-//! done, and at every `Look`, tasks of slow servers may be moved, or begun a second time, by
+//! another goes through the client, as much at a time as the client has room for. Whenever a task
+//! is done, and at every `Look`, tasks of slow servers may be moved, or begun a second time, by
 //! [`stragglers`](crate::stragglers).
 //!
 //! **Failure.** A function that fails fails all that depends on its task, and nothing else. A task
-//! whose server is lost, refuses it, or lacks an argument, is ordered elsewhere, up to a bound. Data
-//! that is lost is made again as far as somebody needs it, and servers that wait for it get it. What
-//! a server has [handed over](DispatchEvent::HandedOver) is its heir's. A task that cannot be executed any
-//! more fails with what each server said.
+//! whose server is lost, refuses it, or lacks an argument, is ordered elsewhere, up to a bound.
+//! Data that is lost is made again as far as somebody needs it, and servers that wait for it get
+//! it. What a server has [handed over](DispatchEvent::HandedOver) is its heir's. A task that cannot
+//! be executed any more fails with what each server said.
 //!
 //! **End.** [`Dispatcher::is_over`]: all tasks are done or have failed, and the client has the
 //! results that it asked for.
@@ -116,8 +116,8 @@ pub enum DispatchEvent {
     },
     /// A server is lost; why.
     Lost(ServerId, String),
-    /// A server has left, and another, if the group knows it, has taken over all that it had and had
-    /// to do.
+    /// A server has left, and another, if the group knows it, has taken over all that it had and
+    /// had to do.
     HandedOver(ServerId, Option<ServerId>),
     /// It is time to look for servers that are slow.
     Look,

@@ -73,8 +73,8 @@ impl Relays {
         self.apart.contains(&(from, to))
     }
 
-    /// What is to be asked for now, of those that `holder` names, of what tasks wait for and then of
-    /// `others`. `bytes` says how large data is, and `goes` whether some that is here will go
+    /// What is to be asked for now, of those that `holder` names, of what tasks wait for and then
+    /// of `others`. `bytes` says how large data is, and `goes` whether some that is here will go
     /// without any more.
     pub(super) fn take(
         &mut self,

@@ -50,9 +50,9 @@ pub(super) struct ExecutionState<'a> {
 }
 
 impl<'a> ExecutionState<'a> {
-    /// At its beginning, on servers that take so long each for a second of work, are at these sites,
-    /// and of which each second of those that are `apart` does not reach the first. `kept` says of which data a
-    /// server is to have some at the end.
+    /// At its beginning, on servers that take so long each for a second of work, are at these
+    /// sites, and of which each second of those that are `apart` does not reach the first. `kept`
+    /// says of which data a server is to have some at the end.
     pub(super) fn new(
         (graph, delivery): (&'a TaskGraph, Delivery),
         mapping: &Mapping,

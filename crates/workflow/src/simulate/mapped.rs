@@ -1,5 +1,5 @@
-//! A mapped group: what the client's [`Dispatcher`] says is done on a simulated platform, as drivers
-//! of real servers do it.
+//! A mapped group: what the client's [`Dispatcher`] says is done on a simulated platform, as
+//! drivers of real servers do it.
 
 use super::Perturbations;
 use super::flows::TransferId;

@@ -1,14 +1,14 @@
 //! What a mapping is worth: a group of calls executed over shared links, in simulated time.
 //!
 //! - The client's [`Dispatcher`](crate::execution::Dispatcher) decides who executes which task, who
-//!   sends which data, and what happens to tasks of slow servers, as it does for real servers. Servers
-//!   send results on, as those of a job do
+//!   sends which data, and what happens to tasks of slow servers, as it does for real servers.
+//!   Servers send results on, as those of a job do
 //!   ([`Delivery::Sent`](crate::execution::Delivery::Sent)); those behind a registry fetch them, so
 //!   that a mapping for these is judged by the other delivery.
 //! - A task begins when its inputs are on its server, a core is free, and no task of a lower place
 //!   could begin there.
-//! - A server takes a few transfers at a time, those for tasks of lower places first. Transfers that
-//!   meet share capacities fairly. What a server has received or made it keeps.
+//! - A server takes a few transfers at a time, those for tasks of lower places first. Transfers
+//!   that meet share capacities fairly. What a server has received or made it keeps.
 //! - With relays, one server of a site is sent data from outside, and passes it on to the others.
 //! - What goes to or from a server that speaks with the client only goes by way of the client.
 //! - Orders and answers take no time, and an attempt that is withdrawn ends at once.

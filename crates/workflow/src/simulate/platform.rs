@@ -1,8 +1,8 @@
 //! Servers and links in simulated time: what waits, computes and flows, until when.
 //!
 //! When a core is free, a server begins the order with the lowest place among those whose data has
-//! arrived. It takes a few transfers at a time, those of the lowest places first; the client takes all
-//! at once. What is said rather than sent takes no time.
+//! arrived. It takes a few transfers at a time, those of the lowest places first; the client takes
+//! all at once. What is said rather than sent takes no time.
 
 use super::Perturbations;
 use super::flows::{Flows, TransferId};

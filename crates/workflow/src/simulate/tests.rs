@@ -244,8 +244,8 @@ fn large_groups_are_judged_in_no_more_time_for_each_task_than_small_ones() {
     }
 }
 
-/// How many attempts are looked at for each task of a bag on 16 servers, of which one is three times
-/// as slow as it was said to be.
+/// How many attempts are looked at for each task of a bag on 16 servers, of which one is three
+/// times as slow as it was said to be.
 fn looked_at(tasks: usize) -> usize {
     let mut graph = GraphBuilder::default();
     for number in 0..tasks {

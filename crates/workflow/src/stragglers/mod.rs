@@ -3,9 +3,9 @@
 //!
 //! Servers are watched: how long tasks took, beside how long they should have. One that is much
 //! slower than another, in what was seen, may lose tasks that have not begun, or whose inputs are
-//! being made, to it, if that has an idle core and would end them clearly earlier. While nobody is much slower nothing is moved,
-//! because the mapping knew better. With copies, a task that is late and runs on a slow server is
-//! begun again elsewhere on the same terms.
+//! being made, to it, if that has an idle core and would end them clearly earlier. While nobody is
+//! much slower nothing is moved, because the mapping knew better. With copies, a task that is late
+//! and runs on a slow server is begun again elsewhere on the same terms.
 
 mod watch;
 

@@ -4,21 +4,21 @@
 //!
 //! - *Start*: all nodes compute the same directories and heads from the places
 //!   ([`StealingLayout`](super::StealingLayout)). A directory is empty until nodes speak to it.
-//! - *Steady state*: a node that has tasks to spare says so to its directory (`part_directory.rs`), again
-//!   when that has doubled, and when it has none left. An idle node asks once and sleeps. The
+//! - *Steady state*: a node that has tasks to spare says so to its directory (`part_directory.rs`),
+//!   again when that has doubled, and when it has none left. An idle node asks once and sleeps. The
 //!   directory has the holder that has work for longest (`holders.rs`) send it half; the tasks go
 //!   straight from holder to thief. When tasks appear while many wait, the directory gathers
 //!   adverts for a moment, and then has each holder serve many at once, so that all have the same.
-//!   Directories report to the head of their site what they lack or can spare (`site_directory.rs`), which
-//!   levels work between them and with other sites.
-//! - *Keeping*: a node whose last work lasted for less than a steal takes keeps the next for as long
-//!   (`holdback.rs`).
+//!   Directories report to the head of their site what they lack or can spare
+//!   (`site_directory.rs`), which levels work between them and with other sites.
+//! - *Keeping*: a node whose last work lasted for less than a steal takes keeps the next for as
+//!   long (`holdback.rs`).
 //! - *Crossing*: a task leaves its site only if its result is expected back before the site would
 //!   have come to it. Nodes observe what a task takes (`task_time.rs`). Tasks that spawn others are
 //!   expected to last as long as they have lasted, and leave after one and a half round trips. A
 //!   latency that is not measured yet is measured first (`latencies.rs`).
-//! - *Grants* (`grant_size.rs`): of tasks that spawn others a thief gets one, and more while it is soon
-//!   back.
+//! - *Grants* (`grant_size.rs`): of tasks that spawn others a thief gets one, and more while it is
+//!   soon back.
 //! - *Failure*: when any node is lost, every sleeper asks again, since the lost one may have been
 //!   about to serve it, and nodes whose directory was lost tell the next one, which is the next
 //!   node of the part. Directories have those served that the lost node was to serve. Requests at

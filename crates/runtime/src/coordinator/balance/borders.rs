@@ -1,4 +1,5 @@
-//! How many hops from another site actors are, which orders messages of steps; see `pe/steps/borders.rs`.
+//! How many hops from another site actors are, which orders messages of steps; see
+//! `pe/steps/borders.rs`.
 
 use crate::address::id::ActorId;
 use crate::address::load_keys::id_of;

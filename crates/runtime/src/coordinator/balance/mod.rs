@@ -6,8 +6,8 @@
 //! afterwards how the job gets on.
 //!
 //! A sync point that all members of a collection have reached is one of the causes of a rebalance;
-//! `queue_balance` in `progress` takes all of them. Members contribute to that as to a reduction and go on; see `LocalCollection::may_leave_sync` for when
-//! they wait.
+//! `queue_balance` in `progress` takes all of them. Members contribute to that as to a reduction
+//! and go on; see `LocalCollection::may_leave_sync` for when they wait.
 
 mod borders;
 mod leaders;

@@ -13,10 +13,10 @@ use std::collections::BTreeMap;
 pub(crate) struct RequestOrders(pub(crate) BTreeMap<(CollectionId, ActorId), RequestOrder>);
 
 impl RequestOrders {
-    /// What the coordinator keeps of each sender that has broadcast to a collection, in a table that
-    /// is at least half full. It is needed as long as messages of that sender may come, so that
-    /// there are as many entries as actors that have ever broadcast, and they count in the memory
-    /// budget.
+    /// What the coordinator keeps of each sender that has broadcast to a collection, in a table
+    /// that is at least half full. It is needed as long as messages of that sender may come, so
+    /// that there are as many entries as actors that have ever broadcast, and they count in the
+    /// memory budget.
     const BYTES: usize = 2 * size_of::<((CollectionId, ActorId), RequestOrder)>();
 
     /// Counts all in another budget.

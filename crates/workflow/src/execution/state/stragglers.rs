@@ -9,9 +9,9 @@ use crate::platform::Platform;
 use crate::stragglers::{AttemptState, Observations, OngoingAttempt, Reassignment, Watch};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Transfers share links: arguments are believed to be on their server after so many times what they
-/// take over idle links, and so many times the longest that any were seen to take. Whoever has not
-/// begun by then is slow.
+/// Transfers share links: arguments are believed to be on their server after so many times what
+/// they take over idle links, and so many times the longest that any were seen to take. Whoever has
+/// not begun by then is slow.
 const SHARED_BY: f64 = 8.0;
 const LONGER: f64 = 2.0;
 /// So many attempts that wait on a server are looked at to see whether it should have begun some:

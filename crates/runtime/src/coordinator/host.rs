@@ -34,7 +34,7 @@ type Held = Accounted<Vec<u8>>;
 /// What is larger goes to another node in pieces.
 const FRAME_BYTES_MAX: usize = 256 << 10;
 
-/// See the [module](self).
+/// The coordinator as one node has it: the coordinator itself, or where packets for it go.
 pub struct CoordinatorHost {
     node: NodeId,
     common: Common,

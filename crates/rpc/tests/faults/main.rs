@@ -1,5 +1,5 @@
 //! Random groups and calls under random faults.
-//! `cargo run --release -p gridspan-rpc --example faults` runs more.
+//! `cargo run --release -p gridspan-studies --example faults` runs more.
 #![allow(missing_docs, clippy::unwrap_used)]
 
 mod world;

@@ -1,9 +1,9 @@
 //! Runs random groups and calls under random faults, seed by seed, and says what became of them.
 //!
-//! `cargo run --release -p gridspan-rpc --example faults -- [SEEDS] [FIRST]`
+//! `cargo run --release -p gridspan-studies --example faults -- [SEEDS] [FIRST]`
 #![allow(clippy::unwrap_used, clippy::print_stdout)]
 
-#[path = "../tests/faults/world.rs"]
+#[path = "../../rpc/tests/faults/world.rs"]
 mod world;
 
 use std::process::ExitCode;

@@ -6,7 +6,7 @@
 //! column has the same work in each step: no strategy can beat that placement, and strategies do
 //! not know of it.
 //!
-//! `cargo run --release -p gridspan-jobs --example pic_strategies [-- --pes 16 --every 20ms]`
+//! `cargo run --release -p gridspan-studies --example pic_strategies [-- --pes 16 --every 20ms]`
 
 use clap::Parser;
 use gridspan_balance::{BalanceReport, NAMES};

@@ -4,7 +4,7 @@
 //! Main marks the number of each output in a bit map; a number that comes twice or never fails the
 //! run. So does a process that needs more memory than it may beyond that map.
 //!
-//! `cargo run --release -p gridspan-jobs --example long_stream [-- --tasks 10000000 --pes 2]`
+//! `cargo run --release -p gridspan-studies --example long_stream [-- --tasks 10000000 --pes 2]`
 
 use clap::Parser;
 use gridspan_runtime::driver::embedded;

@@ -3,9 +3,9 @@
 //! and as a picture.
 //!
 //! ```text
-//! cargo run --release -p gridspan-jobs --example hydropad -- --out figure.svg
-//! cargo run --release -p gridspan-jobs --example hydropad -- --slower 8
-//! cargo run --release -p gridspan-jobs --example hydropad -- --real --edges 48,64,80
+//! cargo run --release -p gridspan-studies --example hydropad -- --out figure.svg
+//! cargo run --release -p gridspan-studies --example hydropad -- --slower 8
+//! cargo run --release -p gridspan-studies --example hydropad -- --real --edges 48,64,80
 //! ```
 //!
 //! The client has 100 Mbit/s or 1 Gbit/s to two servers of unequal speed (498 to 531), which have 1

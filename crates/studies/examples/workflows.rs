@@ -2,7 +2,7 @@
 //! surprises.
 //!
 //! ```sh
-//! cargo run --release -p gridspan-rpc --example workflows -- FOLDER
+//! cargo run --release -p gridspan-studies --example workflows -- FOLDER
 //! ```
 //!
 //! FOLDER holds workflows in WfFormat (`*.json`), such as those of the WfInstances collection;

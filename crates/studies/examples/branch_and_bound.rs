@@ -5,7 +5,7 @@
 //! optimum: a published one, or that of dynamic programming. How many choices a search looks at
 //! depends on when good values are found, so both times and choices are printed.
 //!
-//! `cargo run --release -p gridspan-jobs --example branch_and_bound [-- --workers 2 --rounds 7]`
+//! `cargo run --release -p gridspan-studies --example branch_and_bound [-- --workers 2 --rounds 7]`
 
 use clap::Parser;
 use gridspan_jobs::knapsack::{Choice, Instance};

@@ -2,8 +2,8 @@
 //! beside what no strategy can beat; as tables and as a picture.
 //!
 //! ```text
-//! cargo run --release -p gridspan-jobs --example grid_latency -- --out figure.svg
-//! cargo run --release -p gridspan-jobs --example grid_latency -- --real
+//! cargo run --release -p gridspan-studies --example grid_latency -- --out figure.svg
+//! cargo run --release -p gridspan-studies --example grid_latency -- --real
 //! ```
 //!
 //! The first is in virtual time: 32,000 atoms in 216 cells with 3,024 pair actors, whose steps take

@@ -1,7 +1,7 @@
 //! How what a group costs grows with its calls: mapped, executed in virtual time, and carried out
 //! by servers on threads.
 //!
-//! `cargo run --release -p gridspan-rpc --example growth -- [SIZE…]`
+//! `cargo run --release -p gridspan-studies --example growth -- [SIZE…]`
 #![allow(clippy::print_stdout)]
 
 use gridspan_rpc::calls::{Catalogue, Function, Functions, RpcError, Services, with_rpc};

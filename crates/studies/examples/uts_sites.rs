@@ -1,7 +1,7 @@
 //! Unbalanced Tree Search over nodes and sites in virtual time: what part of the ideal is reached,
 //! and what is said for it.
 //!
-//! `cargo run --release -p gridspan-jobs --example uts_sites [-- --tree T3 --nodes 2,4 --sites 1,2 --wan-ms 10,50]`
+//! `cargo run --release -p gridspan-studies --example uts_sites [-- --tree T3 --nodes 2,4 --sites 1,2 --wan-ms 10,50]`
 //!
 //! Nodes have one PE each, and a node of the tree takes 100 ns. The efficiency is against one PE
 //! without any runtime: the nodes of the tree times 100 ns, over the PEs times the time that the

@@ -1,7 +1,7 @@
 //! Paper 4 again ("Performance Measurements on Dynamite/DPVM", tables 1 and 2): parallel programs
 //! beside other programs' load that goes from node to node, in the simulator.
 //!
-//! `cargo run --release -p gridspan-jobs --example dynamite [-- --lan 100mbit --scenarios 100]`
+//! `cargo run --release -p gridspan-studies --example dynamite [-- --lan 100mbit --scenarios 100]`
 
 mod profile;
 mod run;

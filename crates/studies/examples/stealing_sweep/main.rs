@@ -1,7 +1,7 @@
 //! The default stealing policy against every other one, over jobs, grids and latencies, in virtual
 //! time.
 //!
-//! `cargo run --release -p gridspan-jobs --example stealing_sweep -- --random 100 --seed 7`
+//! `cargo run --release -p gridspan-studies --example stealing_sweep -- --random 100 --seed 7`
 //!
 //! One JSON object per cell goes to standard output: the job, the grid, the median time of each
 //! policy in milliseconds over `--seeds` runs, the time of the first site, where the job begins,

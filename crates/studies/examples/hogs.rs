@@ -5,7 +5,7 @@
 //! actors. The other program is this one again, as a process that computes for nothing on the
 //! second processor and ends by itself. Linux only.
 //!
-//! `cargo run --release -p gridspan-jobs --example hogs [-- --runs 5 --hogs 1]`
+//! `cargo run --release -p gridspan-studies --example hogs [-- --runs 5 --hogs 1]`
 
 use clap::Parser;
 use gridspan_balance::BalanceReport;

@@ -2,8 +2,8 @@
 //! from the layout, and over planned ones.
 //!
 //! ```text
-//! cargo run --release -p gridspan-jobs --example broadcast_load
-//! cargo run --release -p gridspan-jobs --example broadcast_load -- --simulated
+//! cargo run --release -p gridspan-studies --example broadcast_load
+//! cargo run --release -p gridspan-studies --example broadcast_load -- --simulated
 //! ```
 //!
 //! Four sites of two nodes, 10 ms and 50 Mbit/s between each two of them, and a broadcast of 300 kB

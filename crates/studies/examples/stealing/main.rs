@@ -1,7 +1,7 @@
 //! Paper 3's experiment (section 5.1) with the scheduler of the runtime itself, in virtual time:
 //! workers, stewards, loans and totals as in every job, on nodes of one PE each.
 //!
-//! `cargo run --release -p gridspan-jobs --example stealing [-- --nodes 32,64 --sites 1,4 --wan-ms 20 --out FOLDER]`
+//! `cargo run --release -p gridspan-studies --example stealing [-- --nodes 32,64 --sites 1,4 --wan-ms 20 --out FOLDER]`
 //!
 //! Where tasks appear is what `cargo bench --bench stealing` uses for its study of the policies
 //! alone. An attempt is what an idle node sends to get tasks, also in vain, from the beginning of

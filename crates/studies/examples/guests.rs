@@ -1,6 +1,6 @@
 //! Counts a published tree while guests join, leave, die and are taken for dead, seed after seed.
 //!
-//! `cargo run --release -p gridspan-jobs --example guests -- --seeds 500`
+//! `cargo run --release -p gridspan-studies --example guests -- --seeds 500`
 //!
 //! Each seed draws a grid, a policy, faults of the network and six guests. Every run must find the
 //! published count, and a second run of the same seed must be the same, packet by packet.

@@ -10,9 +10,9 @@
 //! tells all nodes where it is. Packets that come to the old node go on to the new one, so that
 //! none is lost; nothing relies on the order in which those of several kinds arrive.
 //!
-//! **What does not move.** The strategy and the gate, which have learned from rebalances (one whose
-//! worth is not known yet is told of as that, and not taken back), and the advisor for broadcasts,
-//! whose plans go out from the node that it was made for.
+//! **What does not move.** The strategy and the gate, which have learned from rebalances, and the
+//! advisor for broadcasts, whose plans go out from the node that it was made for. If the gate still
+//! judges a rebalance, listeners hear that it gave up, and the rebalance is not undone.
 
 use super::event::Asker;
 use super::machine::Coordinator;
@@ -189,7 +189,7 @@ impl Coordinator {
     }
 
     /// Tells all nodes where it is, from here to each, so that they have a connection over which to
-    /// watch each other; and whoever waits for the transfer.
+    /// watch each other, and answers main.
     pub(super) fn tell_place(&mut self, asker: Asker) {
         let (place, layout) = (self.place(), self.common.layout.clone());
         let founders = layout.nodes().map(|node| layout.leader(node));

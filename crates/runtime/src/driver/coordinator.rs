@@ -58,7 +58,7 @@ pub(super) struct CoordinatorDriver {
 }
 
 impl CoordinatorDriver {
-    /// The host of a node, with room for so many bytes of packets that wait for it.
+    /// The host of a node. At most `bytes_max` bytes of packets wait for it.
     pub(super) fn new(mut host: CoordinatorHost, bytes_max: usize, begin: Instant) -> Self {
         host.set_stopwatch(Arc::new(move || begin.elapsed().as_nanos() as u64));
         Self {

@@ -353,12 +353,11 @@ impl<'a> Dispatcher<'a> {
     /// Has tasks of slow servers done elsewhere.
     fn look(&mut self, now_s: f64) {
         loop {
-            let (graph, platform, sizes) = (self.graph, self.platform, &self.sizes);
-            let inputs_s = |state: &ExecutionState<'_>, task, to| {
-                inputs_s((graph, platform, sizes), state, task, to)
-            };
+            let (platform, sizes) = (self.platform, &self.sizes);
+            let transfer_s =
+                |data: DataId, from, to| platform.transfer_s(sizes[data.index()], from, to);
             let Some(watch) = &self.watch else { return };
-            let Some(rescue) = self.state.rescue(now_s, platform, watch, &inputs_s) else {
+            let Some(rescue) = self.state.rescue(now_s, platform, watch, &transfer_s) else {
                 return;
             };
             self.moved += usize::from(!rescue.is_copy);
@@ -392,22 +391,4 @@ impl<'a> Dispatcher<'a> {
         }));
         self.failure.get_or_insert((task, failure));
     }
-}
-
-/// How long the inputs of a task take to a server, over idle links, in seconds.
-fn inputs_s(
-    (graph, platform, sizes): (&TaskGraph, &Platform, &[u64]),
-    state: &ExecutionState<'_>,
-    task: TaskId,
-    to: ServerId,
-) -> f64 {
-    let nearest_s = |&data: &DataId| {
-        let way_s = |from, to| platform.transfer_s(sizes[data.index()], from, to);
-        let time_s = |from| match state.data.is_direct(from, to) {
-            true => way_s(from, Endpoint::Server(to)),
-            false => way_s(from, Endpoint::Client) + way_s(Endpoint::Client, Endpoint::Server(to)),
-        };
-        state.sources(data).map(time_s).fold(f64::INFINITY, f64::min)
-    };
-    graph.task(task).inputs.iter().map(nearest_s).fold(0.0, f64::max)
 }

@@ -1,5 +1,6 @@
 //! How far a group is, as its client knows it: which tasks are ordered of whom, and who sends which
-//! data. What happens is dealt with in `outcomes`, slow servers in `stragglers`.
+//! data. What happens is dealt with in `outcomes`, slow servers in
+//! `stragglers`, and how long data takes between servers in `input_waits`.
 
 use super::attempts::Attempts;
 use super::copies::DataCopies;
@@ -8,8 +9,10 @@ use super::{AttemptId, Delivery};
 use crate::graph::TaskGraph;
 use crate::id::{DataId, Endpoint, ServerId, TaskId};
 use crate::mapping::Mapping;
+use input_waits::InputWaits;
 use std::collections::{BTreeMap, BTreeSet};
 
+mod input_waits;
 mod outcomes;
 mod stragglers;
 #[cfg(test)]
@@ -38,8 +41,7 @@ pub(super) struct ExecutionState<'a> {
     unit_s: Vec<f64>,
     /// When each server ended its last task, in seconds.
     last_end_s: Vec<f64>,
-    /// The longest that arguments took to a server with a free core, in seconds.
-    longest_wait_s: f64,
+    waits: InputWaits,
     /// Data that may be nowhere although it is needed.
     doubtful: BTreeSet<DataId>,
     /// Attempts that nobody waits for any more, and whose servers do not know it.
@@ -68,7 +70,7 @@ impl<'a> ExecutionState<'a> {
             kept: (0..graph.data().len() as u32).map(|data| kept(DataId(data))).collect(),
             is_there: vec![true; unit_s.len()],
             last_end_s: vec![0.0; unit_s.len()],
-            longest_wait_s: 0.0,
+            waits: InputWaits::default(),
             unit_s,
             doubtful: BTreeSet::new(),
             withdrawn: Vec::new(),

@@ -1,11 +1,13 @@
 //! What is done about servers that turn out to be slow: one policy, for simulated executions and
 //! for real ones.
 //!
-//! Servers are watched: how long tasks took, beside how long they should have. One that is much
-//! slower than another, in what was seen, may lose tasks that have not begun, or whose inputs are
-//! being made, to it, if that has an idle core and would end them clearly earlier. While nobody is
-//! much slower nothing is moved, because the mapping knew better. With copies, a task that is late
-//! and runs on a slow server is begun again elsewhere on the same terms.
+//! The client compares how long tasks took with how long they should have taken. A server that is
+//! much slower than another by this measure may lose tasks to it that have not begun, or whose
+//! inputs are being made, if the other has an idle core and would end them clearly earlier. What
+//! counts is the time until the outputs are where they are needed: transfers are estimated over idle
+//! links, times the congestion that was seen. While no server is much slower than another no task
+//! is moved, because the mapping was made with more knowledge. With copies, a task that is late and
+//! runs on a slow server is begun again elsewhere on the same terms.
 
 mod watch;
 
@@ -121,6 +123,8 @@ pub struct Observations<'a> {
     pub reserved: Vec<usize>,
     /// How long the inputs of a task take to a server, in seconds.
     pub inputs_s: &'a dyn Fn(TaskId, ServerId) -> f64,
+    /// How long the outputs of a task take from a server to where they are needed, in seconds.
+    pub outputs_s: &'a dyn Fn(TaskId, ServerId) -> f64,
 }
 
 impl Observations<'_> {
@@ -167,6 +171,7 @@ impl Observations<'_> {
                 continue;
             };
             let from = attempt.server.index();
+            let left_s = left_s + (self.outputs_s)(attempt.task, attempt.server);
             let is_imminent = attempt.state == AttemptState::Imminent;
             for &to in &idle {
                 if is_imminent && self.idle[to.index()] <= self.reserved[to.index()] {
@@ -178,7 +183,8 @@ impl Observations<'_> {
                     continue;
                 }
                 let there_s = (self.inputs_s)(attempt.task, to)
-                    + self.expected_s(attempt.task, to) * slowness[to.index()];
+                    + self.expected_s(attempt.task, to) * slowness[to.index()]
+                    + (self.outputs_s)(attempt.task, to);
                 let gain_s = left_s - there_s;
                 let is_better = best.as_ref().is_none_or(|best| gain_s > best.gain_s);
                 if there_s < left_s * CLEARLY_EARLIER && is_better {
@@ -298,6 +304,7 @@ mod tests {
             idle: vec![0, 1],
             reserved: vec![0; 2],
             inputs_s,
+            outputs_s: &|_, _| 0.0,
         };
 
         let offer = observations.best_offer(&[3.0, 1.0]).unwrap();

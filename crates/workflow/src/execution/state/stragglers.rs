@@ -1,24 +1,17 @@
 //! What is done about servers that turn out to be slow, as far as whoever ordered can tell.
 
 use super::ExecutionState;
+use super::input_waits::TransferTime;
 use crate::execution::AttemptId;
-use crate::execution::attempts::Attempt;
 use crate::execution::task_states::TaskState;
 use crate::id::{ServerId, TaskId};
 use crate::platform::Platform;
 use crate::stragglers::{AttemptState, Observations, OngoingAttempt, Reassignment, Watch};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Transfers share links: arguments are believed to be on their server after so many times what
-/// they take over idle links, and so many times the longest that any were seen to take. Whoever has
-/// not begun by then is slow.
-const SHARED_BY: f64 = 8.0;
-const LONGER: f64 = 2.0;
 /// So many attempts that wait on a server are looked at to see whether it should have begun some:
 /// those that it takes first.
 const BELIEVED_MAX: usize = 32;
-/// An attempt that begins this part of its wait after another has ended has waited for a core.
-const JUST_FREE: f64 = 0.01;
 
 impl ExecutionState<'_> {
     /// An attempt computes.
@@ -35,9 +28,9 @@ impl ExecutionState<'_> {
         now_s: f64,
         platform: &Platform,
         watch: &Watch,
-        inputs_s: &dyn Fn(&Self, TaskId, ServerId) -> f64,
+        transfer_s: TransferTime<'_>,
     ) -> Option<Reassignment> {
-        self.note_possible(inputs_s);
+        self.note_possible(transfer_s);
         let (mut reserved, data) = (std::mem::take(&mut self.tasks.reserved), &self.data);
         reserved.retain(|task, _| !data.has_inputs(*task) && !self.tasks.is_settled(*task));
         self.tasks.reserved = reserved;
@@ -62,12 +55,23 @@ impl ExecutionState<'_> {
             return None;
         }
         let ongoing = self.ongoing(now_s, &cores, BELIEVED_MAX);
-        let of_input = |task, to| inputs_s(self, task, to);
-        let (graph, inputs_s) = (self.graph, &of_input);
+        let congestion = self.waits.congestion();
+        let inputs_s = |task, to| self.inputs_s(task, to, transfer_s) * congestion;
+        let outputs_s = |task, from| self.outputs_s(task, from, transfer_s) * congestion;
+        let (graph, inputs_s, outputs_s) = (self.graph, &inputs_s, &outputs_s);
         let mut reserved = vec![0; cores.len()];
         self.tasks.reserved.values().for_each(|to| reserved[to.index()] += 1);
-        let mut observations =
-            Observations { graph, platform, watch, now_s, ongoing, idle, reserved, inputs_s };
+        let mut observations = Observations {
+            graph,
+            platform,
+            watch,
+            now_s,
+            ongoing,
+            idle,
+            reserved,
+            inputs_s,
+            outputs_s,
+        };
         let slowness = observations.slowness()?;
         observations.ongoing = self.ongoing(now_s, &cores, usize::MAX);
         let imminent = self.imminent(&observations.ongoing);
@@ -89,38 +93,6 @@ impl ExecutionState<'_> {
         Some(offer)
     }
 
-    /// Notes of attempts whose arguments have come to exist how long these take.
-    fn note_possible(&mut self, inputs_s: &dyn Fn(&Self, TaskId, ServerId) -> f64) {
-        for (attempt, since_s) in std::mem::take(&mut self.attempts.complete) {
-            let Attempt { task, server, .. } = *self.attempts.at(attempt);
-            let inputs_s = inputs_s(self, task, server);
-            self.attempts.is_possible(attempt, since_s, inputs_s);
-        }
-    }
-
-    /// Notes how long an attempt that begins has waited for its arguments; or for a core, if one
-    /// has become free just before.
-    fn note_wait(&mut self, attempt: AttemptId, now_s: f64) {
-        let Attempt { server, possible_s, inputs_s, .. } = *self.attempts.at(attempt);
-        let Some(possible_s) = possible_s.filter(|_| inputs_s > 0.0) else { return };
-        let (waited_s, free_s) = (now_s - possible_s, now_s - self.last_end_s[server.index()]);
-        if free_s > waited_s * JUST_FREE {
-            self.longest_wait_s = self.longest_wait_s.max(waited_s);
-        }
-    }
-
-    /// When the arguments of an attempt are on its server, as far as is believed.
-    fn ready_s(&self, attempt: &Attempt) -> f64 {
-        let possible_s = attempt.possible_s.unwrap_or(f64::INFINITY);
-        match attempt.inputs_s > 0.0 {
-            true => {
-                let (idle_s, seen_s) = (attempt.inputs_s * SHARED_BY, self.longest_wait_s * LONGER);
-                possible_s + idle_s.max(seen_s)
-            }
-            false => possible_s,
-        }
-    }
-
     /// The attempts that go on and whose arguments exist; those that seem to compute take a free
     /// core each. What a server should have begun, for it has cores, runs as far as anybody can
     /// tell: if it does something for others, that shows. Of each server, so many that have not
@@ -136,7 +108,7 @@ impl ExecutionState<'_> {
             for (place, number) in running.chain(possible).enumerate() {
                 let attempt = self.attempts.at(number);
                 let (task, begun_s) = (attempt.task, attempt.begun_s);
-                let ready_s = self.ready_s(attempt);
+                let ready_s = self.waits.ready_s(attempt);
                 let state = match begun_s {
                     Some(since_s) => AttemptState::Running { since_s },
                     None if ready_s > now_s => AttemptState::Waiting,

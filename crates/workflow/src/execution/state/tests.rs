@@ -456,8 +456,8 @@ fn a_server_is_not_slow_while_arguments_may_be_on_their_way_to_it() {
     let mut state = sending(&graph, &[0, 1, 2]);
     let watch = Watch::new(&graph, &platform, true);
     let rescue = |state: &mut ExecutionState<'_>, now_s| {
-        let inputs_s = |_: &ExecutionState<'_>, _, _| 1.0;
-        state.rescue(now_s, &platform, &watch, &inputs_s).map(|moved| moved.task)
+        let transfer_s = |_, from, to| f64::from(u8::from(from != to));
+        state.rescue(now_s, &platform, &watch, &transfer_s).map(|moved| moved.task)
     };
     orders(&mut state);
     done(&mut state, 0, &[]);
@@ -469,6 +469,40 @@ fn a_server_is_not_slow_while_arguments_may_be_on_their_way_to_it() {
     assert_eq!(rescue(&mut state, 20.0), None, "and this one may wait for twice as long");
 
     assert_eq!(rescue(&mut state, 60.0), Some(TaskId(1)), "but no longer");
+}
+
+#[test]
+fn a_task_stays_on_a_slow_server_if_moving_its_outputs_takes_longer() {
+    let (mut graph, platform) = (GraphBuilder::default(), three());
+    let tasks = ["measured", "maker", "reader"].map(|name| graph.task(name, 1.0));
+    let made = graph.write(tasks[1], "made", 8);
+    graph.read(tasks[2], made);
+    let graph = graph.build().unwrap();
+    let mut watch = Watch::new(&graph, &platform, false);
+    watch.observe(ONE, 9.0, 1.0, true);
+
+    // The maker has 4.5 s to go on its server of nine times the time that it should take.
+    let moved = [1.0, 100.0].map(|way_s| {
+        let mut state = sending(&graph, &[0, 0, 0]);
+        orders(&mut state);
+        state.begun(0, 0.0);
+        let transfer_s = |_, from, to| if from == to { 0.0 } else { way_s };
+        state.rescue(0.0, &platform, &watch, &transfer_s).map(|moved| moved.task)
+    });
+
+    assert_eq!(moved, [Some(TaskId(1)), None]);
+}
+
+#[test]
+fn inputs_take_longer_where_transfers_were_seen_to_share_links() {
+    let mut waits = super::input_waits::InputWaits::default();
+    assert_eq!(waits.congestion(), 1.0);
+
+    waits.note(0.5, 1.0);
+    assert_eq!(waits.congestion(), 1.0, "never less than over idle links");
+    waits.note(11.5, 3.0);
+
+    assert_eq!(waits.congestion(), 3.0);
 }
 
 #[test]

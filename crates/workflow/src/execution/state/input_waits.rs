@@ -1,0 +1,119 @@
+//! How long tasks wait for their inputs: over idle links, and as seen.
+
+use super::ExecutionState;
+use crate::execution::AttemptId;
+use crate::execution::attempts::Attempt;
+use crate::id::{DataId, Endpoint, ServerId, TaskId};
+
+/// Transfers share links: inputs are believed to be on their server after this many times what they
+/// take over idle links, and this many times the longest wait that was seen.
+const SHARED_BY: f64 = 8.0;
+const LONGER: f64 = 2.0;
+/// An attempt that begins within this part of its wait after another has ended has waited for a
+/// core.
+const JUST_FREE: f64 = 0.01;
+
+/// How long data takes from one place to another over idle links, in seconds.
+pub(in crate::execution) type TransferTime<'a> = &'a dyn Fn(DataId, Endpoint, Endpoint) -> f64;
+
+/// How long attempts waited for their inputs on servers with a free core, in seconds.
+#[derive(Debug, Default)]
+pub(super) struct InputWaits {
+    longest_s: f64,
+    /// The sum of these waits, and what they would have been over idle links.
+    waited_s: f64,
+    idle_s: f64,
+}
+
+impl InputWaits {
+    pub(super) fn note(&mut self, waited_s: f64, idle_s: f64) {
+        self.longest_s = self.longest_s.max(waited_s);
+        self.waited_s += waited_s;
+        self.idle_s += idle_s;
+    }
+
+    /// How many times as long as over idle links transfers take, by what was seen; at least 1.
+    pub(super) fn congestion(&self) -> f64 {
+        match self.idle_s > 0.0 {
+            true => (self.waited_s / self.idle_s).max(1.0),
+            false => 1.0,
+        }
+    }
+
+    /// When the inputs of an attempt are on its server, as far as is believed.
+    pub(super) fn ready_s(&self, attempt: &Attempt) -> f64 {
+        let possible_s = attempt.possible_s.unwrap_or(f64::INFINITY);
+        match attempt.inputs_s > 0.0 {
+            true => possible_s + (attempt.inputs_s * SHARED_BY).max(self.longest_s * LONGER),
+            false => possible_s,
+        }
+    }
+}
+
+impl ExecutionState<'_> {
+    /// How long the inputs of a task take to a server over idle links, in seconds.
+    pub(super) fn inputs_s(&self, task: TaskId, to: ServerId, transfer_s: TransferTime<'_>) -> f64 {
+        let nearest_s = |&data: &DataId| {
+            let way_s = |from| self.way_s(data, from, to, transfer_s);
+            self.sources(data).map(way_s).fold(f64::INFINITY, f64::min)
+        };
+        self.graph.task(task).inputs.iter().map(nearest_s).fold(0.0, f64::max)
+    }
+
+    /// How long the outputs of a task take from a server to those that are to execute the tasks
+    /// that read them, and to the client if that wants them, over idle links, in seconds.
+    pub(super) fn outputs_s(
+        &self,
+        task: TaskId,
+        from: ServerId,
+        transfer_s: TransferTime<'_>,
+    ) -> f64 {
+        let from = Endpoint::Server(from);
+        let farthest_s = |&data: &DataId| {
+            let datum = self.graph.datum(data);
+            let readers = datum.consumers.iter().filter(|&&reader| !self.tasks.is_settled(reader));
+            let way_s = |&reader| self.way_s(data, from, self.tasks.server(reader), transfer_s);
+            let client_s = match datum.is_wanted {
+                true => transfer_s(data, from, Endpoint::Client),
+                false => 0.0,
+            };
+            readers.map(way_s).fold(client_s, f64::max)
+        };
+        self.graph.task(task).outputs.iter().map(farthest_s).fold(0.0, f64::max)
+    }
+
+    /// Over idle links, by way of the client if a server does not reach the other.
+    fn way_s(
+        &self,
+        data: DataId,
+        from: Endpoint,
+        to: ServerId,
+        transfer_s: TransferTime<'_>,
+    ) -> f64 {
+        let (client, to_server) = (Endpoint::Client, Endpoint::Server(to));
+        match self.data.is_direct(from, to) {
+            true => transfer_s(data, from, to_server),
+            false => transfer_s(data, from, client) + transfer_s(data, client, to_server),
+        }
+    }
+
+    /// Notes how long the inputs of attempts take over idle links, once these inputs exist.
+    pub(super) fn note_possible(&mut self, transfer_s: TransferTime<'_>) {
+        for (attempt, since_s) in std::mem::take(&mut self.attempts.complete) {
+            let Attempt { task, server, .. } = *self.attempts.at(attempt);
+            let inputs_s = self.inputs_s(task, server, transfer_s);
+            self.attempts.is_possible(attempt, since_s, inputs_s);
+        }
+    }
+
+    /// Notes how long an attempt that begins has waited for its inputs, unless it has waited for a
+    /// core: then one has become free just before.
+    pub(super) fn note_wait(&mut self, attempt: AttemptId, now_s: f64) {
+        let Attempt { server, possible_s, inputs_s, .. } = *self.attempts.at(attempt);
+        let Some(possible_s) = possible_s.filter(|_| inputs_s > 0.0) else { return };
+        let (waited_s, free_s) = (now_s - possible_s, now_s - self.last_end_s[server.index()]);
+        if free_s > waited_s * JUST_FREE {
+            self.waits.note(waited_s, inputs_s);
+        }
+    }
+}

@@ -1,9 +1,10 @@
-//! Balancing: what the cutter costs, how well it cuts beside METIS, and what `grid-cut` makes of
-//! it.
+//! Balancing: the time of the cutter, its cuts compared with those of METIS, and the plans of
+//! `grid-cut`.
 //!
 //! `cargo bench --bench balance`; a word after `--` selects figures: `cutter`, `cut`, `two-phase`,
-//! `drift`, `uneven`, `measuring`. A million actors only with `GRIDSPAN_BENCH_FULL=1`. Seeds are 1
-//! to 3; the constants of the methods were chosen on seeds from 1000.
+//! `drift`, `uneven`, `measuring`. Graphs of a million actors run only with
+//! `GRIDSPAN_BENCH_FULL=1`. Seeds are 1 to 3; the constants of the methods were chosen on seeds
+//! from 1000.
 
 #[allow(dead_code, reason = "each bench uses a part")]
 #[path = "support/figures.rs"]
@@ -23,14 +24,14 @@ use gridspan_studies::graphs::{
 use oracle::Oracle;
 use std::time::Duration;
 
-/// The goals: edge weight that is cut, beside the better of the other cutters.
+/// Goals: the edge weight that is cut, relative to the better of the other cutters.
 const CUT_LEANMD: f64 = 0.95;
 const CUT_MESHES: f64 = 0.97;
 const TWO_PHASE: f64 = 0.92;
 const MOVED: f64 = 0.02;
 const CUT_OF_SCRATCH: f64 = 1.06;
 const SHARE: f64 = 0.02;
-/// The goal of what measuring costs: so many times the time without.
+/// Goal for the cost of measuring: the time with it divided by the time without.
 const MEASURING: f64 = 1.02;
 
 fn main() {
@@ -52,7 +53,7 @@ fn main() {
     figures.finish();
 }
 
-/// What it costs leanmd to be measured, on one PE. Look at the processor time where the machine is
+/// The cost of measuring for leanmd on one PE. Look at the processor time where the machine is
 /// busy.
 fn measuring(figures: &mut Figures) {
     let steps = figures.choose("40", "2");
@@ -63,7 +64,7 @@ fn measuring(figures: &mut Figures) {
         Sample::of(1, || embedded::run(job, 1).expect("leanmd verifies itself"))
     };
     let contenders = vec![
-        // Nothing but a sync point, of which there are none, makes it move anybody.
+        // `rotate` moves actors only at sync points, and this run has none.
         Contender::new("measured", || run("rotate")),
         Contender::new("not measured", || run("none")).goal(MEASURING),
     ];
@@ -78,7 +79,7 @@ fn graph(objects: &ObjectGraph) -> Graph {
     objects.graph().expect("studies are graphs")
 }
 
-/// The greatest load of a part divided by its share.
+/// Returns the greatest load of a part divided by its share.
 fn imbalance(graph: &Graph, part: &[u32], parts: u32) -> f64 {
     let mut loads = vec![0; parts as usize];
     part.iter().zip(graph.loads()).for_each(|(&part, load)| loads[part as usize] += load);
@@ -90,7 +91,7 @@ fn geometric_mean(values: &[f64]) -> f64 {
     (values.iter().map(|value| value.ln()).sum::<f64>() / values.len() as f64).exp()
 }
 
-/// The time of a cut into 128 parts, beside METIS.
+/// The time of a cut into 128 parts, compared with METIS.
 fn times(figures: &mut Figures) {
     let is_full = std::env::var_os("GRIDSPAN_BENCH_FULL").is_some();
     for (side, limit_ms) in [(6, 60), (19, 450), (41, 1200)] {
@@ -112,7 +113,7 @@ fn times(figures: &mut Figures) {
     }
 }
 
-/// What is cut, relative to METIS k-way, at a tolerance of 3 %.
+/// The edge weight that is cut, relative to METIS k-way, at a tolerance of 3 %.
 fn cuts(figures: &Figures) {
     let seeds = 1..=figures.choose(3_u64, 1);
     let molecules: Vec<(&str, ObjectGraph)> = figures
@@ -161,7 +162,8 @@ fn two_sites(pes: u32) -> Layout {
     Layout::new(vec![("a".to_owned(), vec![pes]), ("b".to_owned(), vec![pes])])
 }
 
-/// Messages between the sites and between PEs, and the greatest load divided by the mean.
+/// Returns the number of messages between the sites, the number between PEs, and the greatest load
+/// divided by the mean.
 fn crossing(snapshot: &Snapshot) -> (u64, u64, f64) {
     let wide_area = snapshot.wide_area_edges().map(|edge| edge.messages).sum();
     let pe = |actor: u32| snapshot.actors[actor as usize].pe;
@@ -177,7 +179,8 @@ fn carry_out(snapshot: &mut Snapshot, plan: &Plan) {
     snapshot.actors.iter_mut().zip(mapping).for_each(|(actor, pe)| actor.pe = pe);
 }
 
-/// Messages between two sites of 64 PEs, beside paper 1's two phases with METIS.
+/// Messages between two sites of 64 PEs, compared with the two phases of Koenig and Kalé (2007)
+/// with METIS.
 fn two_phase(sides: &[u32], seeds: u64) {
     println!("\nTwo sites of 64 PEs, actors hashed over all: messages between sites\n");
     println!("| actors | grid-cut | METIS in two phases | ratio | max/mean load |");
@@ -195,7 +198,7 @@ fn two_phase(sides: &[u32], seeds: u64) {
             let (wide_area, _, load) = crossing(&snapshot);
             ours += wide_area as f64 / seeds as f64;
             uneven = uneven.max(load);
-            // Phase 1 of the paper knows no loads; phase 2 moves nothing between sites.
+            // Phase 1 of Koenig and Kalé ignores loads; phase 2 moves nothing between sites.
             theirs += graph.cut(&oracle.k_way(2, seed, false).0) as f64 / seeds as f64;
         }
         let ratio = judge(ours / theirs, TWO_PHASE);
@@ -203,9 +206,10 @@ fn two_phase(sides: &[u32], seeds: u64) {
     }
 }
 
-/// Loads drift; what is there is improved, beside cuts from scratch and `refine`.
+/// Loads drift and the existing placement is improved, compared with cuts from scratch and with
+/// `refine`.
 fn drift(side: u32, epochs: u32) {
-    // What stays as it is then has a load of 1.27 times the mean, as in the report.
+    // A placement that is kept then has a maximum load of 1.27 times the mean, as in the report.
     const CELLS_PER_EPOCH: f64 = 0.28;
     let start = leanmd(side, 2);
     let count = start.loads.len();
@@ -259,7 +263,7 @@ fn drift(side: u32, epochs: u32) {
     );
 }
 
-/// Sites of 10 and 12 PEs of speeds 1 to 4.
+/// Shares on sites of 10 and 12 PEs with speeds 1 to 4.
 fn uneven() {
     let objects = leanmd(6, 3);
     let layout = Layout::new(vec![("a".to_owned(), vec![10]), ("b".to_owned(), vec![12])]);

@@ -1,4 +1,5 @@
-//! Broadcast trees: how near the best they come in how long, and what planning costs.
+//! Broadcast trees: how close the searches come to the optimum in a given time, and the cost of
+//! planning.
 //!
 //! `cargo bench --bench broadcast`; a word after `--` selects figures: `optimum`, `quality`,
 //! `start`, `plan`. Instances are seeded with 1, 2, 3; the constants of the search were chosen on
@@ -18,10 +19,10 @@ use gridspan_studies::broadcast::{TeraGrid, grid_links, uniform_links};
 use rustix::time::{ClockId, clock_gettime};
 use std::time::Duration;
 
-/// The goal against the exact optimum of eight nodes.
+/// Goal: percent above the exact optimum of eight nodes.
 const ABOVE_OPTIMUM: f64 = 1.0;
 const MESSAGE: u64 = 1_000_000;
-/// As in the paper's experiment.
+/// Number of evaluations of one plan, as for our planner in the example `paper_experiment`.
 const PLAN_EVALUATIONS: u64 = 4_000;
 
 fn main() {
@@ -41,8 +42,8 @@ fn model(links: &LinkMatrix) -> TreeCostModel {
     TreeCostModel::new(links, MESSAGE, Serialisation::Transfer)
 }
 
-/// Runs a search for so long, by the time that it has a processor: others on the machine change
-/// nothing.
+/// Runs a search for `limit` of processor time, so that other load on the machine does not change
+/// the result.
 fn within(limit: Duration, search: &dyn Fn(&SearchBudget<'_>) -> f64) -> f64 {
     let clock = || {
         let time = clock_gettime(ClockId::ThreadCPUTime);
@@ -55,7 +56,7 @@ fn percent(value: f64, best: f64) -> f64 {
     100.0 * (value / best - 1.0)
 }
 
-/// The tree that there is before any search.
+/// The start tree, from which a search starts.
 fn start(figures: &mut Figures) {
     for (title, links) in [
         ("start tree, 1,024 nodes in 32 clusters", grid_links(32, 32, 1)),
@@ -71,9 +72,9 @@ fn start(figures: &mut Figures) {
     }
 }
 
-/// What the study that the design rests on found for its own search on instances of the same kinds,
-/// in percent above the best it knew after 1, 10, 100 and 1,000 ms of a processor. Where its start
-/// tree alone took longer, that is what it says.
+/// Results of the study on which the design is based, for its own search on instances of the same
+/// kinds: percent above the best known tree after 1, 10, 100 and 1,000 ms of processor time. Where
+/// building the start tree alone took longer, the value is that of the start tree.
 const STUDY: [(&str, usize, [f64; 4]); 8] = [
     ("uniform", 16, [9.7, 9.7, 8.2, 0.7]),
     ("uniform", 64, [9.1, 8.5, 5.3, 1.2]),
@@ -85,7 +86,7 @@ const STUDY: [(&str, usize, [f64; 4]); 8] = [
     ("grid", 1024, [13.0, 13.0, 13.0, 2.5]),
 ];
 
-/// All of a plan: searches, packing, simulations.
+/// A whole plan: searches, packing and simulations.
 fn plan(figures: &mut Figures) {
     for (kind, sharing) in [("mesh", Sharing::SitePairs), ("hub", Sharing::SiteUplinks)] {
         let title = format!("plan for 1 MB, 8 clusters and 64 nodes, {kind}");
@@ -157,7 +158,7 @@ fn optimum(instances: u64) {
 
 type Search<'a> = (&'a str, Box<dyn Fn(&SearchBudget<'_>) -> f64 + 'a>);
 
-/// Larger networks against the best that any search found, the long one too.
+/// Larger networks, compared with the best tree that any search found, including one long search.
 fn quality(figures: &Figures) {
     let instances: u64 = figures.choose(3, 1);
     let limits: Vec<Duration> = figures
@@ -167,7 +168,7 @@ fn quality(figures: &Figures) {
         .collect();
     let long = Duration::from_millis(figures.choose(5000, 10));
     println!(
-        "\nAbove the best known, percent, mean of {instances} instances, after so many ms of a processor\n"
+        "\nAbove the best known, percent, mean of {instances} instances, after this processor time in ms\n"
     );
     let heads: Vec<String> = limits.iter().map(|limit| format!("{}", limit.as_millis())).collect();
     println!(

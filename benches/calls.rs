@@ -1,10 +1,10 @@
-//! Remote calls: empty ones beside the runtime's own questions and tonic, chains of large data, and
-//! large data to several servers.
+//! Remote calls: empty calls compared with asks of the runtime and with tonic, chains of large
+//! data, and large data to several servers.
 //!
 //! `cargo bench --bench calls`; a word after `--` selects figures, as in `-- chain`.
 //!
-//! Empty calls go to a second process, with both on one core, where it tells the work, and on two.
-//! Chains run on the nodes of one process, which speak over QUIC.
+//! Empty calls go to a second process, with both processes on one core, where the time is the work,
+//! and on two. Chains run on the nodes of one process, which communicate over QUIC.
 
 #[allow(dead_code, reason = "each bench uses a part")]
 #[path = "support/figures.rs"]
@@ -22,8 +22,7 @@ use figures::{Contender, Figures, Unit};
 use nodes::Cores;
 use remote::{Chain, Empty};
 
-/// The goal for a chain that nobody has pinned: so many times the time of one that is on one
-/// server.
+/// Goal for a chain without pinning: its time divided by that of a chain pinned to one server.
 const CHAIN_RATIO: f64 = 1.1;
 
 const MEGABYTE: usize = 1_000_000;
@@ -53,7 +52,7 @@ fn title(what: &str, cores: Cores) -> String {
     }
 }
 
-/// A call without arguments, which is answered before the next.
+/// Calls without arguments, one at a time.
 fn one_by_one(figures: &mut Figures, cores: Cores) {
     let count = figures.choose(10_000, 50);
     let contenders = vec![
@@ -74,7 +73,7 @@ fn many(figures: &mut Figures, cores: Cores) {
     figures.compare(&title("empty calls", cores), Unit::Rate, 5, contenders);
 }
 
-/// Ten calls of which each takes the 50 MB of the one before.
+/// Ten calls, each of which takes the 50 MB that the previous one returned.
 fn chains(figures: &mut Figures) {
     let bytes = figures.choose(50 * MEGABYTE, MEGABYTE / 10);
     let contenders = vec![
@@ -86,7 +85,7 @@ fn chains(figures: &mut Figures) {
     figures.compare("chain of 10", Unit::Time, 5, contenders);
 }
 
-/// 100 MB of the client to four servers.
+/// 100 MB from the client to four servers.
 fn to_many(figures: &mut Figures) {
     let bytes = figures.choose(100 * MEGABYTE, MEGABYTE / 10);
     let contenders = vec![

@@ -17,9 +17,9 @@ mod ring;
 use async_actors::{kameo, ractor, tokio_mpsc};
 use figures::{Contender, Figures, Unit};
 
-/// The goal for a message on one PE: so many times a queue and a virtual call.
+/// Goal for a message on one PE: its time divided by that of a queue and a virtual call.
 const BARE_RATIO: f64 = 3.0;
-/// The goal for messages between PEs: so many times the rate of each peer.
+/// Goal for messages between PEs: their rate divided by that of each peer.
 const PEER_RATIO: f64 = 2.0;
 
 fn main() {
@@ -36,7 +36,7 @@ fn main() {
     figures.finish();
 }
 
-/// A token around a ring: what sending and handling one message costs.
+/// A token around a ring: the cost of sending and handling one message.
 fn on_one_pe(figures: &mut Figures) {
     let hops = figures.choose(20_000_000, 10_000);
     for (title, size) in [("ring of 2", 2), ("ring of 1000", 1000)] {
@@ -48,7 +48,7 @@ fn on_one_pe(figures: &mut Figures) {
     }
 }
 
-/// Between two PEs on two threads.
+/// Messages between two PEs on two threads.
 fn between_pes(figures: &mut Figures) {
     let messages = figures.choose(2_000_000, 10_000);
     let contenders = vec![
@@ -68,7 +68,7 @@ fn between_pes(figures: &mut Figures) {
     figures.compare("one way between PEs", Unit::Time, 9, contenders);
 }
 
-/// A million actors that do nothing, each time in a fresh process.
+/// A million idle actors, each time in a fresh process.
 fn populations(figures: &mut Figures) {
     const TITLE: &str = "a million idle actors";
     let actors = figures.choose(1_000_000, 10_000);
@@ -81,7 +81,7 @@ fn populations(figures: &mut Figures) {
     }
 }
 
-/// Actors that move to and fro between two PEs.
+/// Actors that move back and forth between two PEs.
 fn migrations(figures: &mut Figures) {
     let (small, large) = figures.choose((2_000, 100), (20, 4));
     let contenders = vec![Contender::new("150 B", || population::migrate(64, small, 150))];

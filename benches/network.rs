@@ -1,10 +1,10 @@
-//! Two processes over loopback: questions, small messages one way, and bulk.
+//! Two processes over loopback: asks, small messages one way, and bulk.
 //!
 //! `cargo bench --bench network`; a word after `--` selects figures, as in `-- bulk`. With
 //! `GRIDSPAN_BENCH_FULL=1`, bulk is 1 GiB instead of 256 MiB.
 //!
-//! Each figure is taken with both processes on one core, where it tells the work, and on two, where
-//! it also tells what waking a core costs.
+//! Each figure is taken with both processes on one core, where the time is the work, and on two,
+//! where it includes the cost of waking a core.
 
 #[allow(dead_code, reason = "each bench uses a part")]
 #[path = "support/bare_quinn.rs"]
@@ -29,9 +29,9 @@ use gridspan::topology::{GridSpec, Layout};
 use nodes::Cores;
 use wire::Task;
 
-/// The goal for a question and its answer: so many times a ping-pong over raw quinn.
+/// Goal for an ask and its answer: the time divided by that of a ping-pong over raw quinn.
 const ASK_RATIO: f64 = 1.25;
-/// The goal for bulk: so much of the rate of tuned quinn.
+/// Goal for bulk: the rate divided by that of tuned quinn.
 const BULK_RATIO: f64 = 0.9;
 
 const MEBIBYTE: u32 = 1 << 20;
@@ -53,7 +53,7 @@ fn main() {
     figures.finish();
 }
 
-/// Two nodes of one PE at one site: nothing is emulated.
+/// Two nodes of one PE each at one site, without any emulation.
 fn two_nodes() -> GridSpec {
     let layout = Layout::new(vec![("here".to_owned(), vec![1, 1])]);
     GridSpec::from_layout(&layout).expect("the layout is small")
@@ -71,7 +71,7 @@ fn title(what: &str, cores: Cores) -> String {
     format!("{what}, {on}")
 }
 
-/// 64 bytes there and back.
+/// Round trips of 64 bytes.
 fn questions(figures: &mut Figures, cores: Cores) {
     let count = figures.choose(20_000, 100);
     let warm_up = Task::Ask(count / 10);
@@ -84,7 +84,7 @@ fn questions(figures: &mut Figures, cores: Cores) {
     figures.compare(&title("ask", cores), Unit::Time, 7, contenders);
 }
 
-/// 64 bytes one way, as fast as they go.
+/// 64 bytes one way, at the highest rate.
 fn small_messages(figures: &mut Figures, cores: Cores) {
     let count = figures.choose(1_000_000, 20_000);
     let warm_up = Task::Stream(count / 10);

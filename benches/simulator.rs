@@ -1,5 +1,5 @@
-//! The simulator: events per second on few and on many PEs, and a step of molecular dynamics on
-//! 128.
+//! The simulator: events per second on few and on many PEs, and a step of molecular dynamics on 128
+//! PEs.
 //!
 //! `cargo bench --bench simulator`; a word after `--` selects figures, as in `-- ring`.
 
@@ -25,7 +25,7 @@ fn main() {
     figures.finish();
 }
 
-/// Four sites, nodes of 16 PEs.
+/// Returns a grid of four sites with nodes of 16 PEs.
 fn grid(pes: u32) -> GridSpec {
     let nodes = vec![16; (pes / 4 / 16) as usize];
     let layout = (0..4).map(|site| (format!("s{site}"), nodes.clone())).collect();
@@ -52,7 +52,7 @@ fn events(figures: &mut Figures, pattern: Pattern, pes: u32) {
     figures.compare(&title, Unit::Rate, 5, vec![Contender::new("events", run)]);
 }
 
-/// The standard droplet, whose forces are really computed.
+/// The standard droplet, whose forces are computed.
 fn molecular_dynamics(figures: &mut Figures) {
     let steps: u64 = figures.choose(10, 1);
     let options = figures.choose(&[][..], &["--atoms", "3000"][..]);

@@ -1,12 +1,13 @@
-//! Work stealing between nodes: paper 3's experiment (section 5.1) with its policies, others and
-//! ours.
+//! Work stealing between nodes: the experiment of Zhang et al. (2007), "Dynamic Load-Balancing and
+//! High Performance Communication in Jcluster", section 5.1, with its policies, with others and
+//! with the directory policy ("ours").
 //!
 //! `cargo bench --bench stealing`; a word after `--` selects figures: `flat`, `wide`, `thousand`.
-//! It counts in virtual time, so that the same numbers come out on every machine. Pictures like the
-//! paper's figures 4 to 8 go to `target/stealing`. Attempts and messages of others are those sent
-//! while there were tasks that nobody ran; of ours all messages are compared, also those with which
-//! nodes go to sleep. The constants of ours were chosen with seed 1; the tables are of seeds 2 to
-//! 4.
+//! It runs in virtual time, so that the same numbers come out on every machine. Charts like figures
+//! 4 to 8 of the paper are written to `target/stealing`. Attempts and messages of the other
+//! policies are counted while unstarted tasks exist; for ours all messages are compared, including
+//! those with which nodes go to sleep. The constants of ours were chosen with seed 1; the tables
+//! are of seeds 2 to 4.
 
 #[allow(dead_code, reason = "each bench uses a part")]
 #[path = "support/figures.rs"]
@@ -18,13 +19,14 @@ use gridspan_studies::stealing::{LoadSpread, StealingExperiment, Tally};
 use std::path::Path;
 use std::time::Duration;
 
-/// The goals: attempts, beside those of each other policy.
+/// Goals: attempts, messages or wide-area messages relative to another policy, and efficiency.
 const ATTEMPTS_OF_RANDOM: f64 = 0.25;
 const ATTEMPTS_OF_TRANSITIVE: f64 = 0.45;
 const MESSAGES_OF_HALF: f64 = 1.05;
 const WIDE_OF_TRANSITIVE: f64 = 0.05;
 const EFFICIENCY: f64 = 0.5;
-/// Makespans that differ by less are the same: one handler's line of messages.
+/// Makespans whose ratio is at most this count as equal: the difference is one handler's queue of
+/// messages.
 const SAME: f64 = 1.005;
 
 const OURS: &str = "directory";
@@ -50,7 +52,7 @@ fn seeds(figures: &Figures) -> std::ops::RangeInclusive<u64> {
     2..=figures.choose(4, 2)
 }
 
-/// The mean over seeds.
+/// Returns the mean over the seeds.
 fn mean(
     experiment: &StealingExperiment,
     policy: &str,
@@ -102,7 +104,7 @@ fn geometric_mean(values: &[f64]) -> f64 {
     (values.iter().map(|value| value.ln()).sum::<f64>() / values.len().max(1) as f64).exp()
 }
 
-/// The least makespan of the others divided into ours.
+/// Returns the makespan of ours divided by the least makespan of the others.
 fn against_best(means: &[Mean]) -> f64 {
     let (ours, others) = means.split_last().expect("ours is among them");
     ours.makespan / others.iter().map(|other| other.makespan).fold(f64::INFINITY, f64::min)
@@ -195,7 +197,7 @@ fn wide(figures: &Figures) {
     println!("\n- makespan / best of others: {met} of {} met, mean {mean:.3}", time.len());
 }
 
-/// Four sites 20 ms from each other.
+/// Four sites with 20 ms between them.
 fn thousand(figures: &Figures) {
     let nodes = figures.choose(1024, 64);
     let experiment = StealingExperiment::new(nodes, LoadSpread::BinomialEighth);

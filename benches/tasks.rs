@@ -1,4 +1,4 @@
-//! Tasks within one process: what one costs, and how well two PEs share them.
+//! Tasks within one process: the cost of a task, and the speed-up on two PEs.
 //!
 //! `cargo bench --bench tasks`; a word after `--` selects figures, as in `-- fib`.
 
@@ -10,9 +10,9 @@ mod forks;
 
 use figures::{Contender, Figures, Unit};
 
-/// The goal for spawning and joining: so many times rayon's time.
+/// Goal for spawning and joining: the time divided by rayon's.
 const RAYON_RATIO: f64 = 1.5;
-/// The goal for two PEs: so many times the rate of the program without tasks.
+/// Goal for two PEs: the rate divided by that of the program without tasks.
 const SPEED_UP: f64 = 1.9;
 
 fn main() {
@@ -35,7 +35,7 @@ fn main() {
         ];
         if workers > 1 {
             serial = serial.goal(SPEED_UP);
-            // What the machine has for so many threads that share nothing: more cannot be had.
+            // The upper bound on this machine: as many threads that share nothing.
             let apart = || forks::uts_apart(tree, workers);
             contenders.push(Contender::new("a tree for each thread, without tasks", apart));
         }

@@ -1,5 +1,5 @@
-//! Topology inference: how well the groups of known networks are found, beside what others do, and
-//! what it costs.
+//! Topology inference: how well it finds the groups of known networks, compared with other methods,
+//! and its cost.
 //!
 //! `cargo bench --bench topology`; a word after `--` selects figures, as in `-- sampled`. The seeds
 //! are 1 to 5, and those of the crate's tests; the constants of the methods were chosen on seeds
@@ -14,13 +14,15 @@ use gridspan::topology::{Hierarchy, Inference, ProbeCount, RttMatrix, adjusted_r
 use gridspan_studies::networks::{Baseline, NetworkShape, Synthetic};
 use std::time::{Duration, Instant};
 
-/// The goals for a full matrix: the closest groups, and the number of levels.
+/// Goal for a full matrix: the agreement of the closest groups. The number of levels must be right
+/// too.
 const FULL_FINE: f64 = 0.95;
-/// The goals for a sampled inference: the closest groups, the sites, and probes per node.
+/// Goals for a sampled inference: the agreement of the closest groups and of the sites, and the
+/// probes per node.
 const SAMPLED_FINE: f64 = 0.93;
 const SAMPLED_COARSE: f64 = 0.99;
 const SAMPLED_PROBES: f64 = 100.0;
-/// The goals for processor time.
+/// Goals for the processor time.
 const FULL_TIME: Duration = Duration::from_millis(50);
 const SAMPLED_TIME: Duration = Duration::from_secs(2);
 
@@ -41,12 +43,12 @@ fn main() {
     figures.finish();
 }
 
-/// How well one hierarchy agrees with the truth.
+/// Agreement of a hierarchy with the truth.
 #[derive(Clone, Copy, Default)]
 struct Score {
     fine: f64,
     coarse: f64,
-    /// Levels found, less those there are.
+    /// Number of levels found minus the true number.
     extra_levels: f64,
 }
 
@@ -78,7 +80,7 @@ impl Score {
     }
 }
 
-/// The groups of each level below the whole, coarsest first.
+/// Returns the groups of each level below the whole, coarsest first.
 fn levels(hierarchy: &Hierarchy) -> Vec<Vec<u32>> {
     let group = |node, level| hierarchy.group_of(node, level).map_or(0, |group| group.0);
     let of = |level| hierarchy.nodes().map(|node| group(node, level)).collect();
@@ -119,7 +121,8 @@ fn cell(
     let score = |network: Synthetic| Score::of(&find(&network.matrix()), &network, shape);
     let scores: Vec<Score> = networks.map(score).collect();
     let mean = Score::mean(&scores);
-    // Continents are levels too, and so are sites that happen to be close: no fixed number.
+    // Other shapes have no fixed number of levels: continents, and sites that happen to be close,
+    // are levels too.
     let is_counted = matches!(
         shape,
         NetworkShape::TwoLevel | NetworkShape::ThreeLevel | NetworkShape::HardThreeLevel
@@ -136,7 +139,8 @@ fn judged(met: bool) -> &'static str {
     if met { "met" } else { "MISSED" }
 }
 
-/// Ours from what it asks for, and at the smaller size the baselines from all pairs.
+/// Our method with the probes that it requests, and at the smaller size the baselines with all
+/// pairs.
 fn sampled(nodes: u32, seeds: &[u64]) {
     println!(
         "\nSampled, {nodes} nodes, mean of {} seeds; a probe is one sample and counts at both ends:\n",
@@ -186,12 +190,12 @@ fn sampled_row(name: &str, shape: NetworkShape, networks: &[Synthetic], seeds: &
     println!("| {name} | {} | {probes:.0}, {most} | {rounds} | {goals} |", mean.show());
 }
 
-/// A sampled inference that was carried out.
+/// A finished sampled inference.
 struct Run {
     hierarchy: Hierarchy,
     probes: ProbeCount,
     rounds: usize,
-    /// The time of inference itself, without the network's.
+    /// The time of the inference, without that of the network.
     time: Duration,
 }
 

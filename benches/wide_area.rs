@@ -1,5 +1,5 @@
-//! Two processes over an emulated wide-area link: throughput where packets are lost, and a megabyte
-//! there and back.
+//! Two processes over an emulated wide-area link: throughput with packet loss, and a round trip of
+//! a megabyte.
 //!
 //! `cargo bench --bench wide_area`; a word after `--` selects figures, as in `-- echo`.
 
@@ -27,10 +27,10 @@ use std::cell::Cell;
 use std::time::Duration;
 use wire::Task;
 
-/// The goal where packets are lost: so many times the rate of Cubic.
+/// Goal with packet loss: the rate divided by that of Cubic.
 const CUBIC_RATIO: f64 = 20.0;
 
-/// The goal for a megabyte there and back, which the link alone takes 36 ms for.
+/// Goal for a round trip of a megabyte, of which the link alone takes 36 ms.
 const ECHO_MAX: Duration = Duration::from_millis(55);
 
 const MEBIBYTE: u32 = 1 << 20;
@@ -52,7 +52,7 @@ fn link(text: &str) -> GridSpec {
     GridSpec::from_emulate(text).expect("the shorthand is well formed")
 }
 
-/// 25 ms each way, 1 Gbit/s, and one packet in a hundred is lost.
+/// Bulk over 25 ms each way and 1 Gbit/s, with one packet in a hundred lost.
 fn noisy_link(figures: &mut Figures) {
     let spec = link("2x1,wan=25ms,loss=1%");
     let count = figures.choose(64, 2);
@@ -62,7 +62,8 @@ fn noisy_link(figures: &mut Figures) {
     let cubic = || {
         let relay = Cell::new(None);
         seed.set(seed.get() + 2);
-        // A sixteenth, or it would take minutes; with its slow start, which is its best time.
+        // A sixteenth, because all of it would take minutes. That includes the slow start, which is
+        // its fastest phase.
         let few = (count / 16).max(1);
         bare_quinn::bulk((0, few), Tuning::WideArea, Cores::Two, |server| {
             let running = Relay::start(&spec, server, seed.get());
@@ -79,7 +80,7 @@ fn noisy_link(figures: &mut Figures) {
     figures.compare("bulk at 50 ms and 1 % loss", unit, 3, contenders);
 }
 
-/// 10 ms each way and 1 Gbit/s, which alone take 36 ms.
+/// Round trips of a megabyte over 10 ms each way and 1 Gbit/s; the link alone takes 36 ms.
 fn echo(figures: &mut Figures) {
     let spec = link("2x1,wan=10ms");
     let count = figures.choose(50, 3);

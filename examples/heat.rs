@@ -1,9 +1,9 @@
-//! Heat spreads over a plate: a first job whose actors talk to each other.
+//! Heat spreads over a plate: a first job whose actors send messages to each other.
 //!
-//! A square plate is cut into cells, one actor each. In every step a cell tells its four neighbours
-//! its temperature, and once it has heard from all four it takes a weighted mean. Nobody waits for
-//! anybody but its neighbours: cells far apart can be many steps apart, which is what hides the
-//! latency between sites.
+//! A square plate is cut into cells, one actor each. In every step a cell sends its temperature to
+//! its four neighbours, and once it has received the temperatures of all four it takes a weighted
+//! mean. A cell waits for its neighbours only: cells far apart can be many steps apart, which hides
+//! the latency between sites.
 //!
 //! ```text
 //! cargo run --release --example heat
@@ -14,26 +14,26 @@
 
 use gridspan::prelude::*;
 
-/// The plate: so many cells along each side, and so many steps.
+/// The plate: the number of cells along each side, and the number of steps.
 #[derive(Clone, Copy, Serialize, Deserialize)]
 struct Plate {
     side: u32,
     steps: u32,
 }
 
-/// The share of its heat that a cell gives to each neighbour in a step. More than a quarter would
-/// make the temperatures swing.
+/// The fraction of its heat that a cell gives to each neighbour in a step. More than a quarter
+/// would make the temperatures oscillate.
 const SHARE: f64 = 0.2;
 const NEIGHBOURS: u8 = 4;
 
-/// One cell. All of it moves along when the cell migrates.
+/// One cell. All of its state moves with it when it migrates.
 #[derive(Serialize, Deserialize)]
 struct Cell {
     plate: Plate,
     temperature: f64,
-    /// Steps completed.
+    /// Number of completed steps.
     step: u32,
-    /// What was heard for this step and the next: neighbours are never further ahead.
+    /// The temperatures received for this step and the next: neighbours are never further ahead.
     heard: [Heard; 2],
 }
 
@@ -67,7 +67,8 @@ impl Actor for Cell {
                 heard.sum += temperature;
             }
         }
-        // The last message of a step may complete it, and the next one, which others had begun.
+        // The last message of a step may complete it, and also the next step, whose messages came
+        // earlier.
         while self.step < self.plate.steps
             && self.heard[self.step as usize % 2].neighbours == NEIGHBOURS
         {
@@ -91,7 +92,7 @@ impl Cell {
         }
     }
 
-    /// The plate has no rim: what leaves at one side comes in at the other.
+    /// Sends the temperature to the neighbours. The plate wraps around at its edges.
     fn tell_neighbours(&self, cx: &mut Context<'_, Self>) {
         let side = self.plate.side as i32;
         let (Ix2(row, column), cells) = (cx.index(), cx.collection());
@@ -103,7 +104,7 @@ impl Cell {
     }
 }
 
-/// The job's own thread of thought: it creates, starts, and awaits.
+/// The main function of the job: it creates the cells, starts them, and awaits the results.
 async fn spread(grid: Grid, plate: Plate) -> Result<(), JobError> {
     let Plate { side, steps } = plate;
     let init = |Ix2(row, column)| (plate, if (row, column) == (0, 0) { 1000.0 } else { 20.0 });

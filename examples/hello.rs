@@ -1,4 +1,4 @@
-//! The smallest job: one actor on every PE says where it lives.
+//! The smallest job: one actor on every PE prints where it runs.
 //!
 //! ```text
 //! cargo run --example hello
@@ -9,7 +9,7 @@
 
 use gridspan::prelude::*;
 
-/// Lives on one PE and greets.
+/// An actor on one PE that prints a greeting.
 #[derive(Serialize, Deserialize)]
 struct Greeter;
 

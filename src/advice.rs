@@ -1,13 +1,13 @@
-//! What to do about a job that failed.
+//! Advice about a job that failed.
 
 use gridspan_runtime::{JobError, NodeId};
 use gridspan_topology::Layout;
 
-/// The next step for someone whose job ended with `error`.
-/// None where the error itself says all there is.
+/// Returns the next step for a user whose job ended with `error`, or `None` if the error says
+/// everything.
 pub fn hint(error: &JobError) -> Option<&'static str> {
     Some(match error {
-        JobError::Failed(_) => return None,
+        JobError::Failed(_) | JobError::Cancelled => return None,
         JobError::Panicked { .. } => backtrace(),
         JobError::NodeLost { .. } => {
             "look at what that node printed last, and at the link to its site"
@@ -15,7 +15,7 @@ pub fn hint(error: &JobError) -> Option<&'static str> {
         JobError::OverBudget { queued_bytes, held_bytes, .. }
             if held_bytes > &(queued_bytes / 2) =>
         {
-            "most of it waits for earlier messages, for broadcasts or for receivers that are not there yet: let those \
+            "most of it waits for earlier messages, for broadcasts or for receivers that have not arrived yet: let those \
              arrive before sending more, or raise the budget with `Job::limits`"
         }
         JobError::OverBudget { .. } => {
@@ -32,7 +32,7 @@ pub fn hint(error: &JobError) -> Option<&'static str> {
     })
 }
 
-/// The next step for someone whose program broke off.
+/// Returns the next step for a user whose program panicked.
 pub fn backtrace() -> &'static str {
     match std::env::var_os("RUST_BACKTRACE") {
         Some(value) if value != "0" => "its backtrace, on its standard error, shows where",
@@ -40,7 +40,7 @@ pub fn backtrace() -> &'static str {
     }
 }
 
-/// The node where the error arose, as far as the error tells.
+/// Returns the node where the error arose, if the error names it.
 pub fn culprit(error: &JobError, layout: &Layout) -> Option<NodeId> {
     match error {
         JobError::Panicked { pe, .. } | JobError::OverBudget { pe, .. } => {
@@ -48,6 +48,7 @@ pub fn culprit(error: &JobError, layout: &Layout) -> Option<NodeId> {
         }
         JobError::NodeLost { node, .. } | JobError::OtherProgram { node, .. } => Some(*node),
         JobError::Failed(_)
+        | JobError::Cancelled
         | JobError::Protocol(_)
         | JobError::Stalled(_)
         | JobError::TimeLimit { .. } => None,

@@ -1,16 +1,16 @@
-//! Which build of a program this process runs, and on which host.
+//! Identifies the build of the program that this process runs, and its host.
 
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom};
 
-/// So many samples of the program, evenly spread, tell builds apart: the whole of it may be a
+/// Number of evenly spread samples of the program that identify a build: the whole program may be a
 /// hundred megabytes, for each of many nodes of a machine.
 const SAMPLES: u64 = 64;
 const SAMPLE_BYTES: usize = 16 << 10;
-/// The longest name of a host (RFC 1035, section 2.3.4).
+/// Maximum length of a host name (RFC 1035, section 2.3.4).
 const HOST_BYTES_MAX: usize = 255;
 
-/// Tells builds of the program apart; 0 if it cannot be read.
+/// Returns a hash that identifies the build of the program, or 0 if it cannot be read.
 pub(crate) fn build() -> u64 {
     std::env::current_exe().and_then(File::open).and_then(digest).unwrap_or(0)
 }
@@ -24,7 +24,7 @@ fn digest(mut file: File) -> io::Result<u64> {
         let read = file.read(&mut sample)?;
         hash = fnv(hash, &sample[..read]);
     }
-    // 0 stands for one that is not known.
+    // 0 means an unknown build.
     Ok(hash.max(1))
 }
 
@@ -34,7 +34,7 @@ fn fnv(begin: u64, bytes: &[u8]) -> u64 {
     bytes.iter().fold(begin, step)
 }
 
-/// What this machine calls itself.
+/// Returns the name of this machine.
 pub(crate) fn host() -> String {
     let name = std::fs::read_to_string("/proc/sys/kernel/hostname");
     let name = name.or_else(|_| std::env::var("HOSTNAME").map_err(io::Error::other));

@@ -1,15 +1,16 @@
-//! What a process of a job tells the launcher that started it, in lines of its standard output.
+//! Messages from a process of a job to the launcher that started it, in lines of its standard
+//! output.
 //!
 //! # Form
 //!
-//! A control line begins with [`MARK`], whose first character programs do not print, then a word, a
-//! space and JSON. The line that says where a node listens is of the same form and defined in
-//! [`gridspan_runtime::net::bootstrap`]. All other lines are the program's own.
+//! A control line starts with [`MARK`], whose first character programs do not print, followed by a
+//! word, a space and JSON. The line with the address at which a node listens has the same form and
+//! is defined in [`gridspan_runtime::net::bootstrap`]. All other lines are output of the program.
 //!
 //! # Failure
 //!
-//! A line that begins like one and makes no sense is passed on as output, so that nothing is lost
-//! when launcher and program are of different builds.
+//! An invalid line with the mark is passed on as output, so that nothing is lost when launcher and
+//! program are different builds.
 
 use crate::advice;
 use crate::links::LinkReport;
@@ -20,12 +21,12 @@ use gridspan_topology::Layout;
 use serde::{Deserialize, Serialize};
 use std::io::{self, Write};
 
-/// Begins every control line.
+/// The start of every control line.
 pub const MARK: &str = "\u{1e}gridspan ";
-/// The longest text of a failure, which no reader wants to be longer.
+/// Maximum length of the text of a failure.
 const TEXT_BYTES_MAX: usize = 8 << 10;
 
-/// What a control line says.
+/// The content of a control line.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Control {
@@ -33,36 +34,36 @@ pub enum Control {
     Failed(Failure),
     /// The job was simulated.
     Simulated(Summary),
-    /// Actors have been moved, and what that has brought is known.
+    /// Actors have been moved, and the effect is known.
     Balanced(BalanceReport),
-    /// What has become of a node that joined the running job.
+    /// An event of a node that joined the running job.
     Guest(GuestEvent),
-    /// Something is odd about the job, which goes on.
+    /// A problem of the job, which continues.
     Warning(String),
-    /// What is known of the links. Comes every two seconds, and when some have changed.
+    /// The estimates of the links, sent every two seconds and when links have changed.
     Links(LinkReport),
 }
 
-/// How a job failed, as one of its processes knows.
+/// The failure of a job, as known to one of its processes.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Failure {
-    /// What happened.
+    /// The error.
     pub message: String,
-    /// What to do about it.
+    /// Advice on what to do.
     pub hint: Option<String>,
-    /// Where it arose.
+    /// The node where it arose.
     pub node: Option<NodeId>,
-    /// The nodes that were lost, for a reason that the launcher may know better. None if the job
-    /// failed otherwise.
+    /// The lost nodes, whose reason the launcher may know better. Empty if the job failed for
+    /// another reason.
     #[serde(default)]
     pub lost: Vec<NodeId>,
-    /// Whether it is that something else listens where the node should.
+    /// Whether it failed because another program listens on the node's port.
     #[serde(default)]
     pub is_port_taken: bool,
 }
 
 impl Control {
-    /// Prints the line at once.
+    /// Prints the line and flushes it.
     pub fn print(&self, to: &mut impl Write) -> io::Result<()> {
         let json = serde_json::to_string(self)?;
         writeln!(to, "{MARK}{json}")?;
@@ -71,18 +72,18 @@ impl Control {
 
     /// Prints the line to standard output.
     pub fn tell(&self) {
-        // Without a launcher there is nobody to tell.
+        // Without a launcher the line has no reader, so an error does not matter.
         let _ = self.print(&mut io::stdout().lock());
     }
 
-    /// Reads what follows [`MARK`] in a line; none if that is no control line.
+    /// Reads the rest of a line after [`MARK`], or returns `None` if it is not a control line.
     pub fn parse(text: &[u8]) -> Option<Self> {
         serde_json::from_slice(text).ok()
     }
 }
 
 impl Failure {
-    /// A failure whose text is cut where it would be too long for one line.
+    /// Creates a failure, with its text truncated to fit a line.
     pub fn new(message: &str, hint: Option<&str>, node: Option<NodeId>) -> Self {
         let mut end = message.len().min(TEXT_BYTES_MAX);
         while !message.is_char_boundary(end) {
@@ -98,7 +99,7 @@ impl Failure {
         }
     }
 
-    /// What an error says.
+    /// Creates the failure of an error.
     pub(crate) fn of(error: &JobError, layout: &Layout) -> Self {
         let node = advice::culprit(error, layout);
         let mut failure = Self::new(&error.to_string(), advice::hint(error), node);
@@ -108,14 +109,13 @@ impl Failure {
         failure
     }
 
-    /// Whether it is that other nodes were lost.
+    /// Whether the job failed because nodes were lost.
     pub fn is_loss(&self) -> bool {
         !self.lost.is_empty()
     }
 }
 
-/// The job, which tells the launcher what it knows of its links and guests, whom it has moved, and
-/// why it does not go on.
+/// Makes the job report its links, its guests, its migrations and its warnings to the launcher.
 pub(crate) fn telling(job: Job) -> Job {
     telling_moves(job, |report| Control::Balanced(report.clone()).tell())
         .on_warning(|text| Control::Warning(text.to_owned()).tell())
@@ -123,7 +123,7 @@ pub(crate) fn telling(job: Job) -> Job {
         .on_links(|links, changes| Control::Links(LinkReport::new(links, changes)).tell())
 }
 
-/// The job, which has `tell` told of each rebalance that has moved somebody.
+/// Makes the job call `tell` for each rebalance that has moved actors.
 pub(crate) fn telling_moves(
     job: Job,
     tell: impl Fn(&BalanceReport) + Send + Sync + 'static,

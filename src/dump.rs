@@ -1,4 +1,4 @@
-//! Writes what was measured for each rebalance, for `gridctl balance replay` and other tools.
+//! Writes the measurements of each rebalance, for `gridctl balance replay` and other tools.
 
 use gridspan_balance::Snapshot;
 use gridspan_runtime::Job;
@@ -7,8 +7,8 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// The job, which writes its snapshots to a file: one line of JSON for each, in place of what was
-/// there. A file that cannot be written is complained of once, and the job goes on.
+/// Makes the job write its snapshots to a file, replacing its content: one line of JSON for each.
+/// If the file cannot be written, that is reported once, and the job continues.
 pub(crate) fn balance(job: Job, path: &Path) -> Job {
     let (path, is_begun) = (PathBuf::from(path), AtomicBool::new(false));
     let has_failed = AtomicBool::new(false);
@@ -17,7 +17,7 @@ pub(crate) fn balance(job: Job, path: &Path) -> Job {
         if let Err(error) = append(&path, snapshot, is_first)
             && !has_failed.swap(true, Ordering::Relaxed)
         {
-            // There is nobody else to tell.
+            // Standard error may be closed.
             let _ = writeln!(io::stderr(), "cannot write {}: {error}", path.display());
         }
     })

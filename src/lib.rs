@@ -1,11 +1,11 @@
 //! Gridspan runs one tightly-coupled parallel job across many sites as if they were one computer.
 //!
-//! A job is written as many small message-driven [actors](prelude::Actor). The runtime decides
-//! where each lives. The same program runs on the threads of one process, on many processes
-//! connected by QUIC, and in virtual time; [`main`] asks the environment which, so that no program
-//! needs to know.
+//! A job is written as many small message-driven [actors](prelude::Actor), which the runtime
+//! places. The same program runs on the threads of one process, on many processes connected by
+//! QUIC, and in virtual time; [`main`] selects one of these by the environment, so that programs do
+//! not depend on it.
 //!
-//! Heat spreads along a ring of cells, ten steps of it, and none gets lost:
+//! In this example, heat spreads along a ring of cells for ten steps, and none gets lost:
 //!
 //! ```
 //! use gridspan::prelude::*;
@@ -78,18 +78,20 @@
 //! A program that derives [`Serialize`](prelude::Serialize) also needs `serde` among its own
 //! dependencies.
 //!
-//! - [`prelude`]: all that most programs name.
-//! - [`main`], [`run`]: start a job; [`Start`]: where, and with which seed and strategy.
-//! - [`variables`]: what the environment can say.
-//! - [`control`]: what a process of the job tells the launcher that started it.
-//! - [`links`]: what a job knows of its links.
-//! - [`runtime`], [`topology`], [`balance`], [`bcast`], [`rpc`], [`sim`]: the parts, for those who
+//! - [`prelude`]: the names that most programs use.
+//! - [`main`], [`run`]: start a job; [`Start`]: the driver, the seed and the strategy.
+//! - [`variables`]: the environment variables.
+//! - [`control`]: messages from a process of the job to the launcher that started it.
+//! - [`links`]: the estimates of a job's links.
+//! - [`runtime`], [`topology`], [`balance`], [`bcast`], [`rpc`], [`sim`]: the parts, for programs
+//!   that need more.
 //!   need more.
 
 pub mod advice;
 mod build;
 pub mod control;
 mod dump;
+pub mod embed;
 pub mod links;
 mod node;
 mod outcome;

@@ -1,29 +1,29 @@
-//! What a job knows of its links, in a form that can be sent to a launcher and kept.
+//! The estimates of a job's links, in a form that can be sent to a launcher and stored.
 
 use gridspan_runtime::Links;
 use gridspan_topology::{GroupId, Hierarchy, LinkChange, LinkEstimate, Time, Uplink};
 use serde::{Deserialize, Serialize};
 
-/// What a job knows of its links at a time.
+/// The estimates of a job's links at a time.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct LinkReport {
-    /// When, in the job's time.
+    /// The time of the report, in the job's time.
     pub at: Time,
-    /// Which nodes are near each other, as measured where the user has not said otherwise.
+    /// The hierarchy of nodes by distance, measured where the user has not described it.
     pub hierarchy: Hierarchy,
-    /// What is known of the way from one group to another; of that inside one if both are the same.
+    /// The estimate of the path from each group to another, or inside a group if both are the same.
     pub estimates: Vec<((GroupId, GroupId), LinkEstimate)>,
-    /// How groups reach the outside, where that could be told.
+    /// The uplinks of groups, where they could be determined.
     pub uplinks: Vec<(GroupId, Uplink)>,
-    /// The links that have changed since the report before this one.
+    /// The links that have changed since the previous report.
     pub changes: Vec<LinkChange>,
-    /// What is odd about all this, for people.
+    /// Warnings about the links, for people.
     #[serde(default)]
     pub warnings: Vec<String>,
 }
 
 impl LinkReport {
-    /// What `links` and the changes say.
+    /// Creates a report of `links` and the changes.
     pub fn new(links: &Links, changes: &[LinkChange]) -> Self {
         Self {
             at: links.at,

@@ -1,9 +1,10 @@
-//! One node of a job that a launcher started: it learns who it is, takes part, and ends with it.
+//! One node of a job that a launcher started: it receives its identity, takes part in the job, and
+//! ends with it.
 //!
 //! # Failure
 //!
-//! A node never outlives its launcher. The end of the pipe from it ends the process; should it be
-//! stuck, the kernel kills it when the launcher's main thread is gone.
+//! A node never outlives its launcher. The end of the pipe from the launcher ends the process; if
+//! it hangs, the kernel kills it when the launcher's main thread has ended.
 
 use crate::build::{build, host};
 use crate::control::{self, Control, Failure};
@@ -23,13 +24,13 @@ use std::sync::{Arc, OnceLock};
 /// Whether this process is or was a node of a job.
 static HAS_BEGUN: AtomicBool = AtomicBool::new(false);
 
-/// What to do where a process cannot be a node.
+/// Advice for a process that cannot be a node.
 const NO_NODE: &str = "`gridctl run` starts nodes; unset GRIDSPAN_DRIVER otherwise";
 
-/// Runs this process's part of the job.
+/// Runs the part of the job of this process.
 pub(crate) fn run(job: Job) -> ExitCode {
     if HAS_BEGUN.swap(true, Ordering::SeqCst) {
-        // The launcher has introduced this process to one job, and says nothing of others.
+        // The launcher has introduced this process to one job, and sends nothing about others.
         complain(
             "this process is a node of one job, and cannot run a second one",
             "call `gridspan::main` once, or run further jobs with `gridspan::run` and `Driver::Embedded`",
@@ -68,7 +69,7 @@ pub(crate) fn run(job: Job) -> ExitCode {
                 Control::Failed(Failure::of(error, &places)).tell();
             });
             cluster::run_with(job, joined, |begun| {
-                // Set once, here.
+                // This is the only place that sets it.
                 let _ = leaver.set(begun);
             })
         }
@@ -80,7 +81,7 @@ pub(crate) fn run(job: Job) -> ExitCode {
     conclude(outcome, &layout, true)
 }
 
-/// Has the kernel kill this process should its launcher be gone.
+/// Makes the kernel kill this process when its launcher has ended.
 pub(crate) fn die_with_launcher() {
     #[cfg(target_os = "linux")]
     {
@@ -90,15 +91,16 @@ pub(crate) fn die_with_launcher() {
     }
 }
 
-/// From where a node reads what its launcher says.
+/// Opens the input from the launcher.
 fn launcher() -> io::Result<Box<dyn Read + Send>> {
     let Some(descriptor) = std::env::var_os(LAUNCHER) else { return Ok(Box::new(io::stdin())) };
     let number = descriptor.to_str().and_then(|text| text.parse::<u16>().ok());
-    let number = number.ok_or_else(|| io::Error::other(format!("{LAUNCHER} is no number")))?;
+    let number = number.ok_or_else(|| io::Error::other(format!("{LAUNCHER} is not a number")))?;
     Ok(Box::new(File::open(format!("/dev/fd/{number}"))?))
 }
 
-/// Ends this process when what its launcher says ends, and lets it leave the job when that says so.
+/// Ends this process when the input from the launcher ends, and leaves the job when the launcher
+/// requests it.
 fn watch(launcher: impl Read + Send + 'static, leaver: Arc<OnceLock<Leaver>>) -> io::Result<()> {
     let leave = move || leaver.get().into_iter().for_each(Leaver::leave);
     bootstrap::watch_launcher(launcher, leave, || {

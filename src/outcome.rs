@@ -1,4 +1,4 @@
-//! Reports how a job ended, to people or to a launcher.
+//! Reports the outcome of a job, to people or to a launcher.
 
 use crate::advice;
 use crate::control::{Control, Failure};
@@ -9,10 +9,10 @@ use std::process::ExitCode;
 
 /// The exit code of a job that failed.
 pub const EXIT_FAILED: u8 = 1;
-/// The exit code when it was not clear what to run, or how.
+/// The exit code when the request to run a job was unclear.
 pub const EXIT_USAGE: u8 = 2;
 
-/// Reports how a job ended.
+/// Reports the outcome of a job.
 pub(crate) fn conclude(
     outcome: Result<(), JobError>,
     layout: &Layout,
@@ -27,7 +27,7 @@ pub(crate) fn conclude(
     ExitCode::from(EXIT_FAILED)
 }
 
-/// Says what went wrong and what to do; a standard error that is closed is no reason to panic.
+/// Prints the error and the advice, without a panic if standard error is closed.
 pub(crate) fn complain<'a>(error: &str, hint: impl Into<Option<&'a str>>) {
     let _ = writeln!(io::stderr(), "error: {error}");
     if let Some(hint) = hint.into() {

@@ -1,11 +1,11 @@
-//! All that most programs name: `use gridspan::prelude::*;`.
+//! The names that most programs use: `use gridspan::prelude::*;`.
 
-pub use gridspan_runtime::Op::{self, And, Concat, Max, Min, Or, Product, Sum};
+pub use gridspan_runtime::Op::{self, And, Concat, Max, Min, Or, Product, Sum, Union};
 pub use gridspan_runtime::{
     Actor, ActorIndex, ActorRef, AskError, Collection, CollectionRef, Context, Grid, GridError,
-    Ix1, Ix2, Ix3, Ix4, Job, JobError, Key, Layout, Limits, Member, Merge, NodeId, Numbers, PeId,
-    Per, Placement, Published, Reducible, Reduction, Reply, Search, SearchContext, SearchPool,
-    SectionRef, SiteId, Step, Task, TaskContext, TaskPool, Time, To, Value,
+    Ix1, Ix2, Ix3, Ix4, Ix5, Ix6, Job, JobError, Key, Layout, Limits, List, Member, Merge, NodeId,
+    Numbers, PeId, Per, Placement, Published, Reducible, Reduction, Reply, Search, SearchContext,
+    SearchPool, SectionRef, SiteId, Statistics, Step, Task, TaskContext, TaskPool, Time, To, Value,
 };
 pub use serde::{Deserialize, Serialize};
 pub use std::process::ExitCode;

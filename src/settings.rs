@@ -1,4 +1,4 @@
-//! How to run a job: under which driver, and with what instead of the program's own settings.
+//! How to run a job: the driver, and settings that override those of the program.
 
 use crate::dump;
 use gridspan_bcast::Mode;
@@ -8,63 +8,63 @@ use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// How to run a job.
+/// The way to run a job.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Start {
-    /// Where it runs.
+    /// The driver.
     pub driver: Driver,
-    /// What overrides the program's own settings.
+    /// Settings that override those of the program.
     pub settings: Settings,
     /// Whether to report in [control lines](crate::control), to a launcher.
     pub report_lines: bool,
 }
 
-/// Where a job runs.
+/// The driver of a job.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Driver {
     /// In this process; the links of a grid with several nodes are emulated.
     Embedded(GridSpec),
-    /// As one node of several; standard input says which. A launcher asks for this.
+    /// As one of several nodes, given on standard input. A launcher requests this.
     Node,
     /// In virtual time.
     Simulated(GridSpec),
 }
 
-/// What overrides the program's own settings.
+/// Settings that override those of the program.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Settings {
-    /// Seeds everything random by intent.
+    /// The seed of all intended randomness.
     pub seed: Option<u64>,
     /// The balancing strategy, by name.
     pub strategy: Option<String>,
-    /// How often the strategy is asked besides.
+    /// Interval at which the strategy runs in addition to sync points and events.
     #[serde(default)]
     pub balance_every: Option<Duration>,
-    /// Whether plans must be worth what they cost.
+    /// Whether plans must be worth their cost.
     #[serde(default)]
     pub balance_gate: Option<bool>,
-    /// By which policy nodes without tasks find some, by name.
+    /// The stealing policy of nodes without tasks, by name.
     #[serde(default)]
     pub stealing: Option<String>,
-    /// How broadcasts travel.
+    /// The mode of broadcasts.
     #[serde(default)]
     pub broadcast: Option<Mode>,
-    /// Where what was measured for each rebalance is written to, a line each, in JSON.
+    /// The file for the measurements of each rebalance, one line of JSON each.
     #[serde(default)]
     pub balance_dump: Option<PathBuf>,
-    /// Whether the job goes on when a guest is lost.
+    /// Whether the job continues when a guest is lost.
     #[serde(default)]
     pub tolerates_lost_guests: Option<bool>,
-    /// Whether the job ends with an error when it can never go on.
+    /// Whether the job ends with an error when it is stalled for ever.
     #[serde(default)]
     pub fails_on_stall: Option<bool>,
-    /// How long the job may take: virtual time in the simulator, else real time.
+    /// Time limit of the job: virtual time in the simulator, else real time.
     #[serde(default)]
     pub time_limit: Option<Duration>,
 }
 
 impl Settings {
-    /// The job with these settings instead of its own.
+    /// Applies these settings to the job.
     pub fn apply(&self, mut job: Job) -> Job {
         if let Some(seed) = self.seed {
             job = job.seed(seed);

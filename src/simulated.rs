@@ -1,4 +1,4 @@
-//! Runs a job in virtual time and sums up what happened.
+//! Runs a job in virtual time and returns a summary.
 
 use gridspan_runtime::{Job, JobError};
 use gridspan_sim::{SimOptions, Simulation};
@@ -7,29 +7,29 @@ use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::time::{Duration, Instant};
 
-/// What a simulated run amounted to. All but `wall_ns` are the same for the same job, grid and
-/// seed.
+/// The summary of a simulated run. All fields except `wall_ns` are the same for the same job, grid
+/// and seed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Summary {
     /// The seed.
     pub seed: u64,
-    /// How many PEs were simulated.
+    /// Number of simulated PEs.
     pub pes: u32,
-    /// How long the job took, in virtual time.
+    /// Virtual time of the job.
     pub virtual_ns: u64,
-    /// How many events were processed.
+    /// Number of processed events.
     pub events: u64,
-    /// How many messages were handled.
+    /// Number of handled messages.
     pub messages: u64,
-    /// How many frames crossed from one site to another.
+    /// Number of frames from one site to another.
     pub wide_area_frames: u64,
-    /// How many bytes these had.
+    /// Number of bytes in these frames.
     pub wide_area_bytes: u64,
-    /// How long the simulation took, in real time.
+    /// Real time of the simulation.
     pub wall_ns: u64,
 }
 
-/// Runs a job in virtual time. There is no summary of a job that is not well defined.
+/// Runs a job in virtual time. Without a well-defined job there is no summary.
 pub(crate) fn run(
     job: Job,
     spec: &GridSpec,
@@ -72,7 +72,7 @@ impl fmt::Display for Summary {
     }
 }
 
-/// A number with a comma after every three digits.
+/// Formats a number with a comma after every three digits.
 fn grouped(number: u64) -> String {
     let digits = number.to_string();
     let mut grouped = String::new();

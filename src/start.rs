@@ -1,4 +1,4 @@
-//! Starts a job under the driver that the environment, or `gridctl`, asks for.
+//! Starts a job under the driver that the environment or `gridctl` selects.
 
 use crate::control::{self, Control};
 use crate::outcome::{EXIT_FAILED, EXIT_USAGE, complain, conclude};
@@ -10,11 +10,11 @@ use gridspan_topology::GridSpec;
 use std::io::{self, Write};
 use std::process::ExitCode;
 
-/// Runs a job where the [environment](crate::variables) says, and reports on standard error what
-/// goes wrong. The exit code is 0 if the job is done, 1 if it failed and 2 if the environment asks
-/// for something that cannot be.
+/// Runs a job with the driver that the [environment](crate::variables) selects, and reports
+/// failures on standard error. The exit code is 0 if the job is done, 1 if it failed and 2 if the
+/// environment is invalid.
 ///
-/// Call it once, as the last thing in the program's own `main`.
+/// Call it once, as the last statement of the program's `main`.
 pub fn main(job: Job) -> ExitCode {
     match Start::from_environment() {
         Ok(start) => run(job, &start),
@@ -25,7 +25,7 @@ pub fn main(job: Job) -> ExitCode {
     }
 }
 
-/// Runs a job, and reports on standard error what goes wrong; see [`main`].
+/// Runs a job, and reports failures on standard error; see [`main`].
 pub fn run(job: Job, start: &Start) -> ExitCode {
     if start.report_lines {
         node::die_with_launcher();
@@ -47,13 +47,13 @@ pub fn run(job: Job, start: &Start) -> ExitCode {
                 if is_told {
                     Control::Balanced(report.clone()).tell();
                 } else {
-                    // Where nobody listens there is nobody to tell.
+                    // Standard error may be closed.
                     let _ = writeln!(io::stderr(), "balance {report}");
                 }
             });
             let limit = start.settings.time_limit;
             let (outcome, summary) = simulated::run(job, spec, seed, limit);
-            // Where nobody listens there is nobody to tell.
+            // The output may be closed.
             let _ = match summary {
                 Some(summary) if start.report_lines => {
                     Control::Simulated(summary).print(&mut io::stdout().lock())
@@ -66,16 +66,16 @@ pub fn run(job: Job, start: &Start) -> ExitCode {
     }
 }
 
-/// The job, which tells people why it does not go on.
+/// Makes the job print its warnings.
 fn warning(job: Job) -> Job {
     job.on_warning(|text| {
-        // Where nobody listens there is nobody to tell.
+        // Standard error may be closed.
         let _ = writeln!(io::stderr(), "warning: {text}");
     })
 }
 
-/// The job, whose process ends if PE 0 is inside of a handler long after the time limit: a thread
-/// cannot be ended.
+/// Makes the process end if PE 0 is still inside a handler long after the time limit, because a
+/// thread cannot be ended.
 fn ending_overdue(job: Job, spec: &GridSpec, report_lines: bool) -> Job {
     let layout = spec.layout().clone();
     job.on_failure(move |error| {

@@ -1,25 +1,25 @@
-//! What the environment can say about how to run a job. Flags of `gridctl` come before all of them.
+//! The environment variables that control how a job runs. Flags of `gridctl` override all of them.
 //!
 //! | variable | value | default |
 //! | --- | --- | --- |
 //! | `GRIDSPAN_DRIVER` | `embedded` (threads of this process), `sim` (virtual time); `node` is set by the launcher | `embedded` |
-//! | `GRIDSPAN_PES` | how many PEs, on one node | the number of cores |
+//! | `GRIDSPAN_PES` | number of PEs, on one node | the number of cores |
 //! | `GRIDSPAN_EMULATE` | a grid on this machine, such as `2x4,wan=32ms` (see [`GridSpec::from_emulate`]) | none |
 //! | `GRIDSPAN_GRID` | the path of a grid file (see [`GridSpec::from_toml`]), or a [`GridSpec`] as JSON | none |
-//! | `GRIDSPAN_SEED` | a number that seeds everything random by intent | the program's, else 0 |
+//! | `GRIDSPAN_SEED` | the seed of all intended randomness, a number | the program's, else 0 |
 //! | `GRIDSPAN_BALANCE` | the balancing strategy: `none`, `auto`, `grid-cut`, `border`, `refine`, `greedy`, `vacate`, `rotate` or `random` | the program's, else `none` |
-//! | `GRIDSPAN_BALANCE_EVERY` | how often the strategy is asked, besides sync points and events, such as `5s` or `200ms` | the program's, else never |
-//! | `GRIDSPAN_ON_STALL` | what is done about a job that can never go on: `warn`, or `fail` to end it | `warn` |
+//! | `GRIDSPAN_BALANCE_EVERY` | interval at which the strategy runs in addition to sync points and events, such as `5s` or `200ms` | the program's, else never |
+//! | `GRIDSPAN_ON_STALL` | reaction to a job that is stalled for ever: `warn`, or `fail` to end it | `warn` |
 //! | `GRIDSPAN_TIME_LIMIT` | a job that takes longer, such as `10m`, ends with an error | none |
-//! | `GRIDSPAN_BALANCE_GATE` | `on`: plans must be worth what they cost, and are undone if they were not; `off` | the program's, else `on` |
-//! | `GRIDSPAN_STEALING` | by which policy nodes without tasks find some: one of [`STEALING_POLICIES`](gridspan_balance::stealing::STEALING_POLICIES) | the program's, else `directory` |
-//! | `GRIDSPAN_BROADCAST` | how broadcasts travel: one of [`MODES`](gridspan_bcast::MODES) | the program's, else `planned` |
-//! | `GRIDSPAN_BALANCE_DUMP` | a path to which what is measured for each rebalance is written | none |
-//! | `GRIDSPAN_LAUNCHER` | the number of the descriptor from which a node reads what its launcher says; set by the launcher | 0, standard input |
+//! | `GRIDSPAN_BALANCE_GATE` | `on`: plans must be worth their cost, and are undone if they were not; `off` | the program's, else `on` |
+//! | `GRIDSPAN_STEALING` | stealing policy of nodes without tasks: one of [`STEALING_POLICIES`](gridspan_balance::stealing::STEALING_POLICIES) | the program's, else `directory` |
+//! | `GRIDSPAN_BROADCAST` | broadcast mode: one of [`MODES`](gridspan_bcast::MODES) | the program's, else `planned` |
+//! | `GRIDSPAN_BALANCE_DUMP` | path of the file for the measurements of each rebalance | none |
+//! | `GRIDSPAN_LAUNCHER` | number of the descriptor from which a node reads the input from its launcher; set by the launcher | 0, standard input |
 //! | `GRIDSPAN_REPORT` | `lines`: report to a launcher in [control lines](crate::control) | reports are for people |
 //!
-//! At most one of `GRIDSPAN_PES`, `GRIDSPAN_EMULATE` and `GRIDSPAN_GRID` may be set. Where one asks
-//! for several nodes, the embedded driver connects them within the process.
+//! At most one of `GRIDSPAN_PES`, `GRIDSPAN_EMULATE` and `GRIDSPAN_GRID` may be set. If it
+//! describes several nodes, the embedded driver connects them within the process.
 
 use crate::settings::{Driver, Settings, Start};
 use gridspan_balance::UnknownStrategy;
@@ -32,39 +32,39 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 use thiserror::Error;
 
-/// Which driver runs the job.
+/// The driver that runs the job.
 pub const DRIVER: &str = "GRIDSPAN_DRIVER";
-/// How many PEs.
+/// The number of PEs.
 pub const PES: &str = "GRIDSPAN_PES";
 /// A shorthand for an emulated grid.
 pub const EMULATE: &str = "GRIDSPAN_EMULATE";
-/// A grid file or a grid.
+/// A grid file, or a grid as JSON.
 pub const GRID: &str = "GRIDSPAN_GRID";
 /// The seed.
 pub const SEED: &str = "GRIDSPAN_SEED";
 /// The balancing strategy.
 pub const BALANCE: &str = "GRIDSPAN_BALANCE";
-/// How often to balance.
+/// The interval of balancing.
 pub const BALANCE_EVERY: &str = "GRIDSPAN_BALANCE_EVERY";
-/// Whether plans must be worth what they cost.
+/// Whether plans must be worth their cost.
 pub const BALANCE_GATE: &str = "GRIDSPAN_BALANCE_GATE";
-/// By which policy nodes without tasks find some.
+/// The stealing policy of nodes without tasks.
 pub const STEALING: &str = "GRIDSPAN_STEALING";
-/// How broadcasts travel.
+/// The mode of broadcasts.
 pub const BROADCAST: &str = "GRIDSPAN_BROADCAST";
-/// Whether a job ends that can never go on.
+/// Whether a job that is stalled for ever ends.
 pub const ON_STALL: &str = "GRIDSPAN_ON_STALL";
-/// How long a job may take.
+/// The time limit of a job.
 pub const TIME_LIMIT: &str = "GRIDSPAN_TIME_LIMIT";
-/// Where to write what is measured for each rebalance.
+/// The file for the measurements of each rebalance.
 pub const BALANCE_DUMP: &str = "GRIDSPAN_BALANCE_DUMP";
 /// Whether to report in control lines.
 pub const REPORT: &str = "GRIDSPAN_REPORT";
-/// From which descriptor a node reads what its launcher says.
+/// The descriptor from which a node reads the input from its launcher.
 pub const LAUNCHER: &str = "GRIDSPAN_LAUNCHER";
-/// Those that describe the grid.
+/// The variables that describe the grid.
 pub const GRIDS: [&str; 3] = [PES, EMULATE, GRID];
-/// All of them.
+/// All variables.
 pub const ALL: [&str; 15] = [
     DRIVER,
     PES,
@@ -83,46 +83,46 @@ pub const ALL: [&str; 15] = [
     LAUNCHER,
 ];
 
-/// The environment asks for something that cannot be. Nothing was started; correct the variable.
+/// Error of the environment. Nothing was started; correct the variable.
 #[derive(Debug, Error)]
 pub enum VariableError {
-    /// A value that is none of those possible.
+    /// A value is not one of those possible.
     #[error("{name}={value:?} is not {expected}")]
     Value {
         /// The variable.
         name: &'static str,
-        /// What it is set to.
+        /// Its value.
         value: String,
-        /// What it could be set to.
+        /// The possible values.
         expected: &'static str,
     },
     /// The value is not text.
-    #[error("{0} is set to bytes that are no UTF-8 text; set it anew")]
+    #[error("{0} is set to bytes that are not UTF-8 text; set it again")]
     NotText(&'static str),
-    /// Two variables that each describe the grid.
+    /// Two variables both describe the grid.
     #[error("{0} and {1} are both set; unset one of them")]
     Both(&'static str, &'static str),
-    /// A shorthand that cannot be read.
+    /// A shorthand cannot be read.
     #[error("{EMULATE}: {0}")]
     Emulate(#[from] EmulateError),
-    /// A strategy that does not exist.
+    /// A strategy does not exist.
     #[error("{BALANCE}: {0}")]
     Strategy(#[from] UnknownStrategy),
-    /// A policy for stealing that does not exist.
+    /// A stealing policy does not exist.
     #[error("{STEALING}: {0}")]
     Stealing(#[from] UnknownStealingPolicy),
-    /// A way for broadcasts that does not exist.
+    /// A broadcast mode does not exist.
     #[error("{BROADCAST}: {0}")]
     Broadcast(#[from] UnknownMode),
-    /// A grid in JSON that cannot be read.
-    #[error("{GRID} is no grid in JSON: {0}")]
+    /// A grid in JSON cannot be read.
+    #[error("{GRID} is not a grid in JSON: {0}")]
     Json(serde_json::Error),
-    /// A grid file that cannot be used.
+    /// A grid file cannot be used.
     #[error("{GRID}: {0}")]
     File(#[from] GridLoadError),
 }
 
-/// A grid file could not be used.
+/// Error of loading a grid file.
 #[derive(Debug, Error)]
 pub enum GridLoadError {
     /// It cannot be read.
@@ -130,15 +130,15 @@ pub enum GridLoadError {
     Read {
         /// Its path.
         path: PathBuf,
-        /// Why not.
+        /// The error of the system.
         error: std::io::Error,
     },
-    /// It says something wrong.
+    /// Its content is invalid.
     #[error("grid file {}, {error}", .path.display())]
     Content {
         /// Its path.
         path: PathBuf,
-        /// What is wrong, and where.
+        /// The problem and its position.
         error: GridFileError,
     },
 }
@@ -151,7 +151,7 @@ pub fn load_grid(path: &Path) -> Result<GridSpec, GridLoadError> {
         .map_err(|error| GridLoadError::Content { path: path.to_owned(), error })
 }
 
-/// One PE for each core that this process may use.
+/// Returns the number of cores that this process may use.
 pub fn cores() -> u32 {
     std::thread::available_parallelism().map_or(1, |cores| u32::try_from(cores.get()).unwrap_or(1))
 }
@@ -160,27 +160,27 @@ pub fn cores() -> u32 {
 type Get<'a> = &'a dyn Fn(&'static str) -> Result<Option<String>, VariableError>;
 
 impl Start {
-    /// What the environment asks for.
+    /// Reads the start from the environment.
     pub fn from_environment() -> Result<Self, VariableError> {
         start(&from_process)
     }
 }
 
 impl Settings {
-    /// What the environment asks for.
+    /// Reads the settings from the environment.
     pub fn from_environment() -> Result<Self, VariableError> {
         settings(&from_process)
     }
 }
 
-/// The grid that the environment describes, if it does.
+/// Returns the grid that the environment describes, if any.
 pub fn grid_from_environment() -> Result<Option<GridSpec>, VariableError> {
     grid(&from_process)
 }
 
 fn from_process(name: &'static str) -> Result<Option<String>, VariableError> {
     match std::env::var(name) {
-        // A variable set to nothing is as good as unset: some shells cannot unset for one command.
+        // An empty variable counts as unset: some shells cannot unset one for a single command.
         Ok(value) => Ok((!value.is_empty()).then_some(value)),
         Err(VarError::NotPresent) => Ok(None),
         Err(VarError::NotUnicode(_)) => Err(VariableError::NotText(name)),
@@ -259,7 +259,8 @@ fn settings(get: Get<'_>) -> Result<Settings, VariableError> {
     })
 }
 
-/// A time between rebalances, such as `5s`; none if it is no time, or less than a millisecond.
+/// Reads an interval of balancing, such as `5s`; `None` if it is not a duration, or less than a
+/// millisecond.
 pub fn period(text: &str) -> Option<Duration> {
     parse_duration(text).ok().filter(|&period| period >= Duration::from_millis(1))
 }
@@ -342,7 +343,7 @@ mod tests {
         let wrongs: [(&[(&'static str, &str)], &str); 10] = [
             (
                 &[(BROADCAST, "fast")],
-                "GRIDSPAN_BROADCAST: broadcasts cannot travel `fast`; write one of",
+                "GRIDSPAN_BROADCAST: `fast` is not a broadcast mode; write one of",
             ),
             (&[(BALANCE, "best")], "GRIDSPAN_BALANCE: there is no strategy `best`; write one of"),
             (&[(BALANCE_EVERY, "5")], "GRIDSPAN_BALANCE_EVERY=\"5\" is not a time such as `5s`"),

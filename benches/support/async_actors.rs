@@ -1,5 +1,5 @@
-//! The same stream and ball between tokio tasks, between kameo actors and between ractor actors,
-//! one on each of two threads.
+//! The stream and the ball between tokio tasks, between kameo actors and between ractor actors, one
+//! on each of two threads.
 
 use crate::figures::Sample;
 use std::future::Future;
@@ -12,9 +12,9 @@ fn runtime() -> Runtime {
     Builder::new_current_thread().enable_all().build().expect("a runtime starts")
 }
 
-/// Runs `measure` on this thread; what it spawns on the handle runs on another, so that messages
-/// cross threads as they do between PEs. On one runtime with two workers, a ball would stay on one
-/// of them.
+/// Runs `measure` on this thread. Tasks that it spawns on the handle run on another thread, so that
+/// messages cross threads as they do between PEs. On one runtime with two workers, a ball would
+/// stay on one of them.
 fn across_threads<F: Future<Output = Duration>>(
     operations: u64,
     measure: impl FnOnce(Handle) -> F,
@@ -31,7 +31,7 @@ fn across_threads<F: Future<Output = Duration>>(
     Sample { elapsed, operations }
 }
 
-/// Tasks and unbounded channels, without any actor library.
+/// Tasks and unbounded channels, without an actor library.
 pub(crate) mod tokio_mpsc {
     use super::*;
 
@@ -107,7 +107,7 @@ pub(crate) mod kameo {
     impl Side {
         fn finish(&mut self) {
             if let Some(done) = self.done.take() {
-                // Who no longer waits need not know.
+                // The receiver may no longer exist.
                 let _ = done.send(());
             }
         }
@@ -244,7 +244,7 @@ pub(crate) mod ractor {
                 }
             };
             if is_last && let Some(done) = state.done.take() {
-                // Who no longer waits need not know.
+                // The receiver may no longer exist.
                 let _ = done.send(());
             }
             Ok(())

@@ -18,22 +18,23 @@ use std::time::{Duration, Instant};
 pub(crate) const ROLE: &str = "bare-quinn";
 
 const SMALL_BYTES: usize = 64;
-/// Written at once when there is much to write.
+/// Size of one write of a bulk transfer.
 const BULK_BYTES: usize = 1 << 20;
-/// How long a connection waits for a sign of life.
+/// Idle timeout of a connection.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// How quinn is set up.
+/// The configuration of quinn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Tuning {
-    /// As it comes.
+    /// The defaults of quinn.
     Default,
     /// Large windows and socket buffers, packets of 6,500 bytes and segmentation offload: as
     /// Gridspan sets it within a machine.
     Machine,
-    /// The same with packets of 65,000 bytes, which need segmentation offload to be off.
+    /// [`Machine`](Self::Machine) with packets of 65,000 bytes, which need segmentation offload to
+    /// be off.
     Jumbo,
-    /// Large windows and socket buffers, Cubic and packets for the internet.
+    /// Large windows and socket buffers, Cubic, and packet sizes for the internet.
     WideArea,
 }
 
@@ -99,8 +100,8 @@ fn unhex(text: &str) -> Vec<u8> {
     digits.filter_map(|pair| u8::from_str_radix(pair, 16).ok()).collect()
 }
 
-/// Answers one connection on one stream: sends back what comes if it is short, and one byte at the
-/// end of each stream.
+/// Answers one connection on one stream: echoes each message of `SMALL_BYTES`, and sends one byte
+/// at the end of each incoming stream.
 pub(crate) fn serve() {
     let mut line = String::new();
     io::stdin().lock().read_line(&mut line).expect("the first process sends a line");
@@ -131,7 +132,7 @@ async fn answer(connection: &Connection) {
     while let Ok(mut receive) = connection.accept_uni().await {
         let mut is_bulk = false;
         while let Ok(Some(chunk)) = receive.read_chunk(BULK_BYTES, true).await {
-            // A question arrives whole, since it fits a packet; what is longer is bulk.
+            // A small message arrives whole, since it fits a packet; any longer chunk is bulk.
             is_bulk |= chunk.bytes.len() != SMALL_BYTES;
             if !is_bulk {
                 small.copy_from_slice(&chunk.bytes);
@@ -146,7 +147,8 @@ async fn answer(connection: &Connection) {
     }
 }
 
-/// Runs `measure` on a connection to a second process; `relay` may put something in between.
+/// Runs `measure` on a connection to a second process. `relay` may put a relay in between and then
+/// returns the address of that.
 fn with_connection<T, F: Future<Output = T>>(
     tuning: Tuning,
     cores: Cores,
@@ -179,7 +181,7 @@ fn with_connection<T, F: Future<Output = T>>(
     })
 }
 
-/// Sends 64 bytes there and back so often.
+/// Sends 64 bytes there and back `round_trips` times.
 pub(crate) fn ping_pong(round_trips: u64, cores: Cores) -> Sample {
     with_connection(
         Tuning::Default,
@@ -205,7 +207,8 @@ pub(crate) fn ping_pong(round_trips: u64, cores: Cores) -> Sample {
     )
 }
 
-/// Sends so many MiB one way, and waits until all of it was read; before that, `warm_up` MiB.
+/// Sends `warm_up` MiB, then measures the time to send `mebibytes` MiB one way until all of it has
+/// been read.
 pub(crate) fn bulk(
     (warm_up, mebibytes): (u64, u64),
     tuning: Tuning,
@@ -213,7 +216,7 @@ pub(crate) fn bulk(
     relay: impl FnOnce(SocketAddr) -> SocketAddr,
 ) -> Sample {
     with_connection(tuning, cores, relay, async |connection: Connection| {
-        // Time to find the largest packet.
+        // Time for the discovery of the largest packet.
         tokio::time::sleep(Duration::from_millis(200)).await;
         let mut receive = None;
         if warm_up > 0 {
@@ -225,8 +228,7 @@ pub(crate) fn bulk(
     })
 }
 
-/// Sends so many MiB on a stream of their own. `receive` is the stream of the answers, once it is
-/// there.
+/// Sends `mebibytes` MiB on a stream. `receive` is the stream of the answers, once it exists.
 async fn send_bulk(connection: &Connection, mebibytes: u64, receive: &mut Option<RecvStream>) {
     let mut send = connection.open_uni().await.expect("a stream opens");
     let chunk = vec![7; BULK_BYTES];

@@ -1,5 +1,5 @@
-//! The least that a stream of small messages takes: one TCP connection, written and read in the
-//! same batches as Gridspan's.
+//! A lower bound for a stream of small messages: one TCP connection, written and read in batches of
+//! the same size as Gridspan's.
 
 use crate::figures::Sample;
 use crate::nodes::{Cores, Second, end_with_input, listening, on_first_core};
@@ -10,11 +10,11 @@ use std::time::Instant;
 /// The role of the process that receives.
 pub(crate) const ROLE: &str = "bare-tcp";
 
-/// As much as Gridspan hands to QUIC at once.
+/// The number of bytes that Gridspan hands to QUIC at once.
 const BATCH_BYTES: usize = 32 << 10;
 const MESSAGE_BYTES: usize = 64;
 
-/// Receives messages until the sender says that there are no more, and confirms.
+/// Receives messages until the sender closes its side, then confirms them.
 pub(crate) fn serve() {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a port is free");
     listening(listener.local_addr().expect("the socket has an address"));
@@ -38,7 +38,7 @@ pub(crate) fn serve() {
     stream.write_all(&sum.to_le_bytes()).expect("the sender waits for it");
 }
 
-/// Sends so many messages of 64 bytes to a second process.
+/// Sends `messages` messages of 64 bytes to a second process.
 pub(crate) fn stream(messages: u64, cores: Cores) -> Sample {
     on_first_core(|| {
         let mut second = Second::start(ROLE, cores);

@@ -1,4 +1,4 @@
-//! Messages from one PE to another in one process: a stream, and a ball that goes to and fro.
+//! Messages from one PE to another in one process: a stream, and a ball that goes back and forth.
 
 use crate::figures::Sample;
 use gridspan::runtime::driver::embedded;
@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
-/// Messages sent by one handler, as a real one would that has a list of neighbours.
+/// Number of messages sent by one handler, like an actor that sends to a list of neighbours.
 const BURST: u64 = 64;
 
 #[derive(Serialize, Deserialize)]
@@ -18,10 +18,10 @@ struct Side {
 
 #[derive(Clone, Serialize, Deserialize)]
 enum Msg {
-    /// Send so many values to the other side.
+    /// Send this number of values to the other side.
     Stream(u64),
     Value(u64),
-    /// Throw the ball back, unless it was thrown often enough.
+    /// Throw the ball back, unless this number of throws left is 0.
     Ball(u64),
 }
 
@@ -84,12 +84,12 @@ fn run(first: Msg, expected: u64, operations: u64) -> Sample {
     Sample { elapsed: receive.recv().expect("main has sent it"), operations }
 }
 
-/// Streams so many messages from PE 0 to PE 1.
+/// Streams `messages` messages from PE 0 to PE 1.
 pub(crate) fn stream(messages: u64) -> Sample {
     run(Msg::Stream(messages), messages, messages)
 }
 
-/// Sends a message between the PEs so often, each when the one before has come.
+/// Sends a message back and forth between the PEs, `crossings` times in all.
 pub(crate) fn ball(crossings: u64) -> Sample {
     run(Msg::Ball(crossings), 0, crossings)
 }

@@ -1,9 +1,10 @@
-//! Figures measured in turns, kept by criterion, and printed beside those they are compared with.
+//! Figures measured in turns, recorded by criterion, and printed next to those of their
+//! competitors.
 //!
-//! All contenders of one comparison run once per round, so that whatever else the machine does hits
-//! all alike, and their medians can be divided. Beside the time that passed stands the processor
-//! time of all threads and second processes, with their start: it tells the work even where the
-//! machine is busy, and counts waiting in a loop as work. Criterion gets the same samples, for its
+//! All contenders of one comparison run once per round, so that other load on the machine affects
+//! all of them alike, and their medians can be divided. The table also gives the processor time of
+//! all threads and second processes, including their start: it measures the work even where the
+//! machine is busy, and counts busy waiting as work. Criterion gets the same samples, for its
 //! history and its filters. A run as a test makes one short round.
 
 use criterion::{Criterion, SamplingMode};
@@ -11,17 +12,17 @@ use std::cell::{OnceCell, RefCell};
 use std::hint::black_box;
 use std::time::{Duration, Instant};
 
-/// What a contender did in one round.
+/// The measurement of a contender in one round.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Sample {
-    /// How long it took.
+    /// Time that passed.
     pub(crate) elapsed: Duration,
-    /// How many operations that were.
+    /// Number of operations.
     pub(crate) operations: u64,
 }
 
 impl Sample {
-    /// Measures `run`, which does so many operations.
+    /// Measures `run`, which does `operations` operations.
     pub(crate) fn of(operations: u64, run: impl FnOnce()) -> Self {
         let begin = Instant::now();
         run();
@@ -33,14 +34,14 @@ impl Sample {
     }
 }
 
-/// What a figure tells, and so whether more is better.
+/// The unit of a figure, which determines whether more is better.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Unit {
     /// The time of an operation; less is better.
     Time,
     /// Operations per second; more is better.
     Rate,
-    /// Bits per second, with so many bytes an operation; more is better.
+    /// Bits per second, given the number of bytes of an operation; more is better.
     Bits(u64),
 }
 
@@ -63,7 +64,7 @@ impl Unit {
         }
     }
 
-    /// Ours against a peer's, in the direction of the unit.
+    /// Returns the ratio of ours to a peer, in the direction of the unit.
     fn ratio(self, ours: f64, peer: f64) -> f64 {
         match self {
             Self::Time => ours / peer,
@@ -80,7 +81,7 @@ impl Unit {
     }
 }
 
-/// One of those that are compared.
+/// One of the programs under comparison.
 pub(crate) struct Contender<'a> {
     name: &'static str,
     goal: Option<f64>,
@@ -89,18 +90,18 @@ pub(crate) struct Contender<'a> {
 }
 
 impl<'a> Contender<'a> {
-    /// Something that can be measured again and again.
+    /// A contender that `run` measures, repeatedly.
     pub(crate) fn new(name: &'static str, run: impl FnMut() -> Sample + 'a) -> Self {
         Self { name, goal: None, limit: None, run: Box::new(run) }
     }
 
-    /// The ratio that ours should have to this peer: at most for times, at least for rates.
+    /// Sets the ratio that ours should have to this peer: at most for times, at least for rates.
     pub(crate) fn goal(mut self, ratio: f64) -> Self {
         self.goal = Some(ratio);
         self
     }
 
-    /// The time that this one may take.
+    /// Sets the maximum time of an operation of this contender.
     pub(crate) fn limit(mut self, limit: Duration) -> Self {
         self.limit = Some(limit);
         self
@@ -129,7 +130,7 @@ impl Figures {
     /// Reads the arguments of the process.
     pub(crate) fn new() -> Self {
         let has = |name: &str| std::env::args().any(|argument| argument == name);
-        // Like criterion: `cargo test` does not say `--bench`.
+        // As criterion does: `cargo test` does not pass `--bench`.
         let quick = has("--test") || !has("--bench");
         let criterion = Criterion::default()
             .sample_size(10)
@@ -139,12 +140,12 @@ impl Figures {
         Self { criterion, quick, lines: Vec::new() }
     }
 
-    /// One number for a real run, another for a run as a test.
+    /// Returns `full` in a real run and `quick` in a run as a test.
     pub(crate) fn choose<T>(&self, full: T, quick: T) -> T {
         if self.quick { quick } else { full }
     }
 
-    /// Measures contenders in turns, so many rounds. The first is ours.
+    /// Measures contenders in turns for `rounds` rounds. The first contender is ours.
     pub(crate) fn compare(
         &mut self,
         title: &str,
@@ -156,7 +157,7 @@ impl Figures {
         let names: Vec<_> = contenders.iter().map(|contender| contender.name).collect();
         let contenders = RefCell::new(contenders);
         let measured = OnceCell::new();
-        // Measures when criterion first wants one of them, so that its filters save the time.
+        // Measures when criterion first runs one of them, so that its filters save the time.
         let samples = || measured.get_or_init(|| in_turns(&mut contenders.borrow_mut(), rounds));
         let mut group = self.criterion.benchmark_group(title);
         group.sampling_mode(SamplingMode::Flat);
@@ -185,12 +186,12 @@ impl Figures {
         }
     }
 
-    /// Adds a figure that was measured some other way.
+    /// Adds a figure that was measured elsewhere.
     pub(crate) fn note(&mut self, title: &str, name: &str, value: &str) {
         self.lines.push(format!("| {title} | {name} | {value} | | | | |"));
     }
 
-    /// Whether the filters of the command line leave room for figures that start with `title`.
+    /// Whether the filters of the command line select figures that start with `title`.
     pub(crate) fn wants(&self, title: &str) -> bool {
         let mut filters = std::env::args().skip(1).filter(|argument| !argument.starts_with('-'));
         filters.next().is_none_or(|filter| title.contains(&filter))
@@ -201,13 +202,13 @@ impl Figures {
         self.criterion.final_summary();
         let kind = if self.quick { " (one short round: no figures to quote)" } else { "" };
         println!("\nMedians{kind}; the ratio is ours against this.\n");
-        println!("| figure | who | median | ratio | goal | processor time each | its ratio |");
+        println!("| figure | program | median | ratio | goal | processor time each | its ratio |");
         println!("| --- | --- | --- | --- | --- | --- | --- |");
         self.lines.iter().for_each(|line| println!("{line}"));
     }
 }
 
-/// What one operation took, in nanoseconds.
+/// The cost of one operation in nanoseconds.
 #[derive(Clone, Copy, Debug)]
 struct Cost {
     time: f64,
@@ -237,7 +238,7 @@ fn in_turns(contenders: &mut [Contender<'_>], rounds: usize) -> Vec<Vec<Cost>> {
     costs
 }
 
-/// What this process and its children that have ended have used, in steps of 10 ms.
+/// Returns the processor time of this process and its ended children, in steps of 10 ms.
 fn processor_time() -> Duration {
     let text = std::fs::read_to_string("/proc/self/stat").unwrap_or_default();
     // The name, in parentheses, may contain anything; user and system time, and those of the

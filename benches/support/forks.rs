@@ -1,4 +1,4 @@
-//! The same recursions by tasks, by rayon, and by nobody's help.
+//! The same recursions by tasks, by rayon, and serially.
 
 use crate::figures::Sample;
 use gridspan::runtime::driver::embedded;
@@ -9,7 +9,7 @@ use std::hint::black_box;
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
-/// Runs `main` of a job on so many PEs; it returns what its operations took.
+/// Runs a job with `main` on `pes` PEs; `main` returns the time of its operations.
 fn measure<F>(job: Job, pes: u32, operations: u64, main: F) -> Sample
 where
     F: AsyncFnOnce(Grid) -> Result<Duration, JobError> + Send + 'static,
@@ -23,7 +23,7 @@ where
     Sample { elapsed: receive.recv().expect("main has sent it"), operations }
 }
 
-/// Runs `work` in a pool of so many threads.
+/// Runs `work` in a pool of `threads` threads.
 fn in_pool(threads: u32, operations: u64, work: impl FnOnce() + Send) -> Sample {
     let pool = rayon::ThreadPoolBuilder::new().num_threads(threads as usize).build();
     let pool = pool.expect("threads can be started");
@@ -36,7 +36,7 @@ fn in_pool(threads: u32, operations: u64, work: impl FnOnce() + Send) -> Sample 
     Sample { elapsed, operations }
 }
 
-/// The calls that the recursion makes.
+/// Returns the number of calls that the recursion makes.
 fn calls(n: u32) -> u64 {
     2 * number(n + 1) - 1
 }
@@ -103,7 +103,7 @@ pub(crate) fn uts_serial(tree: &'static str) -> Sample {
     Sample::of(sample.census.nodes, || assert_eq!(sample.tree.census(), sample.census))
 }
 
-/// So many threads, each with a tree of its own.
+/// Counts a separate tree on each of `threads` threads.
 pub(crate) fn uts_apart(tree: &'static str, threads: u32) -> Sample {
     let (_, sample) = Visit::root(tree).expect("a sample tree");
     let nodes = sample.census.nodes * u64::from(threads);

@@ -1,8 +1,8 @@
 //! tonic as a peer: unary calls, a stream in both directions, and a stream one way, of plain bytes
 //! over one connection without encryption.
 //!
-//! The service is written by hand and its messages are bytes as they are, so that neither a
-//! protobuf compiler nor its encoding takes part.
+//! The service is written by hand and its messages are plain bytes, so that neither a protobuf
+//! compiler nor its encoding is involved.
 
 use crate::figures::Sample;
 use crate::nodes::{Cores, Second, end_with_input, listening, on_first_core};
@@ -34,7 +34,7 @@ const BOTH_WAYS: &str = "/bench/BothWays";
 const ONE_WAY: &str = "/bench/OneWay";
 const SMALL: Bytes = Bytes::from_static(&[1; 64]);
 
-/// Messages are bytes.
+/// A codec whose messages are plain bytes.
 #[derive(Clone, Copy, Default)]
 struct Plain;
 
@@ -72,7 +72,7 @@ impl Decoder for Plain {
     }
 }
 
-/// The service, and all its methods.
+/// The service and all its methods.
 #[derive(Clone, Copy)]
 struct Answers;
 
@@ -143,7 +143,7 @@ fn block_on<T>(work: impl Future<Output = T>) -> T {
     runtime.enable_all().build().expect("the runtime starts").block_on(work)
 }
 
-/// Answers until the first process has what it wanted.
+/// Answers until the first process ends the input.
 pub(crate) fn serve() {
     block_on(async {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.expect("a port is free");
@@ -171,7 +171,7 @@ fn with_client<T, F: Future<Output = T>>(
     })
 }
 
-/// Makes so many calls, one after the other.
+/// Makes `calls` calls, one after the other.
 pub(crate) fn unary(calls: u64, cores: Cores) -> Sample {
     with_client(cores, async |mut client: client::Grpc<Channel>| {
         let warm_up = calls / 10;
@@ -189,7 +189,7 @@ pub(crate) fn unary(calls: u64, cores: Cores) -> Sample {
     })
 }
 
-/// What a call sends while it runs.
+/// The messages that a call sends while it runs.
 struct Requests(mpsc::Receiver<Bytes>);
 
 impl Stream for Requests {
@@ -200,7 +200,7 @@ impl Stream for Requests {
     }
 }
 
-/// Sends a message there and back so often, within one call.
+/// Sends a message there and back `round_trips` times within one call.
 pub(crate) fn both_ways(round_trips: u64, cores: Cores) -> Sample {
     with_client(cores, async |mut client: client::Grpc<Channel>| {
         let (send, receive) = mpsc::channel(1);
@@ -222,7 +222,7 @@ pub(crate) fn both_ways(round_trips: u64, cores: Cores) -> Sample {
     })
 }
 
-/// Sends so many messages within one call, and waits for its end.
+/// Sends `messages` messages within one call, and waits for its end.
 pub(crate) fn one_way(messages: u64, cores: Cores) -> Sample {
     with_client(cores, async |mut client: client::Grpc<Channel>| {
         let all = tokio_stream::iter((0..messages).map(|_| SMALL));

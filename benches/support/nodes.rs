@@ -1,7 +1,7 @@
-//! A second process for the benches of the network: the bench's own binary, started again.
+//! A second process for the network benches: the binary of the bench, started again.
 //!
-//! The first process writes lines to the second's standard input and reads lines from its output.
-//! The second ends when its input does, so that it never outlives the first.
+//! The first process writes lines to the standard input of the second and reads lines from its
+//! output. The second ends when its input does, so that it never outlives the first.
 
 use gridspan::runtime::Job;
 use gridspan::runtime::driver::cluster;
@@ -19,12 +19,12 @@ pub(crate) const NODE: &str = "--node";
 /// The role of a second process that is node 1 of a job.
 pub(crate) const JOB: &str = "job";
 
-/// Where two processes run.
+/// The cores on which the two processes run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Cores {
-    /// Both on one core: no core has to be woken, so what is measured is work alone.
+    /// Both on one core: no core has to be woken, so the measurement is of work alone.
     One,
-    /// Each on its own.
+    /// Each on a separate core.
     Two,
 }
 
@@ -45,7 +45,7 @@ pub(crate) struct Second {
 }
 
 impl Second {
-    /// Starts it.
+    /// Starts a second process with a role.
     pub(crate) fn start(role: &str, cores: Cores) -> Self {
         let path = std::env::current_exe().expect("the bench knows its own path");
         let mut child = Command::new(path)
@@ -59,7 +59,7 @@ impl Second {
         Self { child, input, output: BufReader::new(output) }
     }
 
-    /// Writes a line that ends.
+    /// Writes `line`, which ends with a newline.
     pub(crate) fn say(&mut self, line: &str) {
         let input = self.input.as_mut().expect("its input is open until it is dropped");
         input.write_all(line.as_bytes()).expect("the second process reads");
@@ -73,7 +73,7 @@ impl Second {
         line
     }
 
-    /// Reads the line in which it says where it listens.
+    /// Reads the line with the address at which it listens.
     pub(crate) fn address(&mut self) -> SocketAddr {
         let line = self.hear();
         listening_address(&line).unwrap_or_else(|| panic!("the second process said {line}"))
@@ -83,23 +83,23 @@ impl Second {
 impl Drop for Second {
     fn drop(&mut self) {
         drop(self.input.take());
-        // It ends with its input; how, says its standard error.
+        // It ends with its input; its standard error explains a failure.
         let _ = self.child.wait();
     }
 }
 
-/// Says where this process listens, as a second process does.
+/// Prints the address at which this process listens, as a second process does.
 pub(crate) fn listening(address: SocketAddr) {
     println!("{}{address}", bootstrap::LISTENING);
 }
 
-/// Ends this process when the first one is gone or has what it wanted.
+/// Makes this process exit when its input ends: the first process has exited or has finished.
 pub(crate) fn end_with_input() {
     bootstrap::watch_launcher(io::stdin(), || (), || std::process::exit(0))
         .expect("a thread starts");
 }
 
-/// What a second process was told to be, if this is one. Also moves it to its core.
+/// Returns the role of this process if it is a second process, and moves it to its core.
 pub(crate) fn role() -> Option<String> {
     let mut arguments = std::env::args().skip(1);
     arguments.next().filter(|first| first == NODE)?;
@@ -108,15 +108,15 @@ pub(crate) fn role() -> Option<String> {
     Some(role)
 }
 
-/// Moves this thread, and those that it starts, to one core. Where that is refused, the figures are
-/// noisier.
+/// Moves this thread, and the threads that it starts, to one core. If the system refuses, the
+/// figures are noisier.
 fn pin(core: usize) {
     let mut cores = CpuSet::new();
     cores.set(core);
     let _ = sched_setaffinity(None, &cores);
 }
 
-/// Runs something on the first core.
+/// Runs `run` on the first core.
 pub(crate) fn on_first_core<T>(run: impl FnOnce() -> T) -> T {
     let before = sched_getaffinity(None);
     pin(0);
@@ -146,7 +146,7 @@ pub(crate) fn run_job(job: Job, spec: &GridSpec, emulate: bool, cores: Cores) {
     });
 }
 
-/// Is node 1 of a job.
+/// Runs node 1 of a job.
 pub(crate) fn second_node(job: Job) {
     let joined = bootstrap::join(&mut io::stdin().lock(), &mut io::stdout().lock());
     let joined = joined.expect("the first process sends a bundle");

@@ -1,14 +1,14 @@
-//! METIS as the oracle of cuts, with the weights that it can take.
+//! METIS as the reference for cuts, with the weights that it can represent.
 
 use crate::Graph;
 use metis::option::{Seed, UFactor};
 use std::time::{Duration, Instant};
 
-/// METIS adds weights up in 32 bits and, where they overflow, puts all into one part without an
-/// error.
+/// Maximum sum of weights: METIS adds weights in 32 bits and, on overflow, puts all vertices into
+/// one part without an error.
 const WEIGHT_SUM_MAX: i64 = (1 << 31) - 1;
 
-/// A graph in the form METIS takes.
+/// A graph in the format of METIS.
 pub(crate) struct Oracle {
     first: Vec<i32>,
     ends: Vec<i32>,
@@ -17,7 +17,7 @@ pub(crate) struct Oracle {
 }
 
 impl Oracle {
-    /// Loads are divided so that their sum fits. Panics if the edges do not fit.
+    /// Converts a graph. Loads are divided so that their sum fits. Panics if the edges do not fit.
     pub(crate) fn new(graph: &Graph) -> Self {
         let divisor = graph.total_load() / (WEIGHT_SUM_MAX - graph.len() as i64) + 1;
         let loads: Vec<i32> =
@@ -35,8 +35,8 @@ impl Oracle {
         Self { first, ends, edge_weights, loads }
     }
 
-    /// The parts that METIS' k-way partitioning finds with a tolerance of 3 %, and the time it
-    /// takes. Without loads, numbers of vertices are balanced.
+    /// Returns the parts that METIS' k-way partitioning finds with a tolerance of 3 %, and the time
+    /// that it takes. Without loads, the numbers of vertices are balanced.
     pub(crate) fn k_way(&self, parts: u32, seed: u64, with_loads: bool) -> (Vec<u32>, Duration) {
         let mut part = vec![0; self.loads.len()];
         let begin = Instant::now();

@@ -1,4 +1,4 @@
-//! Many actors: how fast they are made, what an idle one takes, and how fast they move.
+//! Many actors: the rate of creation, the memory of an idle one, and the rate of migration.
 
 use crate::figures::Sample;
 use gridspan::runtime::driver::embedded;
@@ -28,17 +28,17 @@ impl Actor for Idle {
     }
 }
 
-/// What a population of idle actors took: time to make all, and memory by each.
+/// The cost of a population of idle actors: time to create all, and memory of each.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Population {
     pub(crate) creation: Sample,
     pub(crate) bytes_each: f64,
 }
 
-/// The first argument of a process that only counts a population.
+/// The first argument of a process that only measures a population.
 pub(crate) const ROLE: &str = "--population";
 
-/// Makes so many actors in a process of their own, whose memory holds nothing else.
+/// Creates `actors` actors in a fresh process, whose memory holds nothing else.
 pub(crate) fn in_fresh_process(actors: u64) -> Population {
     let path = std::env::current_exe().expect("the bench knows its own path");
     let mut command = Command::new(path);
@@ -52,7 +52,7 @@ pub(crate) fn in_fresh_process(actors: u64) -> Population {
     Population { creation, bytes_each: bytes as f64 / actors as f64 }
 }
 
-/// Makes so many actors here, and prints nanoseconds and bytes.
+/// Creates `actors` actors in this process, and prints nanoseconds and bytes.
 pub(crate) fn report(actors: u32) {
     let job = Job::new("population").actor::<Idle>().main(async move |grid| {
         let before = resident_bytes();
@@ -69,7 +69,7 @@ pub(crate) fn report(actors: u32) {
     embedded::run(job, 1).expect("the population lives");
 }
 
-/// The memory that this process holds.
+/// Returns the resident memory of this process.
 fn resident_bytes() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
@@ -77,7 +77,7 @@ fn resident_bytes() -> u64 {
     kilobytes.unwrap_or(0) << 10
 }
 
-/// An actor that moves on as soon as it has arrived.
+/// An actor that migrates again as soon as it has arrived.
 #[derive(Serialize, Deserialize)]
 struct MigratingActor {
     moves: u32,
@@ -115,7 +115,7 @@ impl Actor for MigratingActor {
     }
 }
 
-/// Moves `actors` actors of so many bytes between two PEs, `moves` times each.
+/// Moves `actors` actors of `bytes` bytes between two PEs, `moves` times each.
 pub(crate) fn migrate(actors: u32, moves: u32, bytes: u32) -> Sample {
     let (send, receive) = mpsc::channel();
     let job = Job::new("migration").actor::<MigratingActor>().main(async move |grid| {

@@ -1,5 +1,5 @@
-//! The emulated wide-area link as a process of its own on the way, for peers that have none built
-//! in: one socket between client and server, with Gridspan's emulator in each direction.
+//! The emulated wide-area link as a separate hop, for peers without an emulator: one socket between
+//! client and server, with Gridspan's emulator in each direction.
 
 use gridspan::runtime::net::{Emulator, Outbound, UdpPort};
 use gridspan::topology::{GridSpec, NodeId};
@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-/// How long the relay waits at a time, so that it notices its end.
+/// Maximum time of one wait, so that the relay notices that it should stop.
 const WAIT: Duration = Duration::from_millis(20);
 
 /// A relay that runs until it is dropped.
@@ -20,7 +20,8 @@ pub(crate) struct Relay {
 }
 
 impl Relay {
-    /// Relays between whoever sends to it first and `server`, over the link of a grid of two nodes.
+    /// Relays between the first address that sends to it and `server`, over the link of a grid of
+    /// two nodes.
     pub(crate) fn start(spec: &GridSpec, server: SocketAddr, seed: u64) -> Self {
         let port = UdpPort::bind((Ipv4Addr::LOCALHOST, 0).into()).expect("a port is free");
         let address = port.local_address().expect("the socket has an address");
@@ -33,7 +34,7 @@ impl Relay {
         Self { address, over, thread: Some(thread) }
     }
 
-    /// What the client takes for the server.
+    /// Returns the address to which the client connects instead of the server.
     pub(crate) fn address(&self) -> SocketAddr {
         self.address
     }

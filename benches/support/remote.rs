@@ -1,5 +1,5 @@
-//! The job that the benches of calls run: empty functions in a second process, and functions of
-//! large data on the nodes of one.
+//! The job of the call benches: empty functions in a second process, and functions of large data on
+//! the nodes of one process.
 
 use crate::figures::Sample;
 use crate::nodes::{Cores, run_job};
@@ -21,22 +21,22 @@ use std::time::{Duration, Instant};
 type Bytes = Numbers<u8>;
 
 const EMPTY: Function<(), ()> = Function::new("empty", |(), _| Ok(()));
-/// Each byte one more; some work on all that is moved.
+/// Increments each byte: some work on all of the data that is moved.
 const NEXT: Function<(Bytes,), (Bytes,)> = Function::new("next", |(bytes,): (Bytes,), _| {
     Ok((bytes.iter().map(|byte| byte.wrapping_add(1)).collect::<Vec<u8>>().into(),))
 })
 .computes("1e-9 * in0")
 .gives(&["in0"]);
-/// What is said of its time has the calls spread over all servers.
+/// Sums the bytes. Its declared time makes the mapper spread the calls over all servers.
 const SUM: Function<(Bytes,), (u64,)> = Function::new("sum", |(bytes,): (Bytes,), _| {
     Ok((bytes.iter().map(|&byte| u64::from(byte)).sum(),))
 })
 .computes("1000")
 .gives(&["8"]);
 
-/// Calls of a chain.
+/// Number of calls in a chain.
 const LINKS: u8 = 10;
-/// Longer than any measurement takes.
+/// Timeout, longer than any measurement takes.
 const PATIENCE: Duration = Duration::from_secs(300);
 
 struct Remote;
@@ -47,7 +47,7 @@ impl Catalogue for Remote {
     }
 }
 
-/// Answers at once.
+/// An actor that answers each ask immediately.
 #[derive(Serialize, Deserialize)]
 struct Echo;
 
@@ -65,14 +65,14 @@ impl Actor for Echo {
     }
 }
 
-/// What is asked of the other process.
+/// The kind of empty request to the other process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Empty {
     /// Calls, one after the other.
     Calls,
     /// Calls that do not block.
     Sessions,
-    /// Questions to an actor.
+    /// Asks to an actor.
     Asks,
 }
 
@@ -87,7 +87,7 @@ pub(crate) enum Chain {
     Bridged,
 }
 
-/// The definition, on all nodes.
+/// Returns the definition of the job, the same on all nodes.
 pub(crate) fn job() -> Job {
     with_rpc::<Remote>(Job::new("remote").actor::<Echo>())
 }
@@ -102,7 +102,7 @@ fn nodes(count: usize) -> GridSpec {
     GridSpec::from_layout(&layout).expect("the layout is small")
 }
 
-/// So many empty calls of a server in a second process.
+/// Measures `count` empty requests to a server in a second process.
 pub(crate) fn empty(what: Empty, count: u64, cores: Cores) -> Sample {
     let (send, receive) = mpsc::channel();
     let job = job().main(async move |grid: Grid| {
@@ -149,7 +149,7 @@ pub(crate) fn empty(what: Empty, count: u64, cores: Cores) -> Sample {
     Sample { elapsed, operations: count }
 }
 
-/// Measures something that main does on so many nodes of this process, once after a first time.
+/// Measures `what`, which main does on `count` nodes of this process, once after a warm-up.
 fn on_nodes(
     count: usize,
     what: impl AsyncFn(&Services<Remote>) -> Result<(), RpcError> + Send + 'static,
@@ -171,7 +171,7 @@ fn on_nodes(
     Sample { elapsed: receive.iter().last().expect("main has sent it"), operations: 1 }
 }
 
-/// A chain of calls of which each takes the bytes that the one before has made.
+/// Measures a chain of calls, each of which takes the bytes that the previous one returned.
 pub(crate) fn chain(how: Chain, bytes: usize) -> Sample {
     let servers = if how == Chain::Pinned { 1 } else { 2 };
     on_nodes(1 + servers, async move |services| {
@@ -203,7 +203,7 @@ pub(crate) fn chain(how: Chain, bytes: usize) -> Sample {
     })
 }
 
-/// The same bytes to four servers, in one group or by one call after the other.
+/// Measures sending the same bytes to four servers, in one group or by one call after the other.
 pub(crate) fn to_four(is_group: bool, bytes: usize) -> Sample {
     on_nodes(5, async move |services| {
         let data: Bytes = vec![1; bytes].into();
@@ -236,7 +236,7 @@ pub(crate) fn to_four(is_group: bool, bytes: usize) -> Sample {
     })
 }
 
-/// How many round trips a fresh call takes over a wide area, in virtual time.
+/// Returns the number of round trips of a fresh call over a wide area, in virtual time.
 pub(crate) fn round_trips() -> f64 {
     const ONE_WAY_S: f64 = 0.02;
     let (send, receive) = mpsc::channel();

@@ -1,4 +1,4 @@
-//! A token that runs around a ring of actors on one PE, and the same without a runtime.
+//! A token that runs around a ring of actors on one PE, and the equivalent without a runtime.
 
 use crate::figures::Sample;
 use gridspan::runtime::driver::embedded;
@@ -8,7 +8,7 @@ use std::collections::VecDeque;
 use std::hint::black_box;
 use std::sync::mpsc;
 
-/// The message after which all report.
+/// The message after which all members report.
 const STOP: u64 = u64::MAX;
 
 #[derive(Serialize, Deserialize)]
@@ -58,7 +58,7 @@ pub(crate) fn gridspan(size: u32, hops: u64) -> Sample {
     Sample { elapsed: receive.recv().expect("main has sent it"), operations: hops }
 }
 
-/// What the bare limit calls through a vtable.
+/// The trait whose method the bare version calls through a vtable.
 trait Handle {
     fn handle(&mut self, left: u64, queue: &mut VecDeque<(u32, u64)>);
 }
@@ -79,7 +79,7 @@ impl Handle for Bare {
     }
 }
 
-/// The same with nothing but a queue and a virtual call.
+/// Runs the token with only a queue and a virtual call.
 pub(crate) fn bare(size: u32, hops: u64) -> Sample {
     let mut actors: Vec<Box<dyn Handle>> = (0..size)
         .map(|me| -> Box<dyn Handle> { Box::new(Bare { me, size, handled: 0 }) })

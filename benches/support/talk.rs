@@ -1,14 +1,14 @@
-//! Jobs whose actors do nothing but talk: around a ring, or everyone to everyone.
+//! Jobs whose actors only send messages: around a ring, or from each to all.
 
 use gridspan::runtime::{Actor, Context, Ix1, Job, Op, To};
 use serde::{Deserialize, Serialize};
 
-/// Who talks to whom.
+/// The pattern of messages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum Pattern {
-    /// Each hears from its left and tells its right.
+    /// Each actor receives from its left neighbour and sends to its right neighbour.
     Ring,
-    /// Each tells another one every time: in the n-th round the n-th to its right.
+    /// In the n-th round, each actor sends to the n-th actor on its right.
     AllToAll,
 }
 
@@ -20,7 +20,7 @@ impl Pattern {
         }
     }
 
-    /// How far to the right the message of a round goes.
+    /// Returns the distance to the right that the message of a round goes.
     fn stride(self, round: u64, size: u32) -> u32 {
         match self {
             Self::Ring => 1,
@@ -67,7 +67,7 @@ impl Actor for Talker {
             Msg::Start => self.say(0, cx),
             Msg::Word(_) => {
                 self.heard += 1;
-                // Everyone hears as much as everyone says.
+                // Each actor receives as many messages as it sends.
                 self.say(self.heard, cx);
                 if self.heard == self.rounds {
                     cx.contribute(Op::Sum, self.heard, To::main());
@@ -77,7 +77,7 @@ impl Actor for Talker {
     }
 }
 
-/// `size` actors that each say so many words.
+/// Returns a job of `size` actors that each send `rounds` messages.
 pub(crate) fn job(pattern: Pattern, size: u32, rounds: u64) -> Job {
     Job::new("talk").actor::<Talker>().main(async move |grid| {
         let all = grid.create::<Talker>(Ix1::range(size), |_| (pattern, size, rounds)).await?;

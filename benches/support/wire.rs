@@ -1,5 +1,5 @@
-//! The job that the benches of the network run: questions, small messages and large ones from the
-//! actor on one node to that on another.
+//! The job of the network benches: asks, small messages and large messages from the actor on one
+//! node to the actor on another.
 
 use crate::figures::Sample;
 use crate::nodes::{Cores, run_job};
@@ -9,30 +9,31 @@ use serde::{Deserialize, Serialize};
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
-/// Small messages sent by one handler.
+/// Number of small messages sent by one handler.
 const BURST: u64 = 64;
-/// Small messages that may be unanswered, as in any program that does not want to drown its peer.
+/// Maximum number of unconfirmed small messages, as in any program that avoids overrunning its
+/// peer.
 const SMALL_CREDIT: u64 = 1 << 17;
-/// How many small messages are answered by one.
+/// Number of small messages that one confirmation covers.
 const SMALL_PER_ANSWER: u64 = 1 << 14;
-/// Large messages that may be unanswered.
+/// Maximum number of unconfirmed large messages.
 const LARGE_CREDIT: u64 = 16;
-/// Longer than any measurement takes, even where ten compilers run beside it.
+/// Timeout, longer than any measurement takes, even with ten compilers running on the machine.
 const PATIENCE: Duration = Duration::from_secs(300);
 
 /// 64 bytes, in memory and on the network.
 type Small = [f64; 8];
 
-/// What to measure.
+/// The task to measure.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub(crate) enum Task {
-    /// Ask so many questions of 64 bytes, each when the one before was answered.
+    /// Make this number of asks of 64 bytes, each after the answer to the previous one.
     Ask(u64),
-    /// Send so many messages of 64 bytes.
+    /// Send this number of messages of 64 bytes.
     Stream(u64),
-    /// Send so many messages of so many bytes.
+    /// Send this number of messages of this number of bytes.
     Bulk(u64, u32),
-    /// Send so many bytes there and wait until they are back, so often.
+    /// Make this number of round trips of this number of bytes, one after the other.
     Echo(u64, u32),
 }
 
@@ -61,7 +62,7 @@ enum Msg {
     Answer(Result<Small, ()>),
     Small(Small),
     Large(Numbers<u8>),
-    /// So many messages have come.
+    /// Confirms this number of messages.
     Credit(u64),
     /// Send more.
     More,
@@ -90,7 +91,7 @@ impl Side {
         cx.ask(&Self::other(cx), PATIENCE, question, answered);
     }
 
-    /// Sends as much as credit allows, a burst at a time.
+    /// Sends messages as far as the credit allows, a burst at a time.
     fn more(&mut self, cx: &mut Context<'_, Self>) {
         let Some((task, _)) = &self.task else { return };
         let is_small = matches!(task, Task::Stream(_));
@@ -182,13 +183,13 @@ impl Actor for Side {
     }
 }
 
-/// The definition, on both nodes.
+/// Returns the definition of the job, the same on both nodes.
 pub(crate) fn job() -> Job {
     Job::new("wire").actor::<Side>()
 }
 
-/// Does `warm_up` and then measures `task` between two processes. The number of small messages is
-/// rounded so that the last is answered.
+/// Runs `warm_up` and then measures `task` between two processes. The number of small messages is
+/// rounded so that the last is confirmed.
 pub(crate) fn measure(
     spec: &GridSpec,
     emulate: bool,

@@ -1,4 +1,4 @@
-//! Arbitrary frames from a peer: they decode and are handled, or are refused; nothing else happens.
+//! Arbitrary frames from a peer are either decoded and handled, or rejected.
 #![no_main]
 
 use bytes::Bytes;

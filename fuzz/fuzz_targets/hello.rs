@@ -1,4 +1,4 @@
-//! The first bytes of a connection, and probes: read or refused.
+//! The first bytes of a connection, and probes: read or rejected.
 #![no_main]
 
 use gridspan_runtime::net::fuzzing::{hello, probe};

@@ -1,4 +1,4 @@
-//! Snapshots of jobs, and plans as they cross the network: what is read can be worked with.
+//! Snapshots of jobs, and plans as they cross the network: everything that is read is usable.
 #![no_main]
 
 use gridspan_balance::{Greedy, Snapshot, Strategy};

@@ -1,4 +1,4 @@
-//! What is said through a registry, and tokens: understood or refused.
+//! Messages through a registry, and tokens: parsed or rejected.
 #![no_main]
 
 use gridspan_rpc_net::Token;

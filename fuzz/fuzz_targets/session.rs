@@ -1,11 +1,10 @@
-//! A session whose other side says anything: numbers of frames, and what it claims to have
-//! received.
+//! A session whose peer sends arbitrary frame numbers and acknowledgements.
 #![no_main]
 
 use gridspan_runtime::session::{Class, PlantedFault, Received, Session};
 use libfuzzer_sys::fuzz_target;
 
-/// What a connection of a hostile node can retain here.
+/// Maximum number of bytes that a connection of a hostile node can retain here.
 const RETAINED_BYTES_MAX: u64 = 1 << 16;
 
 fuzz_target!(|steps: Vec<(u8, u64, u64)>| {
@@ -19,7 +18,7 @@ fuzz_target!(|steps: Vec<(u8, u64, u64)>| {
             2 => drop(sender.acknowledge(&claim)),
             3 => drop(sender.resume(&claim)),
             4 => receiver.begin_bulk(one),
-            // A frame that is here has no more bytes than one may have.
+            // A received frame is not larger than the maximum frame.
             5 => drop(receiver.accept(class, one, other % (1 << 32))),
             6 => drop(receiver.resume()),
             _ => receiver.acknowledged(),

@@ -1,4 +1,4 @@
-//! Arbitrary workflows in WfFormat: read, or refused with a message, and never larger than their
+//! Arbitrary workflows in WfFormat: read, or rejected with a message, and never larger than their
 //! text.
 #![no_main]
 

@@ -1,11 +1,11 @@
-//! Runs in virtual time stay what they are, event by event, unless a change means to change them.
+//! Runs in virtual time stay the same, event by event, unless a change intends otherwise.
 //!
-//! `runs.txt` has one line for each run: how many events it has, how many messages are handled, the
-//! virtual time at its end, and a hash over all packets (when, from where, to where, what bytes).
-//! Every run also has to succeed: the built-in jobs verify what they compute, and the campaign
-//! checks that each message is handled exactly once.
+//! `runs.txt` has one line for each run: the number of events, the number of handled messages, the
+//! virtual time at its end, and a hash over all packets (time, source, destination, bytes). Every
+//! run also has to succeed: the built-in jobs verify their results, and the campaign checks that
+//! each message is handled exactly once.
 //!
-//! A commit that changes lines says why. To store new ones:
+//! A commit that changes lines explains why. To store new ones:
 //!
 //! ```text
 //! STORE_DIGESTS=1 cargo test --test digests
@@ -21,11 +21,12 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-/// The seeds of the campaign that are run, and for how many virtual seconds each begins new things.
+/// Number of seeds of the campaign, and the virtual seconds during which each starts new
+/// operations.
 const SEEDS: u64 = 20;
 const SECONDS: u64 = 4;
 
-/// Arguments that keep a job short, and the grids that it runs on.
+/// Jobs with arguments that keep them short, and the grids on which they run.
 const JOBS: &[(&str, &str)] = &[
     ("bcast", "--bytes 8B,20kB,300kB --rounds 12 --root 3"),
     ("bcast", "--bytes 8B,20kB --rounds 12 --root 3 --unordered"),
@@ -45,7 +46,7 @@ const JOBS: &[(&str, &str)] = &[
 ];
 const GRIDS: &[&str] = &["1x4", "2x2,wan=5ms", "3x3,wan=20ms,rate=100mbit"];
 
-/// A run, and what names it.
+/// A run, identified by its parameters.
 enum Run {
     Campaign(u64),
     Job { name: &'static str, arguments: &'static str, grid: &'static str },
@@ -95,7 +96,7 @@ impl Run {
     }
 }
 
-/// The lines of all runs.
+/// Returns the lines of all runs.
 fn lines() -> Vec<String> {
     let runs = Run::all();
     let (next, lines) = (AtomicUsize::new(0), Mutex::new(vec![String::new(); runs.len()]));

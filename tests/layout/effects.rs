@@ -1,11 +1,11 @@
-//! Where code may reach out of itself: to the environment, clocks, files, threads, sockets.
+//! The files that may have external effects: the environment, clocks, files, threads, sockets.
 
 use gridspan_studies::structure::{Source, named_paths};
 
-/// Something that pure code has no business with.
+/// An effect that pure code must not have.
 struct Effect {
     what: &'static str,
-    /// The paths that stand for it, each with all below it.
+    /// The paths of the effect, each with all paths below it.
     paths: &'static [&'static str],
     /// The folders and files where it may be named.
     may: &'static [&'static str],
@@ -93,7 +93,7 @@ const EFFECTS: &[Effect] = &[
         paths: &["macro::print", "macro::println", "macro::eprint", "macro::eprintln"],
         may: &["crates/jobs/src"],
     },
-    // In any order of their keys, two runs of one seed would differ.
+    // The order of their keys would make two runs of one seed differ.
     Effect {
         what: "hash order",
         paths: &[
@@ -104,7 +104,8 @@ const EFFECTS: &[Effect] = &[
         ],
         may: &[],
     },
-    // Ranges and orders of one seed may not depend on who draws them, nor on a release of `rand`.
+    // Ranges and orders of one seed must not depend on the code that draws them, nor on a release
+    // of `rand`.
     Effect {
         what: "dice beside those of topology",
         paths: &["rand", "rand_core", "rand_pcg"],
@@ -117,7 +118,7 @@ const EFFECTS: &[Effect] = &[
     },
 ];
 
-/// The files that reach out where they may not, with what they name.
+/// Returns the files with a forbidden effect, and the paths that they name.
 pub(crate) fn violations(sources: &[Source]) -> Vec<String> {
     let is_in = |path: &str, folder: &str, separator: &str| {
         let rest = path.strip_prefix(folder);

@@ -1,7 +1,7 @@
 //! Reads imports between the files of a crate, and finds circles among them.
 //!
 //! A name that a module re-exports counts as imported from the file that defines it. Declaring or
-//! re-exporting a module is no import.
+//! re-exporting a module is not an import.
 
 use petgraph::algo::tarjan_scc;
 use petgraph::graphmap::DiGraphMap;
@@ -15,14 +15,14 @@ struct Use {
     is_export: bool,
 }
 
-/// The groups of files that import each other in a circle. Files are given as path without ending
-/// and code without comments and tests.
+/// Returns the groups of files that import each other in a circle. Files are given as path without
+/// extension and code without comments and tests.
 pub(crate) fn circles(files: &[(String, String)]) -> Vec<Vec<String>> {
     strong_components(&edges(files))
 }
 
-/// The imports, as `file imports file`, that do not lead down a crate whose folders and files stand
-/// in these layers, the lowest first. Fixtures of tests stand in none.
+/// Returns the imports, as `file imports file`, that do not lead down the given layers of a crate's
+/// folders and files, the lowest first. Test fixtures are in no layer.
 pub(crate) fn upward(files: &[(String, String)], layers: &[&str]) -> Vec<String> {
     let layer = |module: &Module| {
         let top = module.first().map(String::as_str);
@@ -37,7 +37,7 @@ pub(crate) fn upward(files: &[(String, String)], layers: &[&str]) -> Vec<String>
     found
 }
 
-/// Which files import which.
+/// Returns the files that each file imports.
 fn edges(files: &[(String, String)]) -> BTreeMap<Module, BTreeSet<Module>> {
     let modules: BTreeMap<Module, Vec<Use>> =
         files.iter().map(|(name, code)| (module(name), uses(code))).collect();
@@ -62,7 +62,7 @@ fn module(name: &str) -> Module {
     parts
 }
 
-/// All paths in `use` items, and paths in the code that begin with `crate` or `super`.
+/// Returns all paths in `use` items, and paths in the code that start with `crate` or `super`.
 fn uses(code: &str) -> Vec<Use> {
     let mut found = Vec::new();
     for statement in code.split(';') {
@@ -79,7 +79,7 @@ fn uses(code: &str) -> Vec<Use> {
         expand(&[], &tree, &mut |path| found.push(Use { path, is_export }));
     }
     let is_part = |c: char| c.is_alphanumeric() || c == '_' || c == ':';
-    // What comes before a group, as in `crate::{A, B}`, names no file.
+    // The prefix of a group, as in `crate::{A, B}`, names no file.
     for word in code.split(|c: char| !is_part(c)).filter(|word| !word.ends_with("::")) {
         if word.starts_with("crate::") || word.starts_with("super::") {
             let path = word.split("::").filter(|part| !part.is_empty()).map(str::to_owned);
@@ -120,7 +120,7 @@ fn expand(prefix: &[String], tree: &str, found: &mut dyn FnMut(Vec<String>)) {
     }
 }
 
-/// The path from the root of the crate, or `None` for a path into another crate.
+/// Returns the path from the root of the crate, or `None` for a path into another crate.
 fn absolute(
     modules: &BTreeMap<Module, Vec<Use>>,
     from: &Module,
@@ -150,7 +150,7 @@ fn absolute(
     Some(base)
 }
 
-/// The file that defines what a path names.
+/// Returns the file that defines the item of a path.
 fn resolve(modules: &BTreeMap<Module, Vec<Use>>, path: &[String], depth: u32) -> Module {
     let length = (0..=path.len()).rev().find(|&n| modules.contains_key(&path[..n])).unwrap_or(0);
     let module = path[..length].to_vec();
@@ -162,13 +162,13 @@ fn resolve(modules: &BTreeMap<Module, Vec<Use>>, path: &[String], depth: u32) ->
             .find_map(|used| absolute(modules, &module, &used.path).filter(|target| target != path))
     });
     match exported {
-        // A chain of re-exports is short; a longer one re-exports itself.
+        // A chain of re-exports is short; a longer one is circular.
         Some(target) if depth < 8 => resolve(modules, &target, depth + 1),
         _ => module,
     }
 }
 
-/// Components of more than one file. No file imports itself.
+/// Returns the components of more than one file. No file imports itself.
 fn strong_components(edges: &BTreeMap<Module, BTreeSet<Module>>) -> Vec<Vec<String>> {
     let imports = edges.iter().flat_map(|(from, to)| to.iter().map(move |to| (from, to)));
     let graph: DiGraphMap<&Module, ()> = DiGraphMap::from_edges(imports);

@@ -11,7 +11,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// Which crates of the workspace each may depend on.
+/// The crates on which each crate of the workspace may depend.
 const MAY_DEPEND_ON: &[(&str, &[&str])] = &[
     ("topology", &[]),
     ("balance", &["topology"]),
@@ -26,7 +26,7 @@ const MAY_DEPEND_ON: &[(&str, &[&str])] = &[
         "cli",
         &["topology", "balance", "bcast", "workflow", "runtime", "rpc", "rpc-net", "sim", "jobs"],
     ),
-    // The others may be those of experiments.
+    // The external dependencies of `studies` may be those of experiments.
     (
         "studies",
         &["topology", "balance", "bcast", "workflow", "runtime", "rpc", "rpc-net", "sim", "jobs"],
@@ -72,7 +72,7 @@ fn root() -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR"))
 }
 
-/// All source code, parsed.
+/// Returns all source code, parsed.
 fn sources() -> Vec<Source> {
     read(&root()).unwrap()
 }
@@ -94,7 +94,7 @@ fn rust_files(folder: &Path) -> Vec<PathBuf> {
     files
 }
 
-/// The code of a file without comments and without its test module.
+/// Returns the code of a file without comments and without its test module.
 fn code(path: &Path) -> String {
     let text = fs::read_to_string(path).unwrap();
     let text = text.split("#[cfg(test)]\nmod ").next().unwrap_or_default();
@@ -159,7 +159,7 @@ fn the_files_of_a_type_call_each_other_in_fewer_and_smaller_circles() {
     let line =
         |circle: &Circle| format!("{} {}: {}", circle.member, circle.of, circle.files.join(" "));
     let found: BTreeSet<String> = circles(&sources()).iter().map(line).collect();
-    // A circle is no worse than one that has all of its files.
+    // A circle is allowed if a stored one contains all of its files.
     let is_within = |line: &str, stored: &BTreeSet<String>| {
         let (of, files) = line.split_once(": ").unwrap();
         let files: BTreeSet<&str> = files.split(' ').collect();
@@ -207,7 +207,7 @@ fn the_runtime_without_net_has_neither_tokio_nor_quinn() {
     }
 }
 
-/// The files of a crate that are no tests: their paths without ending, and their code.
+/// Returns the files of a crate that are not tests: their paths without extension, and their code.
 fn library(member: &str) -> Vec<(String, String)> {
     let source = root().join("crates").join(member).join("src");
     let files = rust_files(&source).into_iter().filter(|path| !is_test_file(path));

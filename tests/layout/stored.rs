@@ -1,12 +1,12 @@
-//! Lists of what is still to be mended, which only become shorter.
+//! Stored lists of remaining violations, which may only become shorter.
 
 use std::collections::BTreeSet;
 use std::fs;
 
-/// Asserts that `found` is what the file of this name has, line by line. With `STORE_LAYOUT` set,
-/// the file takes a list of which every line was allowed before.
+/// Asserts that `found` equals the lines of the file of this name. With `STORE_LAYOUT` set, writes
+/// `found` to the file if every line was allowed before.
 ///
-/// `is_allowed` tells whether a line is no worse than one that the file has.
+/// `is_allowed` determines whether a line is no worse than one in the file.
 pub(crate) fn assert_only_shrinks(
     name: &str,
     rule: &str,

@@ -1,28 +1,30 @@
-//! Which actor should live where.
+//! Decides on which PE each actor should live.
 //!
-//! - [`Snapshot`]: who worked how much and who talked to whom, in one measured window.
-//! - [`Plan`]: which actors are to move where.
+//! - [`Snapshot`]: the work of each actor and the messages between actors, in one measured window.
+//! - [`Plan`]: moves of actors to other PEs.
 //! - [`Strategy`]: makes a plan from a snapshot; [`by_name`] finds one.
-//! - [`NoMoves`], [`Rotate`], [`Random`]: the strategies that need no thought, for tests and as
-//!   baselines.
-//! - [`Greedy`], [`Refine`]: loads only. [`GridCut`]: paper 1's graph cut, sites first. [`Border`]:
-//!   its advice for meshes. [`Vacate`]: paper 4's way around other users' work. [`Auto`]: the best
-//!   of them or nothing.
-//! - [`Replicate`]: `GridCut`, and deterministic actors between the sites at both of them; [`with_replicas`] and
-//!   [`predict_with`] tell what that does.
-//! - [`LeaderCut`], [`leaders`]: the same where each site cuts its own part.
+//! - [`NoMoves`], [`Rotate`], [`Random`]: trivial strategies, for tests and as baselines.
+//! - [`Greedy`], [`Refine`]: strategies that consider loads only. [`GridCut`]: the graph cut of
+//!   Koenig and Kalé (2007), "Optimizing Distributed Application Performance Using Dynamic Grid
+//!   Topology-Aware Load Balancing", sites first. [`Border`]: their advice for meshes. [`Vacate`]:
+//!   the way around other users' work of Iskra, Hendrikse, van Albada, Overeinder and Sloot (2000),
+//!   "Performance Measurements on Dynamite/DPVM". [`Auto`]: the best of these, or no moves.
+//! - [`Replicate`]: `GridCut` with replicas of deterministic actors between the sites;
+//!   [`with_replicas`] and [`predict_with`] compute the effect of replicas.
+//! - [`LeaderCut`], [`leaders`]: `GridCut` where each site cuts its part.
 //! - [`cutter`]: the multilevel partitioner below `grid-cut`.
-//! - [`predict`]: what a step would take. [`Gate`]: whether a plan is worth it, and was.
-//! - [`Balancer`]: a strategy behind its gate, as the runtime asks it; [`rounds`] tells how many
-//!   steps a window had.
-//! - [`SpeedEstimate`]: how fast PEs compute, from kernels and from actors that have moved.
-//! - [`border_hops`]: how near actors are to another site, for the scheduler.
-//! - [`PlanReport`]: what a plan does, and why each actor moves.
+//! - [`predict`]: the time of a step. [`Gate`]: decides whether a plan is worth carrying out, and
+//!   judges whether it was.
+//! - [`Balancer`]: a strategy behind its gate, for the runtime; [`rounds`] gives the number of
+//!   steps in a window.
+//! - [`SpeedEstimate`]: speeds of PEs, from kernels and from actors that have moved.
+//! - [`border_hops`]: distances of actors from other sites, for the scheduler.
+//! - [`PlanReport`]: the effect of a plan, and the reason for each move.
 //! - [`to_vt`], [`from_vt`]: snapshots as files of DARMA/vt.
-//! - [`stealing`]: which node to steal tasks from.
+//! - [`stealing`]: selects the node from which to steal tasks.
 //!
-//! Everything here is pure: the same snapshot and seed give the same plan, so that a snapshot that
-//! was stored can be replayed without a runtime.
+//! All functions are pure: the same snapshot and seed give the same plan, so that a stored snapshot
+//! can be replayed without a runtime.
 
 mod balancer;
 mod cost;
@@ -63,7 +65,7 @@ pub use strategies::site_distance::border_hops;
 pub use strategies::strategy::Strategy;
 pub use strategies::vacate::Vacate;
 
-/// The fixtures name the crate as `gridspan-studies` does, which has them, too.
+/// The fixtures use the name of the crate, as `gridspan-studies` does, which contains them too.
 #[cfg(test)]
 extern crate self as gridspan_balance;
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! What a strategy decides: which actors move where.
+//! Plans: the moves and replicas that a strategy proposes.
 
 use crate::snapshot::{ActorKey, ActorLoad, Replica, Snapshot};
 use gridspan_topology::PeId;
@@ -9,12 +9,12 @@ use thiserror::Error;
 /// A list of migrations, each actor at most once.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Plan {
-    /// The migrations; they happen at once, so that their order means nothing.
+    /// The migrations. They happen at once, so that their order has no meaning.
     pub moves: Vec<Move>,
     /// Actors that get a replica, once all have moved.
     #[serde(default)]
     pub begin: Vec<Replica>,
-    /// Actors that give up the replica that they have. Those that move do anyway.
+    /// Actors that give up their replica. Actors that move give it up in any case.
     #[serde(default)]
     pub end: Vec<Replica>,
 }
@@ -22,11 +22,11 @@ pub struct Plan {
 /// One migration.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Move {
-    /// Which actor.
+    /// The actor.
     pub actor: ActorKey,
-    /// Where it lives.
+    /// The PE on which it lives.
     pub from: PeId,
-    /// Where it will live; another PE.
+    /// The PE on which it will live; another one.
     pub to: PeId,
 }
 
@@ -34,43 +34,43 @@ pub struct Move {
 /// it was made from another snapshot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum PlanError {
-    /// The snapshot does not know the actor.
-    #[error("{actor} is not in the snapshot; plan from the snapshot that is to be changed")]
+    /// The snapshot does not contain the actor.
+    #[error("{actor} is not in the snapshot; plan from the latest snapshot")]
     NoSuchActor {
         /// The actor.
         actor: ActorKey,
     },
-    /// The actor lives elsewhere.
+    /// The actor lives on another PE.
     #[error("{actor} lives on {actual}, not on {from}; plan from the latest snapshot")]
     LivesElsewhere {
         /// The actor.
         actor: ActorKey,
-        /// Where the plan takes it from.
+        /// The PE from which the plan moves it.
         from: PeId,
-        /// Where it lives.
+        /// The PE on which it lives.
         actual: PeId,
     },
-    /// The PE it should move to does not exist.
-    #[error("{actor} is to move to {to}, which does not exist; choose a PE of the layout")]
+    /// The PE to which it should move does not exist.
+    #[error("{actor} would move to {to}, which does not exist; choose a PE of the layout")]
     NoSuchPe {
         /// The actor.
         actor: ActorKey,
         /// The PE refused.
         to: PeId,
     },
-    /// The actor cannot have a replica there: it is not deterministic, cannot migrate, has one, or there
-    /// is no such other PE.
+    /// The actor cannot have a replica there: it is not deterministic, cannot migrate, already has
+    /// a replica, lives there, or the PE does not exist.
     #[error(
         "{actor} cannot have a replica on {at}; choose a deterministic actor without one and another PE"
     )]
     NoReplica {
         /// The actor.
         actor: ActorKey,
-        /// Where it should be.
+        /// The PE of the replica.
         at: PeId,
     },
     /// The actor has no such replica.
-    #[error("{actor} has no such replica; end those that the snapshot lists")]
+    #[error("{actor} has no such replica; end only replicas that the snapshot lists")]
     NoSuchReplica {
         /// The actor.
         actor: ActorKey,
@@ -81,14 +81,14 @@ pub enum PlanError {
         /// The actor.
         actor: ActorKey,
     },
-    /// The actor would move to where it is.
-    #[error("{actor} is to move to where it is; leave the move out")]
+    /// The actor would move to the PE on which it lives.
+    #[error("{actor} would move to the PE on which it lives; leave the move out")]
     StaysPut {
         /// The actor.
         actor: ActorKey,
     },
     /// The actor would move twice.
-    #[error("{actor} is to move twice; keep one of the moves")]
+    #[error("{actor} would move twice; keep one of the moves")]
     MovedTwice {
         /// The actor.
         actor: ActorKey,
@@ -96,13 +96,14 @@ pub enum PlanError {
 }
 
 impl Plan {
-    /// The plan that leaves everything where it is.
+    /// Returns the plan that changes nothing.
     pub const fn none() -> Self {
         Self { moves: Vec::new(), begin: Vec::new(), end: Vec::new() }
     }
 
-    /// The moves that bring each migratable actor to where `place` wants it. `place` is asked in
-    /// the order of the snapshot and only for actors that may move; who is there already stays.
+    /// Returns the moves that bring each migratable actor to the PE that `place` returns for it.
+    /// `place` is called in the order of the snapshot and only for actors that may move; an actor
+    /// that is already there stays.
     pub fn placing(snapshot: &Snapshot, mut place: impl FnMut(&ActorLoad) -> PeId) -> Self {
         let mut moves = Vec::new();
         for actor in snapshot.actors.iter().filter(|actor| actor.migratable) {
@@ -114,8 +115,8 @@ impl Plan {
         Self::of(moves)
     }
 
-    /// The moves that bring each migratable actor to its entry in `mapping`, one for each actor of
-    /// the snapshot, in its order; actors without an entry stay.
+    /// Returns the moves that bring each migratable actor to its entry in `mapping`, which has one
+    /// for each actor of the snapshot, in its order; actors without an entry stay.
     pub fn to_mapping(snapshot: &Snapshot, mapping: &[PeId]) -> Self {
         let mut moves = Vec::new();
         for (actor, &to) in snapshot.actors.iter().zip(mapping) {
@@ -126,13 +127,13 @@ impl Plan {
         Self::of(moves)
     }
 
-    /// A plan of moves alone.
+    /// Returns a plan of moves only.
     pub fn of(moves: Vec<Move>) -> Self {
         Self { moves, begin: Vec::new(), end: Vec::new() }
     }
 
-    /// The plan that takes this one back, which was made for `snapshot`: also replicas that
-    /// actors lost by moving.
+    /// Returns the plan that undoes this one, which was made for `snapshot`. It also restores
+    /// replicas that actors lost by moving.
     #[must_use]
     pub fn inverse(&self, snapshot: &Snapshot) -> Self {
         let back = |step: &Move| Move { actor: step.actor, from: step.to, to: step.from };
@@ -143,13 +144,13 @@ impl Plan {
         Self { moves, begin, end: self.begin.clone() }
     }
 
-    /// Whose replicas end: those that should, and those of actors that move.
+    /// Returns the actors that lose their replicas: those in `end`, and those that move.
     fn lost_replicas(&self) -> BTreeSet<ActorKey> {
         let moving = self.moves.iter().map(|step| step.actor);
         moving.chain(self.end.iter().map(|replica| replica.actor)).collect()
     }
 
-    /// Who has a replica once the plan is carried out, by actor.
+    /// Returns the replicas after the plan is carried out, by actor.
     pub fn replicas(&self, snapshot: &Snapshot) -> Vec<Replica> {
         let gone = self.lost_replicas();
         let stay = snapshot.replicas.iter().filter(|replica| !gone.contains(&replica.actor));
@@ -158,8 +159,8 @@ impl Plan {
         all
     }
 
-    /// The moves whose actors are where the plan takes them from, and what of its replicas
-    /// still fits.
+    /// Returns the part of the plan that still fits: the moves of actors that live where the plan
+    /// moves them from, and the replicas that can still begin or end.
     pub(crate) fn still_fitting(&self, snapshot: &Snapshot) -> Self {
         let places: BTreeMap<ActorKey, PeId> =
             snapshot.actors.iter().map(|actor| (actor.id, actor.pe)).collect();
@@ -186,13 +187,13 @@ impl Plan {
         fitting
     }
 
-    /// How many actors move, or get or lose a replica.
+    /// Returns the number of actors that move, or get or lose a replica.
     pub fn changes(&self) -> usize {
         self.moves.len() + self.begin.len() + self.end.len()
     }
 
-    /// How many bytes of state move or are copied; actors that the snapshot does not know count
-    /// nothing.
+    /// Returns the bytes of state that move or are copied, without those of actors that the
+    /// snapshot does not contain.
     pub fn bytes(&self, snapshot: &Snapshot) -> u64 {
         let copied = self.begin.iter().map(|replica| replica.actor);
         let moving: BTreeSet<ActorKey> =
@@ -201,12 +202,12 @@ impl Plan {
         actors.fold(0, |sum, actor| sum.saturating_add(actor.bytes))
     }
 
-    /// Whether nothing moves.
+    /// Returns whether the plan changes nothing.
     pub fn is_empty(&self) -> bool {
         self.changes() == 0
     }
 
-    /// Whether the plan can be carried out on what `snapshot` describes.
+    /// Checks that the plan can be carried out on `snapshot`.
     pub fn validate(&self, snapshot: &Snapshot) -> Result<(), PlanError> {
         let places = self.mapping(snapshot)?;
         if let Some(replica) = self.end.iter().find(|replica| !snapshot.replicas.contains(replica))
@@ -230,7 +231,7 @@ impl Plan {
         Ok(())
     }
 
-    /// The PE of each actor of `snapshot`, in its order, once the plan is carried out.
+    /// Returns the PE of each actor of `snapshot`, in its order, after the plan is carried out.
     pub fn mapping(&self, snapshot: &Snapshot) -> Result<Vec<PeId>, PlanError> {
         let targets = self.checked_targets(snapshot)?;
         Ok(snapshot
@@ -240,7 +241,7 @@ impl Plan {
             .collect())
     }
 
-    /// Where each moving actor moves to, if the plan fits the snapshot.
+    /// Returns the target of each moving actor, if the plan fits the snapshot.
     fn checked_targets(&self, snapshot: &Snapshot) -> Result<BTreeMap<ActorKey, PeId>, PlanError> {
         let known: BTreeMap<ActorKey, &ActorLoad> =
             snapshot.actors.iter().map(|actor| (actor.id, actor)).collect();

@@ -1,4 +1,4 @@
-//! What a plan does, in numbers and reasons: for `gridctl balance replay` and for logs.
+//! Effects of a plan, in numbers and reasons: for `gridctl balance replay` and for logs.
 
 use crate::cost::replicas::predict_with;
 use crate::cost::{CostModel, Prediction};
@@ -8,71 +8,71 @@ use crate::strategies::capacity::Capacity;
 use gridspan_topology::PeId;
 use serde::{Deserialize, Serialize};
 
-/// A plan beside doing nothing.
+/// A plan compared with no change.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct PlanReport {
-    /// As things are.
+    /// Prediction for the present placement.
     pub before: Prediction,
-    /// As they would be.
+    /// Prediction for the placement after the plan.
     pub after: Prediction,
-    /// How many actors move.
+    /// Number of actors that move.
     pub migrations: u64,
-    /// How many of them change their site.
+    /// Number of these that change their site.
     pub migrations_between_sites: u64,
-    /// How many bytes of state move.
+    /// Bytes of state that move.
     pub bytes_moved: u64,
-    /// How many of them between sites.
+    /// Bytes of these that move between sites.
     pub bytes_between_sites: u64,
-    /// Why each actor moves, in the order of the plan.
+    /// Reason for each move, in the order of the plan.
     pub explanations: Vec<Explanation>,
 }
 
-/// Why one actor moves.
+/// Reason for one move.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Explanation {
-    /// Which actor.
+    /// The actor.
     pub actor: ActorKey,
-    /// Where it lives.
+    /// The PE on which it lives.
     pub from: PeId,
-    /// Where it will live.
+    /// The PE on which it will live.
     pub to: PeId,
-    /// What says most about the move.
+    /// Main reason for the move.
     pub reason: Reason,
-    /// By how many its own messages between sites become fewer, once all moves are done; negative
-    /// if they become more. A message counts at both of its ends.
+    /// Decrease of its messages between sites, once all moves are done; negative if they become
+    /// more. A message counts at both of its ends.
     pub wide_area_saved: i64,
-    /// The same for its messages between PEs.
+    /// Decrease of its messages between PEs, counted alike.
     pub between_pes_saved: i64,
-    /// How full its PE is, relative to its fair share.
+    /// Load of its PE, relative to the PE's fair share.
     pub from_fullness: f64,
-    /// How full the PE is that it goes to, before anything moves.
+    /// Load of its new PE before the moves, relative to that PE's fair share.
     pub to_fullness: f64,
-    /// How many bytes its state has.
+    /// Bytes of its state.
     pub bytes: u64,
 }
 
-/// The main reason of a move; the first that applies.
+/// Main reason for a move; the first that applies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum Reason {
-    /// Its PE is slowed by what cannot be moved.
+    /// Work that cannot be moved slows its PE.
     ForeignLoad,
     /// Fewer of its messages cross sites.
     FewerWideAreaMessages,
-    /// Its PE has more than its share, and more than the one it goes to.
+    /// Its PE has more than its share, and more than the PE to which it moves.
     BusyPe,
     /// Fewer of its messages leave their PE.
     FewerMessages,
-    /// None of these: it makes room for another, or spreads what waits for other sites.
+    /// None of these: it makes room for another actor, or spreads actors that wait for other sites.
     MakesRoom,
 }
 
-/// A PE has more than its share from here on.
+/// Fullness from which a PE has more than its share.
 const BUSY: f64 = 1.03;
-/// A PE is slowed when its background is this part of what its actors take.
+/// Ratio of a PE's background to the time of its actors above which the PE is slowed.
 const SLOWED: f64 = 0.10;
 
 impl PlanReport {
-    /// What `plan` does to what `snapshot` describes, as `model` predicts it.
+    /// Reports the effects of `plan` on `snapshot`, as predicted by `model`.
     pub fn of(snapshot: &Snapshot, plan: &Plan, model: &CostModel) -> Result<Self, PlanError> {
         let now: Vec<PeId> = snapshot.actors.iter().map(|actor| actor.pe).collect();
         let then = plan.mapping(snapshot)?;
@@ -94,7 +94,7 @@ impl PlanReport {
 
 struct Explainer<'a> {
     snapshot: &'a Snapshot,
-    /// For each actor, its messages between sites and between PEs, before less after.
+    /// Decrease of each actor's messages between sites and between PEs.
     saved: Vec<(i64, i64)>,
     fullness: Vec<f64>,
 }
@@ -124,7 +124,7 @@ impl<'a> Explainer<'a> {
             loads[actor.pe.index()] += work as f64;
         }
         let targets = capacity.targets();
-        // A PE that should have nothing is as full as one with twice its share, if it has anything.
+        // A PE without a share is as full as one with twice its share, if it has any load.
         let fullness = |(load, target): (&f64, &f64)| {
             if *target > 0.0 {
                 load / target

@@ -1,24 +1,25 @@
-//! How a broadcast travels.
+//! Broadcast trees, plans, and the search for them.
 //!
 //! **For a broadcast now**
-//! - [`Tree`]: who sends to whom.
-//! - [`Mode`]: the trees that follow from the layout, which of them a job takes, and whether it
-//!   plans.
-//! - [`BroadcastPlan`]: one or more trees, their parts of a message and its segments, under a [`PlanId`]
-//!   that a broadcast carries in their place. [`SubPlan`]: what of it leads to the nodes of a
-//!   multicast.
+//! - [`Tree`]: a broadcast tree over nodes.
+//! - [`Mode`]: the trees that follow from the layout, the choice of one for a job, and whether the
+//!   job plans.
+//! - [`BroadcastPlan`]: one or more trees, their parts of a message and its segments, under a
+//!   [`PlanId`] that a broadcast carries in their place. [`SubPlan`]: the part of a plan that leads
+//!   to the nodes of a multicast.
 //!
 //! **For the next one**
 //! - [`Advisor`]: observes broadcasts, predicts the next with a [`Predictor`], and plans ahead.
-//! - [`NetworkEstimate`]: what measurements say; [`Network`]: the shared capacities that explain it.
+//! - [`NetworkEstimate`]: measurements; [`Network`]: the shared capacities that explain them.
 //! - [`plan_broadcast`]: searches a [`Draft`]; [`strategies`]: it and all others by name;
-//!   [`anneal`]: our search by the cost model of paper 2. [`SearchBudget`]: how long they may take.
-//! - [`simulate`]: what a draft takes if transfers share capacities fairly; the shares are those of
-//!   [`FairShares`](gridspan_topology::FairShares).
+//!   [`anneal`]: a search by the cost model of Gupta and Vadhiyar (2006). [`SearchBudget`]: the
+//!   time that searches may take.
+//! - [`simulate`]: the time that a draft takes if transfers share capacities fairly, as
+//!   [`FairShares`](gridspan_topology::FairShares) computes.
 //!
 //! **To compare**
-//! - [`gupta_vadhiyar`]: paper 2's system as it is in the paper.
-//! - [`bound_s`], [`exact_optimum_s`]: what no broadcast, and what no tree, can beat.
+//! - [`gupta_vadhiyar`]: the system of Gupta and Vadhiyar (2006), as described in the paper.
+//! - [`bound_s`], [`exact_optimum_s`]: times that no broadcast, and no tree, can beat.
 //!
 //! Everything here is a pure function of its arguments: every node computes the same, and time,
 //! dice and measurements come from the caller.
@@ -45,7 +46,7 @@ pub use pipeline::{PlannerConfig, plan_broadcast, plan_static};
 pub use search_budget::SearchBudget;
 pub use trees::{MODES, Mode, Tree, TreeError, UnknownMode};
 
-/// The fixtures name the crate as `gridspan-studies` does, which has them, too.
+/// The fixtures use the name `gridspan_bcast`, since `gridspan-studies` includes them too.
 #[cfg(test)]
 extern crate self as gridspan_bcast;
 #[cfg(test)]

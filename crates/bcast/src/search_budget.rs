@@ -1,12 +1,12 @@
-//! How long a search may go on: so many evaluations, or until a clock that is handed in says stop.
+//! The budget of a search: a number of evaluations, or a time by the caller's clock.
 
 use std::cell::Cell;
 use std::fmt;
 use std::rc::Rc;
 use std::time::Duration;
 
-/// What a search may spend and has spent. It counts in evaluations of a tree, which makes a run
-/// repeatable, or in seconds of a clock of the caller's.
+/// The limit and the use of a search. It counts in evaluations of a tree, which makes a run
+/// repeatable, or in seconds of the caller's clock.
 #[derive(Clone)]
 pub struct SearchBudget<'a> {
     evaluations: Rc<Cell<u64>>,
@@ -16,17 +16,18 @@ pub struct SearchBudget<'a> {
 }
 
 impl<'a> SearchBudget<'a> {
-    /// As much as the search itself thinks right: paper 2's unspecified `time_duration`.
+    /// No limit: each search ends by its own rules. In Gupta and Vadhiyar (2006) this is an
+    /// unspecified `time_duration`.
     pub fn unlimited() -> Self {
         Self { evaluations: Rc::default(), clock: None, begin: 0.0, limit: None }
     }
 
-    /// At most about so many evaluations.
+    /// About `limit` evaluations.
     pub fn evaluations(limit: u64) -> Self {
         Self { limit: Some(limit as f64), ..Self::unlimited() }
     }
 
-    /// About so long by this clock, which only has to run on evenly.
+    /// About this long by `clock`, which may start anywhere but has to advance evenly.
     pub fn time(limit: Duration, clock: &'a dyn Fn() -> Duration) -> Self {
         Self {
             evaluations: Rc::default(),
@@ -36,7 +37,7 @@ impl<'a> SearchBudget<'a> {
         }
     }
 
-    /// An budget of its own inside this one, from now on: evaluations count for both.
+    /// A part of this budget that begins now, with its own limit; evaluations count for both.
     pub fn part(&self, limit: Option<f64>) -> Self {
         Self {
             evaluations: Rc::clone(&self.evaluations),
@@ -46,33 +47,33 @@ impl<'a> SearchBudget<'a> {
         }
     }
 
-    /// A part of what remains, `0.0..=1.0`.
+    /// A part of the remaining budget, `0.0..=1.0`.
     pub fn fraction(&self, share: f64) -> Self {
         self.part(self.limit.map(|_| self.remaining() * share))
     }
 
-    /// One more tree was evaluated.
+    /// Counts one evaluation of a tree.
     #[inline]
     pub fn spend(&self) {
         self.evaluations.set(self.evaluations.get() + 1);
     }
 
-    /// How many trees were evaluated, outside of this part too.
+    /// Number of trees evaluated, including those outside this part.
     pub fn spent(&self) -> u64 {
         self.evaluations.get()
     }
 
-    /// What was spent, in evaluations or seconds.
+    /// Evaluations or seconds spent since this budget began.
     pub fn elapsed(&self) -> f64 {
         self.now() - self.begin
     }
 
-    /// What may be spent in all, in evaluations or seconds; `None` if nothing was said.
+    /// The whole budget, in evaluations or seconds; `None` if it is unlimited.
     pub fn limit(&self) -> Option<f64> {
         self.limit
     }
 
-    /// What is left, in evaluations or seconds; not less than zero, infinite without a limit.
+    /// The remaining evaluations or seconds; not less than zero, infinite without a limit.
     pub fn remaining(&self) -> f64 {
         self.limit.map_or(f64::INFINITY, |limit| (limit - self.elapsed()).max(0.0))
     }

@@ -1,4 +1,5 @@
-//! Strategies by name: the paper's, those it is measured against, and ours.
+//! Strategies by name: those of Gupta and Vadhiyar (2006), those that the paper compares with, and
+//! the planner's.
 
 use crate::anneal::anneal;
 use crate::gupta_vadhiyar::{CostUnit, GoodList, basic_sa, clustered_sa, driver_sa, mateescu};
@@ -23,29 +24,29 @@ pub const NAMES: &[&str] = &[
     "striped",
 ];
 
-/// The strategy to use where nobody asks for another.
+/// The default strategy.
 pub const DEFAULT: &str = "striped";
 
-/// There is no strategy of this name. Nothing was made; write one of the names listed.
+/// Error of a name that no strategy has. Use one of the names listed.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error("there is no strategy `{}`; write one of {}", .name.escape_debug(), NAMES.join(", "))]
 pub struct UnknownBroadcastStrategy {
-    /// The name that was asked for.
+    /// The unknown name.
     pub name: String,
 }
 
-/// What a plan is to be made for.
+/// The broadcast to make a draft for.
 #[derive(Clone, Copy, Debug)]
 pub struct Request<'a> {
-    /// What is believed of the network.
+    /// The network as estimated.
     pub network: &'a Network,
-    /// The site of each cluster, for those who only know sites.
+    /// The site of each cluster, for strategies that only use sites.
     pub sites: &'a [u32],
-    /// Who sends.
+    /// The node that sends.
     pub root: u32,
-    /// How much.
+    /// Size of the message.
     pub bytes: u64,
-    /// The dice.
+    /// The seed of the search.
     pub seed: u64,
 }
 
@@ -54,7 +55,7 @@ impl Request<'_> {
         (0..self.network.len() as u32).collect()
     }
 
-    /// The edges of the tree that sites and clusters give.
+    /// The edges of the tree that follows from sites and clusters.
     fn hierarchical(&self) -> Vec<(u32, u32)> {
         hierarchical(&self.nodes(), self.root, |node| {
             let cluster = self.network.cluster_of(node);
@@ -63,9 +64,9 @@ impl Request<'_> {
     }
 }
 
-/// How a message travels. Equal requests and efforts in evaluations give equal drafts.
+/// A way to make drafts. Equal requests and budgets in evaluations give equal drafts.
 pub trait BroadcastStrategy {
-    /// The name that finds it.
+    /// Its name.
     fn name(&self) -> &'static str;
 
     /// A draft over all nodes of the network.
@@ -109,7 +110,7 @@ impl BroadcastStrategy for Named {
 }
 
 impl Named {
-    /// Those that search by the cost model of paper 2.
+    /// The strategies that search by the cost model of Gupta and Vadhiyar (2006).
     fn searched(&self, request: &Request<'_>, budget: &SearchBudget<'_>) -> Draft {
         let &Request { network, root, bytes, seed, .. } = request;
         let links = network.links();

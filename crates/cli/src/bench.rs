@@ -11,10 +11,10 @@ use gridspan::Settings;
 use std::num::NonZeroU32;
 use std::process::ExitCode;
 
-/// The numbers of local processes that are compared where nothing is said.
+/// Numbers of local processes that are compared if no place is given.
 const NODES: [u32; 3] = [2, 4, 8];
 
-/// Measures what the verb says.
+/// Runs the benchmark.
 pub(crate) fn run(verb: &BenchVerb, verbose: u8) -> Result<ExitCode, CliError> {
     let BenchVerb::Bcast(args) = verb;
     let mut words = vec!["bcast", "--bytes", &args.bytes, "--rounds", &args.rounds];
@@ -46,7 +46,7 @@ pub(crate) fn run(verb: &BenchVerb, verbose: u8) -> Result<ExitCode, CliError> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Where to measure, one after the other.
+/// Returns the places at which to measure, one after the other.
 fn places(args: &BenchBcastArgs) -> Vec<PlaceArgs> {
     if args.place.is_given() {
         return vec![args.place.clone()];

@@ -1,5 +1,5 @@
-//! What a launcher says to a node process: a pipe of its own, so that a program that prints its
-//! input prints no keys.
+//! The channel from a launcher to a node process: a separate pipe, so that a program that prints
+//! its standard input prints no keys.
 
 use gridspan::variables::LAUNCHER;
 use rustix::io::{FdFlags, fcntl_setfd};
@@ -7,16 +7,16 @@ use std::io::{self, PipeReader, PipeWriter, pipe};
 use std::os::fd::AsRawFd;
 use std::process::{Command, Stdio};
 
-/// The end that the node reads, to be dropped once its process has started.
+/// The node's end of the pipe, to be dropped once its process has started.
 pub(crate) enum NodeEnd {
     /// The process inherits it.
     Inherited { _pipe: PipeReader },
-    /// It is the standard input of the process: `ssh` passes nothing else on.
+    /// It is the standard input of the process, because `ssh` forwards nothing else.
     Stdin,
 }
 
-/// Gives the process that `command` starts a pipe to read from. No other process may be started
-/// from this one until the end of the node is dropped, for that would inherit it, too.
+/// Opens a pipe from which the process started by `command` reads. No other process may be started
+/// from this one until the node's end is dropped, since that process would inherit it too.
 pub(crate) fn open(command: &mut Command, is_remote: bool) -> io::Result<(NodeEnd, PipeWriter)> {
     let (reader, writer) = pipe()?;
     if is_remote {

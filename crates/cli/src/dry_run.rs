@@ -8,20 +8,20 @@ use std::io::Write;
 /// One node of a plan.
 #[derive(Debug, Serialize)]
 pub(crate) struct PlannedNode<'a> {
-    /// The site it is in.
+    /// Its site.
     pub(crate) site: &'a str,
-    /// The host it runs on.
+    /// Its host.
     pub(crate) host: &'a str,
     /// Its number.
     pub(crate) node: u32,
     /// The first of its PEs.
     pub(crate) first_pe: u32,
-    /// How many PEs it has.
+    /// Number of its PEs.
     pub(crate) pes: u32,
 }
 
 impl<'a> PlannedNode<'a> {
-    /// Where `node` of `spec` would run.
+    /// Returns the place where `node` of `spec` would run.
     pub(crate) fn new(spec: &'a GridSpec, node: NodeId) -> Self {
         let place = spec.layout().place(node);
         Self {
@@ -41,7 +41,7 @@ impl<'a> PlannedNode<'a> {
     }
 }
 
-/// Prints one line a node, in columns or as JSON.
+/// Prints one line per node, in columns or as JSON.
 pub(crate) fn print(spec: &GridSpec, json: bool, to: &mut impl Write) -> Result<(), CliError> {
     let nodes: Vec<_> = spec.layout().nodes().map(|node| PlannedNode::new(spec, node)).collect();
     let text = if json { lines(&nodes) } else { table(&nodes) };
@@ -65,7 +65,7 @@ fn table(nodes: &[PlannedNode<'_>]) -> String {
     let host = width("HOST", |node| node.host.len());
     let mut text = format!("{:site$}  {:host$}  {:>5}  PES\n", "SITE", "HOST", "NODE");
     for (at, node) in nodes.iter().enumerate() {
-        // A name that repeats the one above says less than none.
+        // A name equal to the one above is left out.
         let is_same_site = at > 0 && nodes[at - 1].site == node.site;
         let shown = if is_same_site { "" } else { node.site };
         let (node_number, pes) = (node.node, node.pe_range());

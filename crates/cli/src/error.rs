@@ -1,4 +1,4 @@
-//! What can be wrong with a command, and the next step.
+//! Errors of commands, with hints on the next step.
 
 use gridspan::variables::{GridLoadError, VariableError};
 use gridspan_rpc::calls::RpcError;
@@ -10,26 +10,26 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use thiserror::Error;
 
-/// The exit code of a process that SIGPIPE ends.
+/// Exit code of a process that SIGPIPE ends.
 pub(crate) const EXIT_PIPE: u8 = 128 + 13;
 
-/// A command that could not be carried out. Nothing of the job was started, or all of it has ended.
+/// A failed command. Nothing of the job was started, or all of it has ended.
 #[derive(Debug, Error)]
 pub(crate) enum CliError {
-    /// The command does not say what to run.
+    /// The command names no program.
     #[error("there is no program to run")]
     NoProgram,
-    /// A name that is neither a job's nor a path.
+    /// A name that is neither a built-in job nor a path.
     #[error("there is no built-in job `{name}`")]
     UnknownJob {
         /// The name.
         name: String,
-        /// Jobs whose names are near.
+        /// Jobs with similar names.
         near: Vec<&'static str>,
         /// Whether a file of that name lies in the current directory.
         is_file: bool,
     },
-    /// An option of gridctl stands behind the job's name.
+    /// An option of gridctl follows the job's name.
     #[error("the job `{job}` has no option `{option}`; gridctl has, before the job's name")]
     Misplaced {
         /// The option.
@@ -39,7 +39,7 @@ pub(crate) enum CliError {
         /// The job.
         job: String,
     },
-    /// A variable that nodes are to see has no value.
+    /// A variable to set for the nodes has no value.
     #[error("--env: `{name}` is not set here")]
     Unset {
         /// Its name.
@@ -50,10 +50,10 @@ pub(crate) enum CliError {
     Folder {
         /// The folder.
         path: PathBuf,
-        /// Why not.
+        /// The reason.
         error: io::Error,
     },
-    /// A built-in job refuses its arguments, or was asked for help.
+    /// A built-in job refuses its arguments, or prints its help.
     #[error(transparent)]
     Arguments(#[from] clap::Error),
     /// An argument of a built-in job is not text.
@@ -64,7 +64,7 @@ pub(crate) enum CliError {
     Start {
         /// The program.
         path: PathBuf,
-        /// Why not.
+        /// The reason.
         error: io::Error,
     },
     /// A grid file cannot be used.
@@ -73,10 +73,10 @@ pub(crate) enum CliError {
     /// A registry cannot be opened or reached.
     #[error(transparent)]
     Registry(#[from] RemoteError),
-    /// There is no token to take where none is named.
-    #[error("no daemon of this user is there")]
+    /// No token is named, and there is no daemon with a default one.
+    #[error("no daemon of this user is running")]
     NoRegistry,
-    /// There is no server of a registry, or none can be reached.
+    /// A registry has no server, or none can be reached.
     #[error("no server of the registry can be reached")]
     NobodyServes,
     /// Servers cannot execute a workflow to its end.
@@ -84,16 +84,16 @@ pub(crate) enum CliError {
     Stuck {
         /// The task.
         task: String,
-        /// Why.
+        /// The reason.
         reason: String,
     },
-    /// Calls one by one are not a group.
+    /// Plain GridRPC is asked to map a group of calls, but it places them one by one.
     #[error("on real servers a workflow is a group, which `gridrpc` does not map")]
     Individual,
     /// A remote call failed.
     #[error("{failure} ({})", gridspan_rpc::calls::error_string(failure.code()))]
     Call {
-        /// Why.
+        /// The reason.
         #[from]
         failure: RpcError,
     },
@@ -102,38 +102,38 @@ pub(crate) enum CliError {
     Read {
         /// Its path.
         path: PathBuf,
-        /// Why not.
+        /// The reason.
         error: io::Error,
     },
-    /// A file of round trips says something wrong.
+    /// A file of round trips is malformed.
     #[error("{}, {error}", .path.display())]
     Matrix {
         /// Its path.
         path: PathBuf,
-        /// What is wrong, and where.
+        /// The mistake and its position.
         error: MatrixTextError,
     },
-    /// A file of round trips has none.
+    /// A file of round trips contains none.
     #[error("{}, line 1, column 1: there are no round trips", .path.display())]
     EmptyMatrix {
         /// Its path.
         path: PathBuf,
     },
-    /// Nothing says where to start nodes.
-    #[error("--probe does not say where to start nodes")]
+    /// The flags name no place to start nodes.
+    #[error("--probe needs a place to start nodes")]
     NoPlace,
-    /// The nodes that were to measure have failed, which was said, or were interrupted.
+    /// The nodes that were to measure have failed, which was reported, or were interrupted.
     #[error("the links could not be measured")]
     NotMeasured {
         /// The exit code of the measurement.
         code: u8,
     },
-    /// There is no such running job, or none at all.
+    /// The requested job does not run, or no job runs.
     #[error("{}", no_job(.id.as_deref()))]
     NoJob {
-        /// The job that was asked for.
+        /// The requested job.
         id: Option<String>,
-        /// Those that run.
+        /// The running jobs.
         running: Vec<String>,
     },
     /// A file cannot be used as an invitation.
@@ -141,21 +141,21 @@ pub(crate) enum CliError {
     Invitation {
         /// The file.
         path: PathBuf,
-        /// Why.
+        /// The reason.
         error: io::Error,
     },
-    /// The program is not the one that the job was started with.
+    /// A program is not the one with which the job was started.
     #[error("{} is not the program that the job runs", .path.display())]
     OtherProgram {
-        /// Where it is.
+        /// Its path.
         path: PathBuf,
     },
-    /// Nobody may join the job any more, or at that site.
+    /// There is no invitation left to the job, or to a site.
     #[error("there is no invitation to join `{id}` left{}", .site.as_ref().map(|site| format!(" at site `{site}`")).unwrap_or_default())]
     NotInvited {
         /// The job.
         id: String,
-        /// The site that was asked for.
+        /// The requested site.
         site: Option<String>,
     },
     /// The job has no links.
@@ -175,21 +175,21 @@ pub(crate) enum CliError {
     Write {
         /// Its path.
         path: PathBuf,
-        /// Why not.
+        /// The reason.
         error: io::Error,
     },
-    /// Nothing says over which grid to broadcast.
+    /// The flags name no grid to broadcast over.
     #[error("there is no grid to broadcast over")]
     NoGrid,
-    /// Nothing says which servers there are.
+    /// The flags name no servers.
     #[error("there is no grid of servers to run on")]
     NoServers,
-    /// A grid with more servers than are mapped to.
+    /// A grid has more servers than the limit.
     #[error("{servers} servers are too many to map to")]
     TooManyServers {
         /// Its servers.
         servers: usize,
-        /// How many there may be.
+        /// Largest number of servers.
         limit: usize,
     },
     /// A file holds no workflow that can be mapped.
@@ -197,91 +197,91 @@ pub(crate) enum CliError {
     Workflow {
         /// The file.
         path: PathBuf,
-        /// What is wrong with it.
+        /// The reason.
         reason: String,
     },
     /// A heuristic cannot map the workflow.
     #[error("--heuristic: {0}")]
     Map(#[from] gridspan_workflow::MapError),
-    /// No host of the grid is called so.
+    /// No host of the grid has this name.
     #[error("--slow: there is no host `{}` in the grid", .name.escape_debug())]
     NoHost {
-        /// What was written.
+        /// The name as written.
         name: String,
     },
-    /// The node that is to broadcast does not exist, or several are called that.
+    /// The node that is to broadcast does not exist, or its name is ambiguous.
     #[error("there is no node `{}` in the grid", .name.escape_debug())]
     NoRoot {
-        /// What was written.
+        /// The name as written.
         name: String,
-        /// The nodes there are, in short.
+        /// The nodes of the grid, in short.
         nodes: String,
     },
-    /// A grid with nobody to broadcast to.
-    #[error("the grid has a single node, and nobody to broadcast to")]
+    /// A grid has no node to broadcast to.
+    #[error("the grid has a single node, so there is none to broadcast to")]
     Alone,
-    /// A grid that is too large to plan for.
+    /// A grid is too large to plan for.
     #[error("{nodes} nodes in {clusters} clusters are too many to plan a broadcast for")]
     TooLarge {
         /// Its nodes.
         nodes: usize,
         /// Its clusters.
         clusters: usize,
-        /// How many there may be.
+        /// Largest numbers of nodes and of clusters.
         limits: [usize; 2],
     },
-    /// What was measured for balancing cannot be used.
+    /// A file of measurements for balancing cannot be used.
     #[error("{}: {reason}", .path.display())]
     Snapshot {
         /// The file.
         path: PathBuf,
-        /// What is wrong with it.
+        /// The reason.
         reason: String,
     },
-    /// A path that makes no sense.
+    /// The path of a dump is invalid.
     #[error("--balance-dump: {0}")]
     Output(io::Error),
-    /// A shorthand cannot be read.
+    /// A shorthand for a grid is malformed.
     #[error("--emulate: {0}")]
     Emulate(#[from] EmulateError),
-    /// A number of nodes that is too large.
+    /// The number of nodes is too large.
     #[error("--nodes: {0}")]
     Nodes(SiteError),
-    /// Sites that cannot be.
+    /// The sites are invalid.
     #[error("--site: {0}")]
     Sites(SiteError),
-    /// Nobody knows where a host of the grid is.
+    /// The address of a host of the grid cannot be found.
     #[error("cannot find the address of host `{host}`: {error}")]
     Address {
         /// The host.
         host: String,
-        /// Why not.
+        /// The reason.
         error: io::Error,
     },
-    /// The environment asks for something that cannot be.
+    /// An environment variable has an invalid value.
     #[error(transparent)]
     Variable(#[from] VariableError),
     /// Certificates cannot be made.
     #[error(transparent)]
     Identity(#[from] IdentityError),
-    /// The system refuses something that launching needs.
+    /// The system refuses an operation that launching needs.
     #[error("cannot {what}: {error}")]
     System {
-        /// What was to be done.
+        /// The operation.
         what: &'static str,
-        /// Why it cannot be.
+        /// The reason.
         error: io::Error,
     },
 }
 
 impl CliError {
-    /// For `map_err`: the system refuses to do something.
+    /// Returns a function for `map_err` that wraps a refusal of the system.
     pub(crate) fn system(what: &'static str) -> impl Fn(io::Error) -> Self {
         move |error| Self::System { what, error }
     }
 
-    /// Whether nobody reads the output any more, as behind `| head`: that is no error of the
-    /// user's.
+    /// Whether the reader of the output has gone, as behind `| head`, which is not an error of the
+    /// user.
     fn is_broken_pipe(&self) -> bool {
         matches!(self, Self::System { error, .. } if error.kind() == io::ErrorKind::BrokenPipe)
     }
@@ -291,7 +291,7 @@ impl CliError {
         if self.is_broken_pipe() {
             return;
         }
-        // With standard error closed there is nobody to tell.
+        // With standard error closed, the error cannot be reported.
         let _ = match self {
             Self::Arguments(error) => error.print(),
             _ => match self.hint() {
@@ -301,7 +301,7 @@ impl CliError {
         };
     }
 
-    /// 2 for usage, 1 for a machine that refuses, 0 for help that was asked for.
+    /// Returns 2 for usage errors, 1 for a machine that refuses, 0 for requested help.
     pub(crate) fn exit_code(&self) -> ExitCode {
         match self {
             _ if self.is_broken_pipe() => ExitCode::from(EXIT_PIPE),

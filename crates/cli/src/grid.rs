@@ -1,4 +1,4 @@
-//! Where to run: the grid that flags, environment and machine describe.
+//! The place of a run: the grid that flags, environment and machine describe.
 
 use crate::args::{DriverName, PlaceArgs, SimArgs, SiteArg};
 use crate::error::CliError;
@@ -7,7 +7,7 @@ use gridspan_topology::{GridSpec, HostSpec, Link, MAX_HOSTS, SiteError, SiteSpec
 use std::ffi::OsString;
 use std::path::Path;
 
-/// A grid, and the variable that tells another process of it.
+/// A grid, and the variable that passes it to another process.
 #[derive(Debug, PartialEq)]
 pub(crate) struct Described {
     /// The grid.
@@ -37,7 +37,7 @@ impl Described {
         Ok(Self { spec, variable: (GRID, path.as_os_str().to_owned()) })
     }
 
-    /// A shorthand, or the path of a grid file.
+    /// Reads a shorthand, or a grid file from its path.
     fn emulated(text: &str) -> Result<Self, CliError> {
         if is_path(text) {
             return Self::file(Path::new(text));
@@ -53,15 +53,15 @@ impl Described {
     }
 }
 
-/// Whether a grid is described by a file. A shorthand may have a `/` as well, as in `speed=1:1/3`,
-/// but not before its first option.
+/// Whether `text` is the path of a grid file. A shorthand may contain a `/` too, as in
+/// `speed=1:1/3`, but not before its first option.
 fn is_path(text: &str) -> bool {
     let shape = text.split([',', ';']).next().unwrap_or(text);
     shape.contains('/') || text.ends_with(".toml")
 }
 
 impl Place {
-    /// Where to run in real time.
+    /// Returns the place of a run in real time.
     pub(crate) fn of_run(args: &PlaceArgs, is_built_in: bool) -> Result<Self, CliError> {
         let is_place = args.nodes.is_some() || args.grid.is_some() || !args.sites.is_empty();
         let is_processes = is_place || !is_built_in;
@@ -89,7 +89,7 @@ impl Place {
     }
 }
 
-/// What to simulate for `gridctl sim`.
+/// Returns the grid that `gridctl sim` simulates.
 pub(crate) fn of_sim(args: &SimArgs) -> Result<Described, CliError> {
     if let Some(pes) = args.pes {
         return Ok(Described::pes(pes.get()));
@@ -98,7 +98,7 @@ pub(crate) fn of_sim(args: &SimArgs) -> Result<Described, CliError> {
     Ok(described.unwrap_or_else(|| Described::pes(cores())))
 }
 
-/// The grid of a file or in short, else that of the environment, if there is one.
+/// Returns the grid of a file or a shorthand, else that of the environment, if there is one.
 pub(crate) fn described(
     file: Option<&Path>,
     emulate: Option<&str>,
@@ -110,20 +110,20 @@ pub(crate) fn described(
     }
 }
 
-/// What to say if the PEs of a run outnumber the cores.
+/// Returns a note if the PEs of a run outnumber the cores.
 pub(crate) fn sharing(pes: u32, cores: u32) -> Option<String> {
     let plural = |n: u32, word| if n == 1 { format!("1 {word}") } else { format!("{n} {word}s") };
     (pes > cores).then(|| format!("{} on {}, sharing", plural(pes, "PE"), plural(cores, "core")))
 }
 
-/// One site with nodes of one PE each, on this machine.
+/// Describes one site with nodes of one PE each, on this machine.
 fn local(nodes: u32) -> Result<Described, CliError> {
     let site = site_here("local", nodes).map_err(CliError::Nodes)?;
     let spec = GridSpec::new(vec![site]).map_err(CliError::Nodes)?;
     Ok(Described { spec, variable: (PES, nodes.to_string().into()) })
 }
 
-/// Named sites on this machine, between which nothing is emulated.
+/// Describes named sites on this machine, without emulated links.
 fn named(sites: &[SiteArg]) -> Result<Described, CliError> {
     let site = |site: &SiteArg| site_here(&site.name, site.nodes);
     let sites = sites.iter().map(site).collect::<Result<_, _>>();
@@ -134,7 +134,7 @@ fn named(sites: &[SiteArg]) -> Result<Described, CliError> {
     Ok(Described { spec, variable: (GRID, json.into()) })
 }
 
-/// A site with nodes of one PE each, on this machine.
+/// Describes a site with nodes of one PE each, on this machine.
 fn site_here(name: &str, nodes: u32) -> Result<SiteSpec, SiteError> {
     if nodes as usize > MAX_HOSTS {
         return Err(SiteError::TooManyHosts);

@@ -1,10 +1,9 @@
-//! Which hosts of a grid are this machine, and how the others are reached: by the system's `ssh`.
+//! Hosts of a grid: which of them are this machine, and how the system's `ssh` reaches the others.
 //!
 //! The command on another host is that of a node here, behind
-//! `ssh -o BatchMode=yes [-J GATEWAY] HOST -- sh -c … sh env NAME=VALUE …`. What is secret goes
-//! through the standard input of `ssh`, which that shell makes a descriptor of its own; when it
-//! ends, so does the node. A question that `ssh` would ask is an error, for there is nobody to
-//! answer it.
+//! `ssh -o BatchMode=yes [-J GATEWAY] HOST -- sh -c … sh env NAME=VALUE …`. Secrets go through the
+//! standard input of `ssh`, which that shell moves to a separate descriptor; when the input ends,
+//! so does the node. A question from `ssh` is an error, because no user is there to answer it.
 
 use crate::error::CliError;
 use crate::surroundings::Surroundings;
@@ -17,26 +16,26 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, ToSocketAddrs, UdpSocket}
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::process::Command;
 
-/// What to run in place of `ssh`, as `--ssh` does.
+/// Variable that names the command to run in place of `ssh`, as `--ssh` does.
 const SSH_VARIABLE: &str = "GRIDCTL_SSH";
-/// What a shell on another host does: the program runs in the folder of this one, if there is such
-/// a one, and reads from the launcher by a descriptor of its own, so that a program that prints its
-/// standard input prints no keys.
+/// Script of the shell on another host. It runs the program in the folder of this process, if that
+/// exists there, and moves the launcher's channel to a separate descriptor, so that a program that
+/// prints its standard input prints no keys.
 const BEGIN: &str = "cd \"$1\" 2>/dev/null; shift; exec \"$@\" 3<&0 </dev/null";
-/// The same where the folder must be there.
+/// The script where the folder must exist.
 const BEGIN_IN: &str = "cd \"$1\" && shift && exec \"$@\" 3<&0 </dev/null";
-/// That descriptor.
+/// Descriptor of the launcher's channel.
 const CHANNEL: &str = "3";
-/// A port to pretend to send to; nothing is sent.
+/// Port of a pretended destination; nothing is sent to it.
 const ANY_PORT: u16 = 9;
 
 /// The hosts of a grid.
 pub(crate) struct Hosts {
     /// The program that reaches other hosts, and its first arguments.
     ssh: Vec<OsString>,
-    /// By node: the other host that it runs on.
+    /// For each node, the other host that it runs on; `None` for a node here.
     remote: Vec<Option<RemoteHost>>,
-    /// Where nodes here receive what others send; none if all are here.
+    /// Address at which nodes here receive from others; `None` if all nodes are here.
     own: Option<IpAddr>,
     ports: Vec<u16>,
 }
@@ -49,17 +48,17 @@ pub(crate) struct RemoteHost {
     address: IpAddr,
 }
 
-/// The connections that the `ssh` of a node shares with others.
+/// Connections that the `ssh` of a node shares with others.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Shared {
-    /// The socket of one to the host.
+    /// Socket of a shared connection to the host.
     pub(crate) path: Option<String>,
-    /// The command that reaches hosts by one to the gateway.
+    /// Command that reaches hosts through a shared connection to the gateway.
     pub(crate) proxy: Option<String>,
 }
 
 impl Shared {
-    /// What `ssh` is told to pass a gateway.
+    /// Returns the arguments that make `ssh` pass a gateway.
     pub(crate) fn gateway_arguments(&self, gateway: Option<&str>) -> Vec<String> {
         match (gateway, &self.proxy) {
             (None, _) => vec![],
@@ -70,12 +69,12 @@ impl Shared {
 }
 
 impl Hosts {
-    /// All nodes are here.
+    /// Returns hosts for a grid with all nodes on this machine.
     pub(crate) fn here() -> Self {
         Self { ssh: vec![], remote: vec![], own: None, ports: vec![] }
     }
 
-    /// The hosts of `spec`, whose addresses are looked up. `ssh` is what to run in place of `ssh`.
+    /// Looks up the hosts of `spec`. `ssh` is the command to run in place of `ssh`.
     pub(crate) fn of(spec: &GridSpec, ssh: Option<&str>) -> Result<Self, CliError> {
         let mut known = BTreeMap::new();
         let mut remote = vec![];
@@ -112,21 +111,22 @@ impl Hosts {
         spec.hosts().next().is_some_and(|(_, host)| is_here(host))
     }
 
-    /// How many of these nodes share a core of the machine that has the most. Other hosts are taken
-    /// to have as many cores as this one.
+    /// Returns the number of these nodes per core on the machine where it is largest. Other hosts
+    /// are assumed to have as many cores as this one.
     pub(crate) fn nodes_per_core(&self, nodes: impl Iterator<Item = NodeId>) -> u32 {
         let mut counts: BTreeMap<Option<&str>, u32> = BTreeMap::new();
         nodes.for_each(|node| *counts.entry(self.remote(node)).or_default() += 1);
         counts.into_values().max().unwrap_or(0).div_ceil(cores())
     }
 
-    /// The name of the other host that a node runs on; none if it runs here.
+    /// Returns the name of the other host that a node runs on; `None` if it runs here.
     pub(crate) fn remote(&self, node: NodeId) -> Option<&str> {
         Some(&self.host(node)?.name)
     }
 
-    /// Where a node listens: on all interfaces of another host, here where the others can reach it,
-    /// and on the loopback interface if all are here.
+    /// Returns the address at which a node listens: all interfaces on another host, an address that
+    /// the others can reach on this one, and `None`, for the loopback interface, if all nodes are
+    /// here.
     pub(crate) fn listen(&self, node: NodeId) -> Option<SocketAddr> {
         let port = self.ports.get(node.index()).copied().unwrap_or(0);
         let address = match (self.host(node), self.own) {
@@ -137,12 +137,13 @@ impl Hosts {
         Some((address, port).into())
     }
 
-    /// The address at which others reach a node that listens on all interfaces of its host.
+    /// Returns the address at which others reach a node that listens on all interfaces of its host.
     pub(crate) fn address(&self, node: NodeId) -> Option<IpAddr> {
         Some(self.host(node)?.address)
     }
 
-    /// The command that runs `program` for a node: itself, or over ssh with these variables.
+    /// Returns the command that runs `program` for a node: itself, or over ssh with these
+    /// variables.
     pub(crate) fn command(
         &self,
         node: NodeId,
@@ -174,32 +175,32 @@ impl Hosts {
             command.arg(quoted(&setting));
         }
         command.arg(quoted(path.as_os_str())).args(program.get_args().map(quoted));
-        // Should ssh be something that runs the program here.
+        // In case the ssh command runs the program on this machine.
         gridspan::variables::ALL.iter().for_each(|name| {
             command.env_remove(name);
         });
         Ok(command)
     }
 
-    /// The host or gateway to which a connection is opened for a node, if it runs elsewhere.
+    /// Returns the host or gateway to which a connection is opened for a node that runs elsewhere.
     pub(crate) fn entry(&self, node: NodeId) -> Option<&str> {
         let host = self.host(node)?;
         Some(host.gateway.as_ref().unwrap_or(&host.name))
     }
 
-    /// The command that logs in on the other host that a node runs on.
+    /// Returns the command that logs in on the other host that a node runs on.
     pub(crate) fn login(&self, node: NodeId) -> Option<String> {
         let host = self.host(node)?;
         let words = self.ssh.iter().map(|word| word.to_string_lossy().into_owned());
         Some(words.chain(login_arguments(host, &Shared::default())).collect::<Vec<_>>().join(" "))
     }
 
-    /// What is run in place of `ssh`, with its first arguments.
+    /// Returns the command to run in place of `ssh`, with its first arguments.
     pub(crate) fn ssh(&self) -> &[OsString] {
         &self.ssh
     }
 
-    /// The nodes that run elsewhere, and where.
+    /// Returns the nodes that run elsewhere, with their hosts.
     pub(crate) fn elsewhere(&self) -> impl Iterator<Item = (NodeId, &RemoteHost)> {
         let all = self.remote.iter().enumerate();
         all.filter_map(|(node, host)| Some((NodeId::from(node), host.as_ref()?)))
@@ -210,7 +211,7 @@ impl Hosts {
     }
 }
 
-/// What `ssh` is told to reach a host.
+/// Returns the arguments with which `ssh` reaches a host.
 fn login_arguments(host: &RemoteHost, shared: &Shared) -> Vec<String> {
     let master = |path: &String| {
         [
@@ -235,7 +236,7 @@ fn is_here(host: &str) -> bool {
     let system = rustix::system::uname();
     let own = system.nodename().to_string_lossy();
     let first = |name: &str| name.split('.').next().unwrap_or_default().to_owned();
-    // Either of the two may be without its domain.
+    // Either name may lack its domain.
     let is_short = !host.contains('.') || !own.contains('.');
     let is_own_name = host == own || (is_short && first(host) == first(&own));
     is_own_name
@@ -243,23 +244,23 @@ fn is_here(host: &str) -> bool {
         || host.parse().is_ok_and(is_own)
 }
 
-/// Whether an address that others reach is one of this machine's: only at those it can listen.
+/// Whether an address that others can reach belongs to this machine: only then can it be bound.
 fn is_own(address: IpAddr) -> bool {
     !address.is_loopback() && !address.is_unspecified() && UdpSocket::bind((address, 0)).is_ok()
 }
 
-/// The address of a host, without the user that ssh is told.
+/// Looks up the address of a host, without the user name for ssh.
 fn resolve(host: &str) -> Result<IpAddr, CliError> {
     let name = host.rsplit_once('@').map_or(host, |(_, name)| name);
     let failed = |error| CliError::Address { host: host.to_owned(), error };
     let found: Vec<SocketAddr> = (name, ANY_PORT).to_socket_addrs().map_err(failed)?.collect();
-    // Nodes of one job talk by one version; most grids have the older.
+    // All nodes of a job use one IP version; most grids have IPv4.
     let best = found.iter().find(|address| address.is_ipv4()).or(found.first());
     let nothing = || failed(io::Error::other("it has no address"));
     best.map(SocketAddr::ip).ok_or_else(nothing)
 }
 
-/// The address of this machine that a packet to `host` would come from, at which `host` reaches it.
+/// Returns this machine's source address for packets to `host`, at which `host` reaches it.
 fn own_address(host: &RemoteHost) -> Result<IpAddr, CliError> {
     let unspecified: IpAddr = match host.address {
         IpAddr::V4(_) => Ipv4Addr::UNSPECIFIED.into(),
@@ -278,7 +279,7 @@ fn ssh_command(flag: Option<&str>) -> Vec<OsString> {
     text.split_whitespace().map(OsString::from).collect()
 }
 
-/// A word as a shell, here or on the other host, reads it back.
+/// Quotes a word so that a shell, here or on the other host, reads it back.
 pub(crate) fn quoted(word: &OsStr) -> OsString {
     let is_plain = |byte: &u8| byte.is_ascii_alphanumeric() || b"_./=:,@%+-".contains(byte);
     if !word.is_empty() && word.as_bytes().iter().all(is_plain) {

@@ -1,14 +1,15 @@
-//! Invitations to a running job: what a node needs to join it, in a file that its user alone can
-//! read.
+//! Invitations to a running job: files with all that a node needs to join it, which only the job's
+//! user can read.
 //!
-//! The launcher writes as many as it was told, once the job's nodes listen; each is for one node of
-//! one number at one site, with a certificate of its own, so that the key of the job's authority
-//! stays with the launcher. Whoever removes the file has the invitation, and nobody else. What is
-//! left goes when the job ends. A file may be carried to another machine from which the job's nodes
-//! can be reached; it holds a private key, so it travels as one does.
+//! Once the job's nodes listen, the launcher writes the requested number of invitations. Each is
+//! for one node, with a fixed number at one site, and has its own certificate, so that the key of
+//! the job's authority stays with the launcher. The process that removes a file holds its
+//! invitation exclusively. Unused invitations are removed when the job ends. A file may be carried
+//! to another machine from which the job's nodes can be reached; it contains a private key and must
+//! be protected like one.
 //!
-//! The program must be the job's own, byte for byte: types are known by their position in it, and a
-//! rebuilt one may mean something else by the same bytes.
+//! The program must be the job's own, byte for byte: types are identified by their position in it,
+//! and a rebuilt program may interpret the same bytes differently.
 
 use crate::status::{folder, invitation_prefix, invitations, private};
 use gridspan_runtime::net::bootstrap::{Addresses, NodeBundle};
@@ -20,29 +21,28 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::SystemTime;
 
-/// The version of the file; others are not read.
+/// Version of the file; others are not read.
 const VERSION: u32 = 3;
 
-/// What one node needs to join a running job.
+/// All that one node needs to join a running job.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Invitation {
     version: u32,
-    /// The program with its arguments, where it runs, and what its environment says beside the
-    /// user's.
+    /// Path of the program; its arguments, folder, and variables in addition to the user's follow.
     program: PathBuf,
-    /// What is in the program, so that another one is found out.
+    /// Contents of the program, so that a different one is detected.
     contents: Contents,
     arguments: Vec<OsString>,
     folder: PathBuf,
     variables: Vec<(String, OsString)>,
-    /// Who the node is.
+    /// Identity of the node.
     pub(crate) bundle: NodeBundle,
-    /// Where the founders are.
+    /// Addresses of the founders.
     pub(crate) addresses: Addresses,
 }
 
 impl Invitation {
-    /// An invitation to run what `command` runs, a program of these contents.
+    /// Creates an invitation to run the program of `command`, which has these contents.
     pub(crate) fn new(
         command: &Command,
         contents: Contents,
@@ -65,7 +65,7 @@ impl Invitation {
         })
     }
 
-    /// The same with the job's program found at another path.
+    /// Replaces the path of the job's program.
     pub(crate) fn with_program(mut self, program: PathBuf) -> Self {
         self.program = program;
         self
@@ -76,13 +76,13 @@ impl Invitation {
         self.contents.are_of(&self.program)
     }
 
-    /// Where the program is.
+    /// Returns the path of the program.
     pub(crate) fn program(&self) -> &Path {
         &self.program
     }
 
-    /// The process that takes part. It runs where the job's nodes run, if there is such a folder
-    /// here.
+    /// Returns the command of the joining process. It runs in the folder of the job's nodes, if
+    /// that exists here.
     pub(crate) fn command(&self) -> Command {
         let mut command = Command::new(&self.program);
         for name in gridspan::variables::ALL {
@@ -96,7 +96,7 @@ impl Invitation {
         command
     }
 
-    /// Lays it where others of the same user find it.
+    /// Writes it to the folder in which other processes of the user look for it.
     pub(crate) fn write(&self, id: &str) -> io::Result<()> {
         let name = format!("{}{:010}", invitation_prefix(id), self.bundle.identity.node.0);
         let (path, new) = (folder()?.join(&name), folder()?.join(format!(".{name}")));
@@ -105,7 +105,7 @@ impl Invitation {
         fs::rename(new, path)
     }
 
-    /// The invitation in a file, which stays there.
+    /// Reads the invitation in a file, which is kept.
     pub(crate) fn read_file(path: &Path) -> io::Result<Self> {
         let malformed =
             || io::Error::new(io::ErrorKind::InvalidData, "it is no invitation of this version");
@@ -113,16 +113,16 @@ impl Invitation {
         read(path).ok_or_else(malformed)
     }
 
-    /// Whether there is an invitation to a job left.
+    /// Whether any invitation to a job is left.
     pub(crate) fn are_left(id: &str) -> io::Result<bool> {
         Ok(!invitations(&folder()?, id)?.is_empty())
     }
 
-    /// Takes the first invitation to a job that `is_wanted`, if there is one.
+    /// Takes the first invitation to a job that `is_wanted` accepts, if there is one.
     pub(crate) fn take(id: &str, is_wanted: impl Fn(&Self) -> bool) -> io::Result<Option<Self>> {
         for path in invitations(&folder()?, id)? {
             if let Some(invitation) = read(&path).filter(&is_wanted)
-                // Who removes it has it.
+                // The process that removes the file has the invitation.
                 && fs::remove_file(&path).is_ok()
             {
                 return Ok(Some(invitation));
@@ -137,7 +137,7 @@ fn read(path: &Path) -> Option<Invitation> {
     (read.version == VERSION).then_some(read)
 }
 
-/// Tells one build of a program from another.
+/// Distinguishes one build of a program from another.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Contents {
     bytes: u64,
@@ -147,15 +147,15 @@ pub(crate) struct Contents {
 }
 
 impl Contents {
-    /// Those of a file.
+    /// Computes the contents of a file.
     pub(crate) fn of(path: &Path) -> io::Result<Self> {
         let metadata = fs::metadata(path)?;
         let digest = digest(path)?;
         Ok(Self { bytes: metadata.len(), modified: metadata.modified().ok(), digest })
     }
 
-    /// Whether a file has them. One of the same length and time is not read, as of the same
-    /// machine.
+    /// Whether a file has these contents. A file of the same length and modification time is taken
+    /// for the same file of the same machine, and not read.
     fn are_of(&self, path: &Path) -> io::Result<bool> {
         let metadata = fs::metadata(path)?;
         if metadata.len() != self.bytes {

@@ -1,13 +1,13 @@
-//! `gridctl jobs`: what there is to run, and which names are near a wrong one.
+//! `gridctl jobs`: lists the built-in jobs, and finds names that are similar to a wrong one.
 
 use crate::error::CliError;
 use gridspan_jobs::{ENTRIES, Entry};
 use std::io::Write;
 use std::process::ExitCode;
 
-/// Names at least so similar (Jaro-Winkler, 0 to 1) are offered instead of a wrong one.
+/// Smallest similarity (Jaro-Winkler, 0 to 1) of names that are offered instead of a wrong one.
 const NEAR: f64 = 0.75;
-/// At most so many are offered.
+/// Largest number of offered names.
 const OFFERED_MAX: usize = 3;
 
 /// Lists the built-in jobs.
@@ -19,7 +19,7 @@ pub(crate) fn list(to: &mut impl Write) -> Result<ExitCode, CliError> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// The names of jobs that `name` may have been meant to be, nearest first.
+/// Returns the names of jobs that are similar to `name`, nearest first.
 pub(crate) fn near(name: &str) -> Vec<&'static str> {
     nearest(name, ENTRIES.iter().map(|entry| entry.name))
 }

@@ -1,4 +1,4 @@
-//! `gridctl join`: a node that joins a running job, works on its tasks, and leaves when told.
+//! `gridctl join`: a node that joins a running job, works on its tasks, and leaves on request.
 
 use crate::args::JoinArgs;
 use crate::channel;
@@ -18,7 +18,7 @@ use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::process::{Child, ExitCode, Stdio};
 use std::thread;
 
-/// Joins a job and stays with the node to its end.
+/// Joins a job and waits for the end of the node.
 pub(crate) fn run(args: &JoinArgs) -> Result<ExitCode, CliError> {
     let mut invitation = match &args.invitation {
         Some(path) => Invitation::read_file(path)
@@ -35,7 +35,7 @@ pub(crate) fn run(args: &JoinArgs) -> Result<ExitCode, CliError> {
         Err(error) => return Err(CliError::Start { path, error }),
     }
     if let Some(path) = &args.invitation {
-        // Who removes it has it.
+        // The process that removes the file has the invitation.
         fs::remove_file(path)
             .map_err(|error| CliError::Invitation { path: path.clone(), error })?;
     }
@@ -43,12 +43,12 @@ pub(crate) fn run(args: &JoinArgs) -> Result<ExitCode, CliError> {
     invitation.bundle.guest = Some(args.pes.get());
     invitation.bundle.listen =
         first.map(towards).transpose().map_err(CliError::system("find a way to the job"))?;
-    // Before the process, so that its end is not missed.
+    // Signals are watched before the process starts, so that its end is not missed.
     let signals = Signals::new(signals::not_ignored(&[SIGINT, SIGTERM, SIGHUP, SIGCHLD]));
     let mut signals = signals.map_err(CliError::system("watch for signals"))?;
     let mut command = invitation.command();
     let path = command.get_program().into();
-    // In a group of its own: Ctrl-C is for gridctl, which has the node leave.
+    // The process has its own group: Ctrl-C reaches gridctl, which asks the node to leave.
     command.stdout(Stdio::piped()).process_group(0);
     let (node_end, mut pipe) = channel::open(&mut command, false).map_err(lost)?;
     let mut node = command.spawn().map_err(|error| CliError::Start { path, error })?;
@@ -64,12 +64,12 @@ fn lost(error: io::Error) -> CliError {
     CliError::System { what: "talk to the node", error }
 }
 
-/// Takes an invitation to the job and site that are meant.
+/// Takes an invitation to the requested job and site.
 fn accept(args: &JoinArgs) -> Result<Invitation, CliError> {
     let running = status::running().map_err(CliError::system("look for running jobs"))?;
     let job = match &args.job {
         Some(id) => running.iter().find(|status| status.id == *id),
-        // The latest that anybody may join, or else the latest, of which the error tells.
+        // The latest job with an invitation left, or else the latest job, which the error names.
         None => {
             let takes_guests = |id: &str| Invitation::are_left(id).unwrap_or_default();
             running.iter().rfind(|status| takes_guests(&status.id)).or(running.last())
@@ -89,13 +89,13 @@ fn accept(args: &JoinArgs) -> Result<Invitation, CliError> {
     taken.ok_or_else(|| CliError::NotInvited { id: job.id.clone(), site: args.site.clone() })
 }
 
-/// Where to listen so that those at `address` can answer.
+/// Returns the address at which to listen so that nodes at `address` can answer.
 fn towards(address: SocketAddr) -> io::Result<SocketAddr> {
     let any: IpAddr = match address {
         SocketAddr::V4(_) => Ipv4Addr::UNSPECIFIED.into(),
         SocketAddr::V6(_) => Ipv6Addr::UNSPECIFIED.into(),
     };
-    // Sends nothing: it only has the system choose the interface.
+    // Sends nothing: it only makes the system choose the interface.
     let socket = UdpSocket::bind((any, 0))?;
     socket.connect(address)?;
     Ok((socket.local_addr()?.ip(), 0).into())
@@ -107,11 +107,11 @@ fn introduce(invitation: &Invitation, pipe: &mut PipeWriter) -> io::Result<()> {
     pipe.flush()
 }
 
-/// Prints what the node prints, and how it failed.
+/// Prints the node's output, and how it failed.
 fn pass_on(from: impl BufRead) {
     for line in from.split(b'\n').map_while(Result::ok) {
         let mark = line.strip_prefix(MARK.as_bytes());
-        // With the output closed there is nobody to tell.
+        // With the output closed, nothing can be reported.
         let _ = match mark.map(Control::parse) {
             None => io::stdout().write_all(&[&line[..], b"\n"].concat()),
             Some(Some(Control::Failed(failure))) => {
@@ -122,7 +122,7 @@ fn pass_on(from: impl BufRead) {
     }
 }
 
-/// Waits for the end of the node; the first signal has it leave, the second kills it.
+/// Waits for the end of the node. The first signal makes it leave, the second kills it.
 fn attend(
     node: &mut Child,
     pipe: &mut PipeWriter,
@@ -141,7 +141,7 @@ fn attend(
             // It may have ended just now.
             let _ = node.kill();
         } else {
-            // The same.
+            // It may have ended just now.
             let _ = pipe.write_all(LEAVE.as_bytes()).and_then(|()| pipe.flush());
         }
     }

@@ -1,11 +1,11 @@
-//! Where log lines of the runtime go: standard error, as much as asked for.
+//! Logging of the runtime to standard error.
 
 use tracing_subscriber::EnvFilter;
 
-/// The variable that chooses in detail what to log.
+/// Variable that selects in detail what to log.
 pub(crate) const VARIABLE: &str = "RUST_LOG";
 
-/// Logs from here on. `verbose` counts the `-v` and comes before RUST_LOG.
+/// Starts logging. `verbose` counts the `-v` flags and takes precedence over RUST_LOG.
 pub(crate) fn init(verbose: u8) {
     let filter = match directives(verbose) {
         Some(directives) => EnvFilter::new(directives),
@@ -20,7 +20,7 @@ pub(crate) fn init(verbose: u8) {
         .init();
 }
 
-/// What `-v` stands for, in the words of RUST_LOG; nothing without it.
+/// Returns the value of RUST_LOG that is equivalent to `-v`; `None` without it.
 pub(crate) fn directives(verbose: u8) -> Option<&'static str> {
     match verbose {
         0 => None,

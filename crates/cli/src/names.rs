@@ -1,14 +1,14 @@
-//! What nodes and groups are called: by site, cluster and host where these are known.
+//! Names of nodes and groups: by site, cluster and host where these are known.
 
 use gridspan_topology::{GridSpec, GroupId, Hierarchy, NodeId};
 use std::collections::BTreeSet;
 
-/// A list of names is cut after so many characters; `--json` has all of it.
+/// Number of characters after which a list of names is cut; `--json` prints all of it.
 const LIST_CHARACTERS_MAX: usize = 48;
-/// A group across more sites than this is named by the first of them.
+/// Largest number of sites in the name of a group; further sites are counted.
 const SITES_MAX: usize = 3;
 
-/// What the group of all nodes is called.
+/// Name of the group of all nodes.
 const WHOLE: &str = "all";
 
 /// The names of all nodes and groups.
@@ -19,7 +19,7 @@ pub(crate) struct Names {
 }
 
 impl Names {
-    /// The names in a grid: nodes by host, or by site and number where a host runs several.
+    /// Creates the names in a grid: nodes by host, or by site and number where a host runs several.
     pub(crate) fn of_grid(hierarchy: &Hierarchy, spec: &GridSpec) -> Self {
         let layout = spec.layout();
         let hosts: BTreeSet<&str> = spec.hosts().map(|(_, host)| host).collect();
@@ -33,30 +33,30 @@ impl Names {
         Self { nodes, groups }
     }
 
-    /// The names where only the nodes have some.
+    /// Creates the names of groups where only the nodes have names.
     pub(crate) fn of_nodes(hierarchy: &Hierarchy, nodes: Vec<String>) -> Self {
         let groups = groups(hierarchy, |_| None, &nodes);
         Self { nodes, groups }
     }
 
-    /// What a node is called.
+    /// Returns the name of a node.
     pub(crate) fn node(&self, node: NodeId) -> &str {
         self.nodes.get(node.index()).map_or("?", String::as_str)
     }
 
-    /// What a group is called.
+    /// Returns the name of a group.
     pub(crate) fn group(&self, group: GroupId) -> &str {
         self.groups.get(group.index()).map_or("?", String::as_str)
     }
 
-    /// The names of nodes in short, such as `d[01-16]`.
+    /// Abbreviates the names of nodes, such as `d[01-16]`.
     pub(crate) fn list(&self, nodes: &[NodeId]) -> String {
         abbreviated(nodes.iter().map(|&node| self.node(node)))
     }
 }
 
-/// Groups are called by what they are: a site, a cluster, a node. Others are numbered below what
-/// they are part of: `2`, `2.1`.
+/// Names groups after their site, cluster or node. Other groups are numbered within their parent:
+/// `2`, `2.1`.
 fn groups(
     hierarchy: &Hierarchy,
     named: impl Fn(&[NodeId]) -> Option<String>,
@@ -92,7 +92,7 @@ fn groups(
     names
 }
 
-/// What nodes of a grid are called together.
+/// Returns the common name of nodes of a grid, if they have one.
 fn in_grid(spec: &GridSpec, members: &[NodeId]) -> Option<String> {
     let layout = spec.layout();
     let sites: BTreeSet<_> = members.iter().map(|&node| layout.site_of_node(node)).collect();
@@ -117,14 +117,14 @@ fn in_grid(spec: &GridSpec, members: &[NodeId]) -> Option<String> {
     is_whole.then(|| format!("{site}.{}", spec.cluster_name(cluster)))
 }
 
-/// A name that ends in a number: what stands before it, its digits, and its value.
+/// Splits a name that ends in a number into its stem, its digits, and their value.
 fn numbered(name: &str) -> Option<(&str, &str, u64)> {
     let digits = name.len() - name.trim_end_matches(|c: char| c.is_ascii_digit()).len();
     let (stem, number) = name.split_at(name.len() - digits);
     Some((stem, number, number.parse().ok()?))
 }
 
-/// Names in a row in short: `d[01-16]`, `u1, u2`, and the beginning of what is long.
+/// Abbreviates consecutive names: `d[01-16]`, `u1, u2`, and the beginning of a long list.
 pub(crate) fn abbreviated<'a>(names: impl Iterator<Item = &'a str>) -> String {
     let mut pieces: Vec<(String, usize)> = vec![];
     let mut names = names.peekable();

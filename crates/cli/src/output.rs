@@ -1,4 +1,4 @@
-//! Where results go: standard output, and files of pictures.
+//! Output of results: to standard output, and to files of pictures.
 
 use crate::error::{CliError, EXIT_PIPE};
 use std::fs;
@@ -6,13 +6,13 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-/// A picture goes to standard output by this name.
+/// Name by which a picture goes to standard output.
 const STDOUT: &str = "-";
 
-/// How `print!` begins when it panics for standard output.
+/// Beginning of the message with which `print!` panics about standard output.
 const CANNOT_PRINT: &str = "failed printing to stdout: ";
-/// Has this process end without a trace when a job of its own prints and nobody reads any more, and
-/// with an error when there is no room. Jobs print with `println!`, which panics.
+/// Makes this process end silently when a job inside it prints and the reader has closed the
+/// output, and with an error when there is no room. Jobs print with `println!`, which panics.
 pub(crate) fn end_where_nobody_reads() {
     let others = std::panic::take_hook();
     std::panic::set_hook(Box::new(move |panic| {
@@ -38,8 +38,8 @@ pub(crate) fn end_where_nobody_reads() {
     }));
 }
 
-/// Prints to standard output, whose reader may have had enough. `what` says what for, should that
-/// fail.
+/// Prints to standard output, which may have been closed. `what` names the operation in an
+/// error.
 pub(crate) fn print(text: &str, what: &'static str) -> Result<ExitCode, CliError> {
     let mut stdout = io::stdout().lock();
     match stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()) {
@@ -50,13 +50,13 @@ pub(crate) fn print(text: &str, what: &'static str) -> Result<ExitCode, CliError
     }
 }
 
-/// Says on standard error what may not be as it should; nobody may be there to read it.
+/// Prints a warning to standard error, which may be closed.
 pub(crate) fn warn(text: &str) {
     let _ = writeln!(io::stderr(), "warning: {text}");
 }
 
-/// Writes a picture to its file and then prints the text; the picture alone if it goes to standard
-/// output.
+/// Writes a picture to its file and then prints the text. A picture for standard output is printed
+/// without the text.
 pub(crate) fn show(
     picture: Option<(&PathBuf, String)>,
     text: impl FnOnce() -> String,

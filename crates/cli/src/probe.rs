@@ -1,4 +1,4 @@
-//! The job that measures a grid and tells the launcher: what `gridctl topo` runs.
+//! The job with which `gridctl topo` measures a grid; it reports the links to the launcher.
 
 use gridspan::control::Control;
 use gridspan::links::LinkReport;
@@ -7,13 +7,13 @@ use gridspan_runtime::{Grid, Job, JobError, Links};
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-/// Not among the jobs that are listed, since it does nothing without `gridctl topo`.
+/// The job, which is not listed because it does nothing without `gridctl topo`.
 pub(crate) static PROBE: Entry =
     Entry { name: "__topo", about: "measures links for gridctl topo", build };
 
-/// How often to look whether all is known.
+/// Interval between checks whether all links are known.
 const LOOK: Duration = Duration::from_millis(250);
-/// After so many looks, what is still missing is not worth more waiting: a link that was too fast
+/// Number of checks after which missing links are not worth more waiting: a link that was too fast
 /// for a train of packets is not tried again for a minute.
 const LOOKS_MAX: u32 = 40;
 
@@ -33,7 +33,7 @@ async fn measure(grid: Grid) -> Result<(), JobError> {
     Ok(())
 }
 
-/// Whether each link between the coarsest groups was seen, and how fast it is, in both directions.
+/// Whether every link between the coarsest groups has a known bandwidth, in both directions.
 fn is_known(links: &Links) -> bool {
     let known = links.estimates.iter().filter(|(_, estimate)| estimate.bandwidth.is_some());
     let known: BTreeSet<_> = known.map(|&(pair, _)| pair).collect();

@@ -1,4 +1,4 @@
-//! What to run: a built-in job, or a program of the user's own.
+//! The program to run: a built-in job, or a program of the user.
 
 use crate::args::{Cli, Command};
 use crate::error::CliError;
@@ -19,23 +19,23 @@ use std::process::{self, ExitCode};
 pub(crate) enum Program {
     /// A job that gridctl contains.
     BuiltIn {
-        /// Which.
+        /// The job.
         entry: &'static Entry,
-        /// What follows its name.
+        /// Arguments after its name.
         arguments: Vec<String>,
     },
     /// A program that is linked with the `gridspan` crate.
     File {
-        /// Where it is.
+        /// Its path.
         path: PathBuf,
-        /// What follows its path.
+        /// Arguments after its path.
         arguments: Vec<OsString>,
     },
 }
 
 impl Program {
-    /// Finds out what the words of a command mean. What contains a `/` is a path, all else the name
-    /// of a built-in job. The arguments of a built-in job are checked.
+    /// Interprets the words of a command. A first word with a `/` is a path, any other the name of
+    /// a built-in job. The arguments of a built-in job are checked.
     pub(crate) fn resolve(command: Option<&Command>) -> Result<Self, CliError> {
         let Some((first, rest)) = command.and_then(|command| command.words().split_first()) else {
             return Err(CliError::NoProgram);
@@ -56,7 +56,7 @@ impl Program {
         Ok(Self::BuiltIn { entry, arguments })
     }
 
-    /// The job that measures.
+    /// Returns the job that measures links.
     pub(crate) fn probe() -> Self {
         Self::BuiltIn { entry: &PROBE, arguments: vec![] }
     }
@@ -66,7 +66,7 @@ impl Program {
         matches!(self, Self::BuiltIn { .. })
     }
 
-    /// What the program is called, without its path.
+    /// Returns the program's name, without its path.
     pub(crate) fn name(&self) -> String {
         match self {
             Self::BuiltIn { entry, .. } => entry.name.to_owned(),
@@ -76,7 +76,7 @@ impl Program {
         }
     }
 
-    /// The job, if it is built in.
+    /// Returns the job, if it is built in.
     pub(crate) fn job(&self) -> Result<Option<Job>, CliError> {
         match self {
             Self::BuiltIn { entry, arguments } => Ok(Some((entry.build)(arguments)?)),
@@ -84,7 +84,7 @@ impl Program {
         }
     }
 
-    /// The file to execute: the program's, or gridctl's own.
+    /// Returns the file to execute: the program's, or gridctl's own.
     pub(crate) fn path(&self) -> Result<PathBuf, CliError> {
         match self {
             Self::BuiltIn { .. } => {
@@ -94,13 +94,13 @@ impl Program {
         }
     }
 
-    /// A process that runs the program, told by `variables` alone how.
+    /// Returns the command of a process that runs the program, configured by `variables` alone.
     pub(crate) fn command(
         &self,
         variables: &[(&'static str, OsString)],
         surroundings: &Surroundings,
     ) -> Result<process::Command, CliError> {
-        // The path is meant from here, wherever the process runs.
+        // The path is relative to the current folder, wherever the process runs.
         let path = std::path::absolute(self.path()?)
             .map_err(CliError::system("find the program's path"))?;
         let mut command = process::Command::new(path);
@@ -120,7 +120,7 @@ impl Program {
         Ok(command)
     }
 
-    /// Runs the job in this process, or becomes the program.
+    /// Runs the job in this process, or replaces this process by the program.
     pub(crate) fn run_or_become(
         &self,
         start: &Start,
@@ -139,7 +139,8 @@ impl Program {
     }
 }
 
-/// The error of a job's arguments; where one of them is an option of gridctl, it says so.
+/// Converts an error in a job's arguments; an option of gridctl among them is reported as
+/// misplaced.
 fn misplaced(job: &str, error: clap::Error) -> CliError {
     let option = match (error.kind(), error.get(ContextKind::InvalidArg)) {
         (ErrorKind::UnknownArgument, Some(ContextValue::String(option))) => option.clone(),
@@ -160,7 +161,7 @@ fn misplaced(job: &str, error: clap::Error) -> CliError {
     }
 }
 
-/// Runs a built-in job as the environment says.
+/// Runs a built-in job configured by environment variables.
 pub(crate) fn run_here(command: &Command) -> Result<ExitCode, CliError> {
     match Program::resolve(Some(command))?.job()? {
         Some(job) => Ok(gridspan::main(job)),

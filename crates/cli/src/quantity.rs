@@ -1,17 +1,17 @@
-//! Times and bandwidths with as many digits as a person compares.
+//! Formats quantities with as many digits as a person compares.
 
 use gridspan_topology::{Bandwidth, BandwidthRange, RttRange};
 use std::time::Duration;
 
-/// What is not known.
+/// Text for an unknown quantity.
 pub(crate) const UNKNOWN: &str = "-";
 
-/// `1 node`, `2 nodes`.
+/// Formats a number with a noun: `1 node`, `2 nodes`.
 pub(crate) fn count(number: usize, what: &str) -> String {
     format!("{number} {what}{}", if number == 1 { "" } else { "s" })
 }
 
-/// Three digits, such as `0.104`, `10.4` or `1040`.
+/// Formats a number with three digits, such as `0.104`, `10.4` or `1040`.
 pub(crate) fn digits(number: f64) -> String {
     match number.abs() {
         0.0 => "0".to_owned(),
@@ -23,12 +23,12 @@ pub(crate) fn digits(number: f64) -> String {
     }
 }
 
-/// Milliseconds without the unit.
+/// Formats a time in milliseconds, without the unit.
 pub(crate) fn milliseconds(time: Duration) -> String {
     digits(time.as_secs_f64() * 1e3)
 }
 
-/// A time with its unit, such as `104 us` or `10.4 ms`.
+/// Formats a time with its unit, such as `104 us` or `10.4 ms`.
 pub(crate) fn time(time: Duration) -> String {
     let seconds = time.as_secs_f64();
     match seconds {
@@ -38,7 +38,7 @@ pub(crate) fn time(time: Duration) -> String {
     }
 }
 
-/// A number of bytes with its unit, such as `16.4 kB`.
+/// Formats a number of bytes with its unit, such as `16.4 kB`.
 pub(crate) fn bytes(bytes: u64) -> String {
     let units = [(1e12, "TB"), (1e9, "GB"), (1e6, "MB"), (1e3, "kB")];
     let unit = units.into_iter().find(|(size, _)| bytes as f64 >= 0.9995 * size);
@@ -48,7 +48,7 @@ pub(crate) fn bytes(bytes: u64) -> String {
     )
 }
 
-/// The range of round trips, such as `64.0 ms (62.1 to 70.3)`.
+/// Formats the range of round trips, such as `64.0 ms (62.1 to 70.3)`.
 pub(crate) fn rtt_range(range: &RttRange) -> String {
     let median = time(range.median);
     let in_unit = |end: Duration| {
@@ -63,7 +63,7 @@ pub(crate) fn rtt_range(range: &RttRange) -> String {
     if min == max { median } else { format!("{median} ({min} to {max})") }
 }
 
-/// A bandwidth with its unit, such as `94.3 Mbit/s`.
+/// Formats a bandwidth with its unit, such as `94.3 Mbit/s`.
 pub(crate) fn bandwidth(bandwidth: Bandwidth) -> String {
     if bandwidth.is_unlimited() {
         return "unlimited".to_owned();
@@ -75,7 +75,7 @@ pub(crate) fn bandwidth(bandwidth: Bandwidth) -> String {
     format!("{} {unit}", digits(bits / size))
 }
 
-/// The range of bandwidths, such as `1.00 Gbit/s` or `10.0 Mbit/s to 1.00 Gbit/s`.
+/// Formats the range of bandwidths, such as `1.00 Gbit/s` or `10.0 Mbit/s to 1.00 Gbit/s`.
 pub(crate) fn bandwidth_range(range: &BandwidthRange) -> String {
     let (min, max) = (bandwidth(range.min), bandwidth(range.max));
     if min == max { max } else { format!("{min} to {max}") }

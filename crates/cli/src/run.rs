@@ -18,19 +18,19 @@ use std::fs::OpenOptions;
 use std::io;
 use std::process::ExitCode;
 
-/// Runs a job as the flags say.
+/// Runs a job with these flags.
 pub(crate) fn run(args: &RunArgs, verbose: u8) -> Result<ExitCode, CliError> {
     let program = Program::resolve(args.program.as_ref())?;
     let mut place = Place::of_run(&args.place, program.is_built_in())?;
     if args.guests > 0 {
-        // Guests come over the network.
+        // Guests join over the network.
         place.driver = DriverName::Cluster;
     }
     let spec = place.grid.spec.clone();
     if (place.is_emulated || all_here(&spec))
         && let Some(note) = sharing(spec.layout().pe_count(), cores())
     {
-        // Only a courtesy.
+        // The note is optional, so an error is ignored.
         let _ = io::Write::write_all(&mut io::stderr(), format!("{note}\n").as_bytes());
     }
     if args.dry_run {
@@ -46,7 +46,7 @@ pub(crate) fn run(args: &RunArgs, verbose: u8) -> Result<ExitCode, CliError> {
     if place.is_emulated || Hosts::is_first_here(&spec) {
         check_dump(&settings)?;
     }
-    // Where there are no links there is nothing for a launcher to do.
+    // Without links, no launcher is needed.
     let is_alone = place.driver == DriverName::Embedded && spec.layout().node_count() == 1;
     if is_alone && !args.json {
         let variables = variables(&place.grid, &settings, verbose);
@@ -70,14 +70,14 @@ pub(crate) fn run(args: &RunArgs, verbose: u8) -> Result<ExitCode, CliError> {
     launch::run(&launch).map(|ended| ExitCode::from(ended.code))
 }
 
-/// Whether what is measured for rebalances can be written, before anything runs.
+/// Checks, before anything runs, that the measurements for rebalances can be written.
 pub(crate) fn check_dump(settings: &Settings) -> Result<(), CliError> {
     let Some(path) = &settings.balance_dump else { return Ok(()) };
     let opened = OpenOptions::new().create(true).append(true).open(path);
     opened.map(drop).map_err(|error| CliError::Write { path: path.clone(), error })
 }
 
-/// The processes that a job at a place consists of.
+/// Returns the processes of a job at a place.
 pub(crate) fn processes(
     place: &Place,
     ssh: Option<&str>,
@@ -87,7 +87,7 @@ pub(crate) fn processes(
     Ok(match place.driver {
         DriverName::Cluster => {
             let (is_emulated, variables) = (place.is_emulated, log_variable(verbose));
-            // Emulated, all hosts are this machine, whatever they are called.
+            // If links are emulated, all hosts are this machine, whatever their names.
             let hosts = match is_emulated {
                 true => Hosts::here(),
                 false => Hosts::of(&place.grid.spec, ssh)?,
@@ -101,10 +101,10 @@ pub(crate) fn processes(
     })
 }
 
-/// The settings that flags ask for, or else the environment.
+/// Returns the settings of the flags, and where these are absent those of the environment.
 pub(crate) fn settings(seed: Option<u64>, balance: &BalanceFlags) -> Result<Settings, CliError> {
     let environment = Settings::from_environment()?;
-    // Nodes may run elsewhere than gridctl.
+    // Nodes may run in another folder than gridctl.
     let dump = balance.balance_dump.as_ref().map(std::path::absolute);
     let dump = dump.transpose().map_err(CliError::Output)?;
     Ok(Settings {
@@ -124,7 +124,7 @@ pub(crate) fn settings(seed: Option<u64>, balance: &BalanceFlags) -> Result<Sett
     })
 }
 
-/// The variables that tell a program of the user's own the same as a [`Start`].
+/// Returns the variables that configure a program of the user like a [`Start`].
 pub(crate) fn variables(
     grid: &Described,
     settings: &Settings,
@@ -148,7 +148,7 @@ pub(crate) fn variables(
     variables
 }
 
-/// What `-v` means for another process.
+/// Returns the variable that passes `-v` to another process.
 fn log_variable(verbose: u8) -> Vec<(&'static str, OsString)> {
     let directives = logging::directives(verbose);
     directives.map(|directives| (logging::VARIABLE, directives.into())).into_iter().collect()

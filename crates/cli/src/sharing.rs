@@ -1,17 +1,17 @@
 //! Connections of `ssh` that several nodes share: one for the nodes of a host, one for a gateway.
 //!
-//! A master is opened first (`ControlMaster` of ssh_config(5)), goes to the background once it is
-//! authenticated, and has a socket in a private folder. The `ssh` of a node finds that socket by
-//! `ControlPath`, and opens a connection of its own where the master is gone or refuses another
-//! session. What nodes are told goes through the same descriptors as without a master.
+//! A master (`ControlMaster` of ssh_config(5)) is opened first, goes to the background once it is
+//! authenticated, and has a socket in a private folder. The `ssh` of a node finds the socket
+//! through `ControlPath`, and opens a separate connection if the master is gone or refuses another
+//! session. The launcher writes to nodes through the same descriptors as without a master.
 //!
-//! A master that cannot be opened in time is done without. All are told to end with the job; should
-//! the launcher be killed, they end when no node has used them for a while, and the next launcher of
-//! this user removes the folder, which is nobody's once the lock in it is free.
+//! If a master cannot be opened in time, its nodes connect without it. All masters end with the
+//! job. If the launcher is killed, they end when no node has used them for a while, and the user's
+//! next launcher finds the folder's lock free and removes the folder.
 //!
-//! Masters are opened in process groups of their own: a key that interrupts the launcher does not
-//! reach the `ssh` that leads a master over a gateway, and what is not open in time ends with all
-//! that it has started.
+//! Masters are opened in separate process groups: a key that interrupts the launcher does not reach
+//! the `ssh` that leads a master through a gateway, and a master that is not open in time ends with
+//! all processes that it has started.
 
 use crate::hosts::{Hosts, RemoteHost, Shared, quoted};
 use gridspan_topology::NodeId;
@@ -30,34 +30,35 @@ use std::thread;
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
-/// Sessions over one connection, which is what sshd accepts (`MaxSessions` of sshd_config(5)).
+/// Number of sessions over one connection, which sshd accepts (`MaxSessions` of sshd_config(5)).
 const SESSIONS_MAX: usize = 10;
-/// Hosts or gateways to which connections are opened at the same time.
+/// Number of hosts or gateways to which connections are opened at the same time.
 const ENTRIES_MAX: usize = 16;
-/// Hosts behind one gateway to which connections are opened at the same time.
+/// Number of hosts behind one gateway to which connections are opened at the same time.
 const HOSTS_MAX: usize = 8;
-/// How long it may take until all connections are open.
+/// Time until all connections must be open.
 const OPEN_MAX: Duration = Duration::from_secs(20);
-/// How long it may take until a connection is closed.
+/// Time until a connection must be closed.
 const CLOSE_MAX: Duration = Duration::from_secs(5);
-/// How often it is looked whether a connection is open.
+/// Interval between checks whether a connection is open.
 const LOOK: Duration = Duration::from_millis(10);
-/// A socket's path may have 108 bytes, of which `ssh` adds 17 while it makes it.
+/// Longest path of a socket: the system allows 108 bytes, of which `ssh` adds 17 while it creates
+/// it.
 const PATH_BYTES_MAX: usize = 90;
-/// For how long a master stays that nobody uses: longer than it takes until all nodes are started.
+/// Time for which an unused master stays: longer than all nodes take to start.
 const PERSIST: &str = "ControlPersist=120";
 const CONNECT_TIMEOUT: &str = "ConnectTimeout=10";
 
 /// The masters of a job, which end with it.
 #[derive(Default)]
 pub(crate) struct Sharing {
-    /// Where the sockets are.
+    /// Folder of the sockets.
     folder: Option<Folder>,
     masters: Vec<Master>,
     of_node: BTreeMap<NodeId, Shared>,
 }
 
-/// A connection that others share.
+/// A connection that nodes share.
 struct Master {
     ssh: Vec<OsString>,
     path: String,
@@ -73,7 +74,7 @@ impl Master {
         command
     }
 
-    /// Connects. Whether nodes can share the connection.
+    /// Connects. Returns whether nodes can share the connection.
     fn open(&self, shared: &Shared, gateway: Option<&str>, patience: &Patience<'_>) -> bool {
         let way = shared.gateway_arguments(gateway);
         let flags = ["-o", "BatchMode=yes", "-o", "ControlMaster=yes", "-o", PERSIST];
@@ -85,7 +86,7 @@ impl Master {
 
 impl Drop for Master {
     fn drop(&mut self) {
-        // Without a socket there is none.
+        // Without a socket there is no master.
         if Path::new(&self.path).exists() {
             let is_stopped = AtomicBool::new(false);
             let patience = Patience { until: Instant::now() + CLOSE_MAX, is_stopped: &is_stopped };
@@ -94,10 +95,10 @@ impl Drop for Master {
     }
 }
 
-/// How long connections may take to open.
+/// Time limit for opening connections.
 struct Patience<'a> {
     until: Instant,
-    /// Set when nobody wants them any more.
+    /// Set when the connections are no longer wanted.
     is_stopped: &'a AtomicBool,
 }
 
@@ -106,7 +107,7 @@ impl Patience<'_> {
         self.is_stopped.load(Ordering::Relaxed) || Instant::now() >= self.until
     }
 
-    /// Whether a command ends well in time; otherwise it is killed with all that it has started.
+    /// Returns whether a command succeeds in time. Otherwise kills it with all that it has started.
     fn has_succeeded(&self, command: &mut Command) -> bool {
         if self.is_over() {
             return false;
@@ -135,8 +136,8 @@ struct Entry<'a> {
 }
 
 impl Sharing {
-    /// Opens what nodes of these hosts can share, if `ssh` is one that can, and ends soon after
-    /// `is_stopped` is set.
+    /// Opens the connections that the nodes of these hosts can share, if `ssh` supports it. Returns
+    /// soon after `is_stopped` is set.
     pub(crate) fn open(hosts: &Hosts, is_stopped: &AtomicBool) -> Self {
         let patience = Patience { until: Instant::now() + OPEN_MAX, is_stopped };
         let mut entries: BTreeMap<_, Entry<'_>> = BTreeMap::new();
@@ -181,7 +182,7 @@ impl Sharing {
         }
     }
 
-    /// What a node shares.
+    /// Returns the connections that a node shares.
     pub(crate) fn of(&self, node: NodeId) -> Shared {
         self.of_node.get(&node).cloned().unwrap_or_default()
     }
@@ -189,15 +190,15 @@ impl Sharing {
 
 impl Drop for Sharing {
     fn drop(&mut self) {
-        // While the sockets are there. Those of hosts come before that of their gateway.
+        // The sockets still exist here. Masters of hosts are closed before that of their gateway.
         while self.masters.pop().is_some() {}
     }
 }
 
-/// What was opened to some hosts, and what their nodes share.
+/// The opened masters, and the connections that nodes share.
 type Opened = (Vec<Master>, Vec<(NodeId, Shared)>);
 
-/// The connections to a gateway, and then to the hosts with several nodes.
+/// Opens the connection to a gateway, and then those to the hosts with several nodes.
 fn open_entry(
     (folder, number): (&Path, usize),
     entry: &Entry<'_>,
@@ -214,7 +215,7 @@ fn open_entry(
             opened.0.push(master);
         }
     }
-    // Each master has a path of its own.
+    // Each master has a separate path.
     let mut names = 1..;
     let hosts: Vec<_> = entry
         .hosts
@@ -243,7 +244,7 @@ fn open_entry(
     opened
 }
 
-/// The connections to one host, each for as many nodes as it takes, with these paths.
+/// Opens the connections to one host, at these paths, each for as many nodes as it can serve.
 fn open_host(
     host: &str,
     (nodes, paths): (&[NodeId], &[String]),
@@ -268,7 +269,7 @@ fn open_host(
     opened
 }
 
-/// Whether this is an `ssh` that knows these options. It connects to nothing.
+/// Whether this is an `ssh` that supports these options. The check connects to nothing.
 fn is_able(ssh: &[OsString], patience: &Patience<'_>) -> bool {
     let is_ssh = |word: &OsString| Path::new(word).file_name().is_some_and(|name| name == "ssh");
     let [program, rest @ ..] = ssh else { return false };
@@ -278,21 +279,21 @@ fn is_able(ssh: &[OsString], patience: &Patience<'_>) -> bool {
     is_ssh(program) && patience.has_succeeded(&mut command)
 }
 
-/// A folder of this user alone for sockets.
+/// A folder for sockets that only this user can enter.
 struct Folder {
     folder: TempDir,
-    /// Locked as long as the launcher runs, wherever that is.
+    /// Locked while the launcher runs, wherever it runs.
     _lock: File,
 }
 
-/// What the names of folders begin with.
+/// Prefix of the names of folders.
 const PREFIX: &str = "gridctl-ssh-";
 /// The file in a folder that its launcher has locked.
 const LOCK: &str = "lock";
 
 impl Folder {
-    /// A folder whose path is short and plain enough for sockets and shells, if there is a place
-    /// for one. Removes those of launchers that were killed.
+    /// Creates a folder with a path that is short and plain enough for sockets and shells, if there
+    /// is a place for one. Removes the folders of killed launchers.
     fn new() -> Option<Self> {
         let places = [std::env::temp_dir(), "/tmp".into()];
         let make = |place: &Path| {
@@ -306,7 +307,8 @@ impl Folder {
         let owner_only = fs::Permissions::from_mode(0o700);
         let folder =
             tempfile::Builder::new().prefix(PREFIX).permissions(owner_only).tempdir_in(place)?;
-        // It has its name once it is locked, so that nobody finds it free before.
+        // The file gets its final name once it is locked, so that no other launcher finds it
+        // unlocked.
         let new = folder.path().join("lock.new");
         let lock = File::create_new(&new)?;
         flock(&lock, FlockOperation::NonBlockingLockExclusive)?;
@@ -326,7 +328,7 @@ fn is_good(path: &Path) -> bool {
     })
 }
 
-/// Removes the folders of this user's launchers that were killed.
+/// Removes the folders of this user's killed launchers.
 fn remove_abandoned(place: &Path) {
     let Ok(entries) = fs::read_dir(place) else { return };
     for entry in entries.flatten() {
@@ -338,8 +340,8 @@ fn remove_abandoned(place: &Path) {
     }
 }
 
-/// Removes a folder, the sockets in it and its lock, if nobody holds that. Anything else that is
-/// there is not ours, and keeps the folder.
+/// Removes a folder, its sockets and its lock, if the lock is free. Any other file in it belongs to
+/// another program and keeps the folder.
 fn remove_if_abandoned(folder: &Path) -> io::Result<()> {
     let data = folder.symlink_metadata()?;
     let is_own = data.is_dir() && data.uid() == rustix::process::geteuid().as_raw();
@@ -360,8 +362,8 @@ fn remove_if_abandoned(folder: &Path) -> io::Result<()> {
     fs::remove_dir(folder)
 }
 
-/// What `ssh` is told to reach a gateway that stands behind `-J` otherwise; none if that is a way
-/// over several, or nothing that can stand in a command of a shell.
+/// Returns the argument with which `ssh` reaches a gateway that is otherwise written after `-J`;
+/// `None` for a way over several gateways, and for characters that are unsafe in a shell's command.
 fn destination(gateway: &str) -> Option<String> {
     let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"@.-_:/[]".contains(&byte);
     if !gateway.bytes().all(is_plain) || (gateway.contains("::") && !gateway.contains('[')) {
@@ -371,9 +373,9 @@ fn destination(gateway: &str) -> Option<String> {
     Some(if is_short { gateway.to_owned() } else { format!("ssh://{gateway}") })
 }
 
-/// The command that `ssh` has the user's shell run to reach a host behind a gateway. The brackets,
-/// which some shells take for a pattern, are quoted, as `ssh` itself does for a jump; `ssh` puts
-/// host and port in first.
+/// Returns the command that `ssh` runs in the user's shell to reach a host behind a gateway. The
+/// brackets, which some shells read as a pattern, are quoted, as `ssh` does for a jump; `ssh`
+/// inserts host and port first.
 fn proxy(master: &Master) -> String {
     let word = |word: &OsString| quoted(word).to_string_lossy().replace('%', "%%");
     let words: Vec<_> = master.ssh.iter().map(word).collect();
@@ -385,7 +387,8 @@ fn proxy(master: &Master) -> String {
     )
 }
 
-/// The `ssh` that reaches a gateway: the same program with the same configuration, as for `-J`.
+/// Returns the `ssh` that reaches a gateway: the same program with the same configuration, as for
+/// `-J`.
 fn of_gateway(ssh: &[OsString]) -> Vec<OsString> {
     let is_file = |word: &OsString| word.as_encoded_bytes().starts_with(b"-F");
     let position = ssh.iter().position(is_file);
@@ -416,10 +419,10 @@ mod tests {
         let ssh = ["/opt/my tools/ssh", "-F", "~/50%"].map(OsString::from).to_vec();
         let (path, host) = ("/tmp/gridctl-1/0.0".to_owned(), "ssh://me@head:2222".to_owned());
         let proxy = proxy(&Master { ssh, path, host });
-        // As `ssh` does before it hands the command to the shell.
+        // The replacements of `ssh` before it passes the command to the shell.
         let command = proxy.replace("%h", "node1").replace("%p", "22").replace("%%", "%");
         let folder = tempfile::tempdir().unwrap();
-        // What a pattern would find.
+        // A file that an unquoted pattern would match.
         std::fs::write(folder.path().join("n:22"), "").unwrap();
         let script = format!("for word in {command}; do printf '%s\\n' \"$word\"; done");
         let shell = Command::new("sh").args(["-c", &script]).current_dir(&folder).output();
@@ -496,7 +499,7 @@ mod tests {
         let pid = fs::read_to_string(folder.path().join("pid")).unwrap();
         let pid = Pid::from_raw(pid.trim().parse().unwrap()).unwrap();
         let begin = Instant::now();
-        // It is a zombie until somebody looks after it.
+        // A killed process is a zombie until its parent reaps it.
         let stat = || fs::read_to_string(format!("/proc/{}/stat", pid.as_raw_nonzero()));
         while stat().is_ok_and(|stat| !stat.contains(") Z ")) {
             assert!(begin.elapsed() < Duration::from_secs(10), "it is still there");

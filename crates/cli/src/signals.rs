@@ -1,13 +1,13 @@
-//! Which signals gridctl handles, and how it stops with its processes.
+//! Signals that gridctl handles, and stopping of gridctl with its processes.
 
 use rustix::process::{Signal, getpid, kill_process};
 use std::fs;
 use std::io;
 
-/// The signals among `wanted` that gridctl was not started to ignore: `nohup` has it ignore SIGHUP,
-/// and a shell without job control SIGINT in the background.
+/// Returns the signals among `wanted` that gridctl was not started to ignore: `nohup` makes it
+/// ignore SIGHUP, and a shell without job control makes it ignore SIGINT in the background.
 pub(crate) fn not_ignored(wanted: &[i32]) -> Vec<i32> {
-    // Where the system does not tell, none is.
+    // Where the system has no such file, no signal counts as ignored.
     let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
     let ignored = ignored(&status);
     let is_ignored =
@@ -15,7 +15,7 @@ pub(crate) fn not_ignored(wanted: &[i32]) -> Vec<i32> {
     wanted.iter().copied().filter(|&signal| !is_ignored(signal)).collect()
 }
 
-/// The set of ignored signals in the form of proc(5): signal 1 is the lowest bit.
+/// Parses the set of ignored signals in the form of proc(5): signal 1 is the lowest bit.
 fn ignored(status: &str) -> u64 {
     let set = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
     set.and_then(|set| u64::from_str_radix(set.trim(), 16).ok()).unwrap_or_default()
@@ -33,7 +33,7 @@ mod tests {
 
     #[test]
     fn ignored_signals_are_read_as_the_system_writes_them() {
-        // As `nohup sh -c 'grep SigIgn /proc/self/status'` prints it.
+        // Output of `nohup sh -c 'grep SigIgn /proc/self/status'`.
         let status = "Name:\tgrep\nSigBlk:\t0000000000000000\nSigIgn:\t0000000000000001\n";
 
         assert_eq!(ignored(status), 1 << (SIGHUP - 1));

@@ -11,8 +11,8 @@ use gridspan::variables::DRIVER;
 use gridspan::{Driver, Start};
 use std::process::ExitCode;
 
-/// Simulates a job as the flags say. The job prints to standard output; what the simulation
-/// amounted to goes to standard error, so that the former is the same for the same seed.
+/// Simulates a job with these flags. The job prints to standard output, and the summary of the
+/// simulation goes to standard error, so that standard output is the same for the same seed.
 pub(crate) fn run(args: &SimArgs, verbose: u8) -> Result<ExitCode, CliError> {
     let program = Program::resolve(args.program.as_ref())?;
     let grid = grid::of_sim(args)?;
@@ -21,7 +21,7 @@ pub(crate) fn run(args: &SimArgs, verbose: u8) -> Result<ExitCode, CliError> {
     check_dump(&settings)?;
     let mut variables = variables(&grid, &settings, verbose);
     variables.push((DRIVER, "sim".into()));
-    // A program of the user's own may be no job at all, which only who reads its reports finds out.
+    // A program of the user may be no job, which only a reader of its reports finds out.
     if args.json || !program.is_built_in() {
         let processes = Processes::Single { variables };
         let launch = Launch {

@@ -1,18 +1,18 @@
-//! What is known of running jobs: a small file for each, which its launcher keeps and others of the
-//! same user read.
+//! Status of running jobs: a small file for each, which its launcher keeps and other processes of
+//! the same user read.
 //!
 //! # Where
 //!
-//! In `$XDG_RUNTIME_DIR/gridspan`, or `gridspan-UID` in the directory for temporary files: a
-//! directory that is the user's own and nobody else's. A job is two files there: `ID.json` is its
-//! [`Status`], replaced as a whole whenever something is known; `ID.lock` is locked as long as the
-//! launcher lives. Where guests may join, each has one more, `ID.invitation-N` (see `invitation`),
-//! until somebody takes it.
+//! The files are in `$XDG_RUNTIME_DIR/gridspan`, or in `gridspan-UID` in the directory for
+//! temporary files: a directory that only the user can enter. A job has two files: `ID.json` is its
+//! [`Status`], replaced as a whole on each change; `ID.lock` is locked while the launcher lives. If
+//! guests may join, each has another file, `ID.invitation-N` (see `invitation`), until a process
+//! takes it.
 //!
 //! # Failure
 //!
-//! A launcher that is killed leaves its files. Whoever next looks finds the lock free and removes
-//! them.
+//! A killed launcher leaves its files. The next process that lists the jobs finds the lock free and
+//! removes them.
 
 use gridspan::links::LinkReport;
 use gridspan_topology::GridSpec;
@@ -24,49 +24,49 @@ use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-/// The version of the file; others are not read.
+/// Version of the file; others are not read.
 const VERSION: u32 = 1;
-/// No job's status is larger.
+/// Size of the largest status file.
 const BYTES_MAX: u64 = 64 << 20;
 
-/// A running job, as its file says.
+/// A running job, as its file describes it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Status {
     version: u32,
     /// Its name among the jobs of this user: the program's name and the launcher's process id.
     pub(crate) id: String,
-    /// When it began, in milliseconds of Unix time.
+    /// Start of the job, in milliseconds of Unix time.
     pub(crate) began_ms: u64,
     written_ms: u64,
     /// Its sites, hosts and PEs.
     pub(crate) grid: GridSpec,
-    /// What it knows of its links, once it does.
+    /// The known links of the job, once there are some.
     pub(crate) links: Option<LinkReport>,
 }
 
-/// The file of a job that runs. Dropping it removes it.
+/// The file of a running job. Dropping it removes the file.
 pub(crate) struct StatusFile {
     folder: PathBuf,
     status: Status,
-    /// Locked.
+    /// Locked while the launcher lives.
     _lock: File,
 }
 
 impl Status {
-    /// How long ago it was written.
+    /// Returns the time since it was written.
     pub(crate) fn age(&self) -> Duration {
         Duration::from_millis(unix_ms().saturating_sub(self.written_ms))
     }
 }
 
 impl StatusFile {
-    /// Begins to tell of a job.
+    /// Creates the file of a job.
     pub(crate) fn create(id: String, grid: GridSpec) -> io::Result<Self> {
         Self::create_in(&folder()?, id, grid)
     }
 
     fn create_in(folder: &Path, id: String, grid: GridSpec) -> io::Result<Self> {
-        // What dead launchers left should not pile up where nobody looks.
+        // Files of dead launchers are removed, which would pile up if no process listed the jobs.
         let _ = running_in(folder);
         let lock = private().create(true).truncate(false).open(lock_path(folder, &id))?;
         flock(&lock, FlockOperation::NonBlockingLockExclusive)?;
@@ -78,7 +78,7 @@ impl StatusFile {
         Ok(file)
     }
 
-    /// Tells what is known of the links.
+    /// Writes the known links.
     pub(crate) fn update(&mut self, links: LinkReport) -> io::Result<()> {
         self.status.links = Some(links);
         self.status.written_ms = unix_ms();
@@ -100,7 +100,7 @@ impl Drop for StatusFile {
     }
 }
 
-/// The jobs of this user that run, the latest last.
+/// Returns the running jobs of this user, the latest last.
 pub(crate) fn running() -> io::Result<Vec<Status>> {
     running_in(&folder()?)
 }
@@ -114,7 +114,7 @@ fn running_in(folder: &Path) -> io::Result<Vec<Status>> {
             remove(folder, id);
             continue;
         }
-        // It may have ended since, or be of another version.
+        // The job may have ended since, or its file have another version.
         if let Some(status) = read(&json_path(folder, id)).filter(|read| read.version == VERSION) {
             running.push(status);
         }
@@ -136,12 +136,12 @@ fn is_locked(path: &Path) -> bool {
     flock(&file, FlockOperation::NonBlockingLockShared).is_err()
 }
 
-/// The files of a job's invitations begin so, in its user's folder.
+/// Returns the prefix of the names of a job's invitations, in its user's folder.
 pub(crate) fn invitation_prefix(id: &str) -> String {
     format!("{id}.invitation-")
 }
 
-/// The files of the invitations to a job that are left, in order.
+/// Returns the files of the unused invitations to a job, in order.
 pub(crate) fn invitations(folder: &Path, id: &str) -> io::Result<Vec<PathBuf>> {
     let prefix = invitation_prefix(id);
     let is_one = |path: &PathBuf| {
@@ -157,14 +157,15 @@ pub(crate) fn invitations(folder: &Path, id: &str) -> io::Result<Vec<PathBuf>> {
 
 fn remove(folder: &Path, id: &str) {
     for path in invitations(folder, id).unwrap_or_default() {
-        // Somebody may have taken it.
+        // Another process may have taken it.
         let _ = fs::remove_file(path);
     }
-    // The lock goes last: without it the rest would look like that of a dead launcher.
+    // The lock is removed last: without it the other files would look like those of a dead
+    // launcher.
     for path in
         [json_path(folder, id), json_path(folder, id).with_extension("new"), lock_path(folder, id)]
     {
-        // Somebody else may have removed it.
+        // Another process may have removed it.
         let _ = fs::remove_file(path);
     }
 }
@@ -183,7 +184,7 @@ pub(crate) fn private() -> OpenOptions {
     options
 }
 
-/// The folder, which is made if it is not there.
+/// Returns the folder, which is created if it does not exist.
 pub(crate) fn folder() -> io::Result<PathBuf> {
     let own = rustix::process::getuid().as_raw();
     let path = match std::env::var_os("XDG_RUNTIME_DIR").filter(|path| !path.is_empty()) {
@@ -194,8 +195,8 @@ pub(crate) fn folder() -> io::Result<PathBuf> {
     Ok(path)
 }
 
-/// Makes a folder that only its owner may enter; refuses one that is not so, for anybody can make
-/// folders among temporary files.
+/// Creates a folder that only its owner may enter. Refuses any other folder at the path, because
+/// any user can create folders among temporary files.
 fn make(path: &Path, own: u32) -> io::Result<()> {
     match DirBuilder::new().mode(0o700).create(path) {
         Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error),
@@ -204,7 +205,7 @@ fn make(path: &Path, own: u32) -> io::Result<()> {
     let found = fs::symlink_metadata(path)?;
     if !found.is_dir() || found.uid() != own || found.mode() & 0o077 != 0 {
         let path = path.display();
-        return Err(io::Error::other(format!("{path} is no folder of yours alone; remove it")));
+        return Err(io::Error::other(format!("{path} is not a private folder; remove it")));
     }
     Ok(())
 }
@@ -267,7 +268,7 @@ mod tests {
         let path = folder.path().join("gridspan");
         make(&path, own).unwrap();
         make(&path, own).unwrap();
-        assert!(make(&path, own + 1).is_err(), "somebody else's");
+        assert!(make(&path, own + 1).is_err(), "another user's");
         fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
         assert!(make(&path, own).is_err(), "open to all");
         std::os::unix::fs::symlink(folder.path(), folder.path().join("link")).unwrap();

@@ -1,20 +1,20 @@
-//! How to write for people: with lines and colours where they can be shown.
+//! Style of output for people: lines and colours where they can be shown.
 
 use anstream::{AutoStream, ColorChoice};
 use std::io::{self, IsTerminal};
 
-/// How to write.
+/// Style of output.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Style {
-    /// Whether lines may be drawn, or only ASCII is safe.
+    /// Whether lines may be drawn; otherwise only ASCII is safe.
     pub(crate) is_drawn: bool,
     /// Whether there may be colours.
     pub(crate) is_coloured: bool,
 }
 
 impl Style {
-    /// What suits standard output: lines on a terminal of this century, colours where the user does
-    /// not refuse them (NO_COLOR), and nothing but ASCII elsewhere.
+    /// Returns the style for standard output: lines on a capable UTF-8 terminal, colours unless the
+    /// user refuses them (NO_COLOR), and ASCII elsewhere.
     pub(crate) fn of_stdout() -> Self {
         let set = |name| std::env::var(name).ok().filter(|value| !value.is_empty());
         let locale = ["LC_ALL", "LC_CTYPE", "LANG"].into_iter().find_map(set).unwrap_or_default();
@@ -26,13 +26,13 @@ impl Style {
         }
     }
 
-    /// What a tree is drawn with.
+    /// Returns the characters with which a tree is drawn.
     pub(crate) fn branches(self) -> &'static Branches {
         if self.is_drawn { &DRAWN } else { &ASCII }
     }
 }
 
-/// The characters that a tree is drawn with.
+/// Characters with which a tree is drawn.
 pub(crate) struct Branches {
     fork: &'static str,
     last: &'static str,
@@ -43,7 +43,7 @@ const DRAWN: Branches = Branches { fork: "├─ ", last: "└─ ", pass: "│ 
 const ASCII: Branches = Branches { fork: "|- ", last: "`- ", pass: "|  " };
 
 impl Branches {
-    /// What stands before a child and before all below it, where `above` stands before its
+    /// Returns the prefixes of a child and of all below it, if `above` is the prefix of its
     /// siblings' children.
     pub(crate) fn child(&self, above: &str, is_last: bool) -> [String; 2] {
         let (own, below) = if is_last { (self.last, "   ") } else { (self.fork, self.pass) };

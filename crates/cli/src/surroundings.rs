@@ -1,11 +1,11 @@
-//! What node processes find around them: variables, and the folder that they run in.
+//! Surroundings of node processes: variables, and the folder in which they run.
 
 use crate::error::CliError;
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::process::Command;
 
-/// What the user wants nodes to find, here and on other hosts.
+/// Surroundings that the user sets for nodes, here and on other hosts.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Surroundings {
     /// Variables besides those of Gridspan.
@@ -15,7 +15,7 @@ pub(crate) struct Surroundings {
 }
 
 impl Surroundings {
-    /// From `NAME=VALUE`, or `NAME` for the value that it has here.
+    /// Parses variables of the form `NAME=VALUE`, or `NAME` for the value that it has here.
     pub(crate) fn new(variables: &[String], folder: Option<PathBuf>) -> Result<Self, CliError> {
         let variable = |text: &String| {
             let (name, value) = match text.split_once('=') {
@@ -31,7 +31,7 @@ impl Surroundings {
         Ok(Self { variables, folder })
     }
 
-    /// Has a process of this machine find it.
+    /// Applies the surroundings to a process of this machine.
     pub(crate) fn apply(&self, command: &mut Command) {
         command.envs(self.variables.iter().map(|(name, value)| (name, value)));
         if let Some(folder) = &self.folder {

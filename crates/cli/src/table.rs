@@ -5,7 +5,7 @@ const GAP: &str = "  ";
 const BOLD: &str = "\u{1b}[1m";
 const RESET: &str = "\u{1b}[0m";
 
-/// Where a column's text stands in its width.
+/// Alignment of a column's text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Align {
     /// At its beginning.
@@ -14,7 +14,7 @@ pub(crate) enum Align {
     Right,
 }
 
-/// Rows below titles.
+/// A table: rows below titles.
 pub(crate) struct Table {
     titles: Vec<String>,
     aligns: Vec<Align>,
@@ -22,7 +22,7 @@ pub(crate) struct Table {
 }
 
 impl Table {
-    /// A table without rows.
+    /// Creates a table without rows.
     pub(crate) fn new(titles: Vec<String>, align: impl Fn(usize) -> Align) -> Self {
         let aligns = (0..titles.len()).map(align).collect();
         Self { titles, aligns, rows: vec![] }
@@ -33,7 +33,7 @@ impl Table {
         self.rows.push(cells);
     }
 
-    /// The lines, without blanks at their ends.
+    /// Renders the lines, without trailing blanks.
     pub(crate) fn render(&self, is_coloured: bool) -> String {
         let width = |column: usize| {
             let rows = self.rows.iter().chain([&self.titles]);

@@ -1,5 +1,5 @@
 //! `gridctl rpc serve` in a limited address space: texts of a client that has the token cost some
-//! memory, and not the daemon.
+//! memory, but do not end the daemon.
 #![cfg(target_os = "linux")]
 #![allow(missing_docs, clippy::unwrap_used)]
 
@@ -11,11 +11,11 @@ use std::fs;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-/// What a shell that cannot set the limit exits with.
+/// Exit code of a shell that cannot set the limit.
 const NO_LIMIT: i32 = 77;
 const TEXT_BYTES: usize = 62_000_000;
-/// What the daemon may have, in kilobytes. It needs 1.4 GB for the largest of the texts below,
-/// whose rows take eight times the room of their text.
+/// Address space of the daemon, in kilobytes. It needs 1.4 GB for the largest of the texts below:
+/// its rows take eight times the room of their text.
 const ADDRESSES_KB: u32 = 2_000_000;
 
 fn call(folder: &Path, arguments: &[&str]) -> Output {
@@ -24,8 +24,8 @@ fn call(folder: &Path, arguments: &[&str]) -> Output {
     finish(command)
 }
 
-/// Two texts that a function refuses once it has read them: vectors of different lengths, and so
-/// many empty rows that their product were too large.
+/// Returns two texts that a function refuses once it has read them: vectors of different lengths,
+/// and too many empty rows for a product.
 fn texts() -> [(&'static str, String, &'static str); 2] {
     let numbers = format!("[[{}1],[1]]", "1,".repeat(TEXT_BYTES / 2));
     let rows = format!("[[{}[]],[[1]]]", "[],".repeat(TEXT_BYTES / 3));

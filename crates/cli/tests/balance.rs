@@ -1,4 +1,4 @@
-//! `gridctl balance`: what was dumped can be looked at, under every driver, and by other tools.
+//! `gridctl balance`: dumps of every driver can be replayed, and read by other tools.
 #![allow(missing_docs, clippy::unwrap_used)]
 
 mod common;
@@ -7,7 +7,7 @@ use common::run;
 use std::fs;
 use std::path::PathBuf;
 
-/// A path in a folder of the test's own.
+/// Returns a path in a folder of these tests.
 fn path(name: &str) -> PathBuf {
     let folder = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("balance");
     fs::create_dir_all(&folder).unwrap();
@@ -34,7 +34,7 @@ fn what_a_run_measures_can_be_replayed_with_any_strategy() {
         let actors = document["actors"].as_u64().unwrap();
         assert!(actors > 0 && document["edges"].as_u64().unwrap() > actors, "{document}");
         let report = &document["plans"][1]["report"];
-        assert_eq!(report["migrations"].as_u64(), Some(actors), "rotate moves everyone");
+        assert_eq!(report["migrations"].as_u64(), Some(actors), "rotate moves all actors");
         let compute = &document["plans"][0]["report"]["before"]["compute"];
         assert!(compute["nanos"].as_u64().unwrap() > 0, "loads were measured: {compute}");
 

@@ -77,11 +77,11 @@ fn predictions_are_what_the_links_of_the_file_say() {
     let document = json(&file, &flags);
 
     let message = &document["messages"][0];
-    // To the other site: 100 ms at its bandwidth and 20 ms on its way. Latency comes in after the
-    // narrowest link for the bound too.
+    // To the other site: 100 ms at its bandwidth and 20 ms of latency. The bound, too, adds the
+    // latency after the narrowest link.
     assert!(is_near(&message["bound_s"], 0.120), "{message}");
-    // The star serves its neighbour first, in 10 ms, and is busy that long; the other sends across
-    // first.
+    // The star serves its neighbour first, which keeps the root busy for 10 ms; the hierarchical
+    // tree sends to the other site first.
     let plans = message["plans"].as_array().unwrap();
     assert!(is_near(&plans[0]["time_s"], 0.130), "{message}");
     assert!(is_near(&plans[1]["time_s"], 0.120), "{message}");
@@ -136,7 +136,8 @@ fn every_strategy_reaches_every_node_from_any_root_and_never_beats_the_bound() {
 
 #[test]
 fn what_sites_share_makes_the_difference_that_it_should() {
-    // From one site to two others at the same time: half as fast each if they share the way out.
+    // One site sends to two others at the same time: each transfer is half as fast if they share
+    // the uplink.
     let file = grid(
         "wan = { latency = \"1ms\", bandwidth = \"8mbit\" }\n\
                      [site.a]\nhosts = [\"a1\"]\n[site.b]\nhosts = [\"b1\"]\n[site.c]\nhosts = [\"c1\"]\n",

@@ -1,9 +1,9 @@
-//! Nodes that run different builds of one program: what travels is compared before anything is
-//! computed.
+//! Nodes that run different builds of one program: the structure of their messages is compared
+//! before anything is computed.
 //!
-//! This test is itself the program, of which each host has a copy in a folder of its own. The name
-//! of the folder says what the program is, so that several versions come from one compilation. A
-//! script stands for `ssh`: it starts the copy of the host that it was asked for.
+//! This test is itself the program, of which each host has a copy in a separate folder. The name of
+//! the folder selects the version of the program, so that several versions come from one
+//! compilation. A script replaces `ssh`: it starts the copy of the requested host.
 #![allow(missing_docs, clippy::unwrap_used)]
 
 mod common;
@@ -15,9 +15,9 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use tempfile::TempDir;
 
-/// What the launcher's own host has.
+/// Version on the launcher's host.
 const CURRENT: &str = "current";
-/// Built again from the same sources, with a byte that does nothing.
+/// Version built again from the same sources, with an additional byte that has no effect.
 const REBUILT: &str = "rebuilt";
 
 fn main() -> ExitCode {
@@ -43,8 +43,8 @@ fn main() -> ExitCode {
     ExitCode::SUCCESS
 }
 
-/// A program that exchanges messages of one type, answers of another and tasks of a third. Its
-/// types are called the same whatever these are, as those of one source are in all its versions.
+/// Runs a program that exchanges messages of one type, answers of another and tasks of a third. The
+/// names of its types do not depend on these, as in all versions of one source.
 macro_rules! counters {
     ($message:ty, $answer:ty, $task:ty) => {{
         #[derive(Serialize, Deserialize)]
@@ -107,7 +107,7 @@ macro_rules! counters {
     }};
 }
 
-/// The version in the folder of this name.
+/// Runs the version in the folder of this name.
 fn program(folder: &str) -> ExitCode {
     match folder {
         "messages" => counters!(i64, u64, u32),
@@ -117,7 +117,7 @@ fn program(folder: &str) -> ExitCode {
     }
 }
 
-/// Runs the program over a hosts file; the host of the site `far` has the version of this name.
+/// Runs the program over a grid file; the host of the site `far` has the version of this name.
 fn run(version: &str) -> Output {
     let hosts = TempDir::new_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
     let own = std::env::current_exe().unwrap();
@@ -158,7 +158,8 @@ fn assert_counted(output: &Output) {
     assert!(output.stdout.contains("counted 48, squared 144"), "{output:?}");
 }
 
-/// The error names the node, its site and its host, and says what differs; nothing was computed.
+/// Asserts that the error names the node, its site, its host and the difference, and that nothing
+/// was computed.
 fn assert_refused(output: &Output, difference: &str) {
     assert_eq!(output.code, Some(1), "{output:?}");
     let host = fs::read_to_string("/proc/sys/kernel/hostname").unwrap();
@@ -186,7 +187,7 @@ fn another_message_is_an_error() {
     assert_refused(&output, difference);
 }
 
-/// The type of an answer is in no message, but for the handle that says where it goes.
+/// The type of an answer is in no message, except for the handle that states where it goes.
 fn another_answer_is_an_error() {
     let output = run("answers");
     let difference = "value: u64 } }` here, `Order { Add: u64, Ask: Handle { handle: (u32, u64), value: i64 } }` there";
@@ -204,7 +205,7 @@ fn another_task_is_an_error() {
 fn another_build_is_a_warning() {
     let output = run(REBUILT);
     assert_counted(&output);
-    let warning = "runs another build of the program; what travels has the same structure";
+    let warning = "runs another build of the program; messages have the same structure";
     let line = output.stderr.lines().find(|line| line.contains(warning));
     let line = line.unwrap_or_else(|| panic!("there should be a warning: {output:?}"));
     assert!(line.contains("node1 at site far, on host "), "{line}");

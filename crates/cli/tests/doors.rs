@@ -1,4 +1,5 @@
-//! `gridctl rpc serve`, `ls` and `call`: daemons that come, are stopped, are killed, and come back.
+//! `gridctl rpc serve`, `ls` and `call`: daemons that start, are stopped or killed, and start
+//! again.
 #![cfg(target_os = "linux")]
 #![allow(missing_docs, clippy::unwrap_used)]
 
@@ -11,7 +12,7 @@ use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
-/// gridctl, whose daemons are known in `folder`.
+/// Runs gridctl, which looks for its daemons in `folder`.
 fn ask(folder: &Path, arguments: &[&str]) -> Output {
     let mut command = gridctl(arguments);
     command.env("XDG_RUNTIME_DIR", folder);
@@ -66,10 +67,10 @@ fn a_daemon_serves_this_user_and_leaves_nothing_when_it_is_stopped() {
     let stranger = tempfile::tempdir().unwrap();
     let other = start(stranger.path(), &["rpc", "serve", "-n", "1"]);
     let address = other.await_line("its token is");
-    assert!(refused(&token, &address, folder.path()), "who has another token stays outside");
+    assert!(refused(&token, &address, folder.path()), "another token is refused");
     end(other);
 
-    // What is being called is answered.
+    // A call in execution is answered.
     let going = Running::start_with(
         &["rpc", "call", "sleep", "1.5"],
         &[("XDG_RUNTIME_DIR", folder.path().to_str().unwrap())],
@@ -82,7 +83,7 @@ fn a_daemon_serves_this_user_and_leaves_nothing_when_it_is_stopped() {
     assert!(!token.exists());
 }
 
-/// Whether a registry refuses the token of another.
+/// Whether a registry refuses the token of another registry.
 fn refused(token: &Path, told: &str, folder: &Path) -> bool {
     let address = told.split(" is at ").nth(1).unwrap().split(';').next().unwrap();
     let mut foreign: Value = serde_json::from_slice(&fs::read(token).unwrap()).unwrap();
@@ -111,7 +112,7 @@ fn servers_join_a_registry_are_killed_and_find_it_again_when_it_was_restarted() 
         member
     };
     let (slow, mut fast) = (member("slow", "1"), member("fast", "9"));
-    // The call goes to the faster, which is killed under it, and is made again by the other.
+    // The call goes to the faster server, which is killed during it, and is repeated on the other.
     let call = ["rpc", "call", "sleep", "3", "--token", token];
     let going = start(folder.path(), &call);
     until(|| {
@@ -127,7 +128,7 @@ fn servers_join_a_registry_are_killed_and_find_it_again_when_it_was_restarted() 
     end(first);
     let away = ask(folder.path(), &["rpc", "ls", "--token", token]);
     assert_eq!(away.code, Some(1));
-    assert!(away.stderr.contains("is its daemon still there?"), "{}", away.stderr);
+    assert!(away.stderr.contains("is its daemon still running?"), "{}", away.stderr);
     let second = start(folder.path(), &registry);
     second.await_line("its token is");
     slow.await_line("serves for the registry");
@@ -157,9 +158,9 @@ fn what_nobody_waits_for_any_more_is_not_begun() {
     let call =
         |seconds: &str| start(folder.path(), &["rpc", "call", "sleep", seconds, "--token", token]);
 
-    // The only PE of the server is at one to the end of the test. Behind it wait one of a caller
-    // that is killed, which is seen after some seconds of silence, and one that may wait for a
-    // second only.
+    // The only PE of the server executes one call to the end of the test. Two calls are queued
+    // behind it: one of a caller that is killed, which is noticed after some seconds of silence,
+    // and one with a timeout of a second.
     let first = call("300");
     calls(1);
     let mut second = call("300");
@@ -170,7 +171,7 @@ fn what_nobody_waits_for_any_more_is_not_begun() {
     let late = ask(folder.path(), &late);
     assert!(late.stderr.contains("GRPC_COMMUNICATION_FAILED"), "{}", late.stderr);
 
-    // Both have left the queue while the PE could not begin them.
+    // Both have left the queue before the PE could start them.
     calls(1);
     drop((first, member));
     end(registry);
@@ -196,7 +197,7 @@ fn tokens_say_where_the_door_is_and_whether_they_are_stale() {
     assert!(address.starts_with("127.0.0.1:"), "{address}");
     end(daemon);
 
-    // Another daemon, with certificates of its own, at the same address.
+    // Another daemon, with other certificates, at the same address.
     let next = ["rpc", "serve", "-n", "1", "--listen", address, "--token", &new];
     let daemon = start(folder.path(), &next);
     daemon.await_line("its token is");
@@ -205,11 +206,11 @@ fn tokens_say_where_the_door_is_and_whether_they_are_stale() {
     assert!(stale.stderr.contains("the token is stale"), "{}", stale.stderr);
     end(daemon);
 
-    // One that is killed leaves its token, which is not taken for that of a daemon.
+    // A killed daemon leaves its token, which is not taken for that of a running daemon.
     let mut killed = start(folder.path(), &["rpc", "serve", "-n", "1"]);
     killed.await_line("its token is");
     killed.child.kill().unwrap();
     killed.wait(LIMIT).unwrap();
     let none = ask(folder.path(), &["rpc", "ls"]);
-    assert!(none.stderr.contains("no daemon of this user is there"), "{}", none.stderr);
+    assert!(none.stderr.contains("no daemon of this user is running"), "{}", none.stderr);
 }

@@ -10,12 +10,12 @@ use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-/// Starts gridctl, whose jobs are known in `folder`.
+/// Starts gridctl, which keeps its jobs in `folder`.
 fn start(folder: &Path, arguments: &[&str]) -> Running {
     Running::start_with(arguments, &[("XDG_RUNTIME_DIR", folder.to_str().unwrap())])
 }
 
-/// The invitations that are left.
+/// Returns the unused invitations.
 fn invitations(folder: &Path) -> Vec<PathBuf> {
     let Ok(entries) = fs::read_dir(folder.join("gridspan")) else { return Vec::new() };
     let paths = entries.map(|entry| entry.unwrap().path());
@@ -41,7 +41,7 @@ fn nodes_join_a_job_leave_it_and_are_killed_and_its_count_is_as_published() {
     kill_process(victim, Signal::KILL).unwrap();
     guests[1].signal(Signal::INT);
 
-    job.await_line("owed is done again");
+    job.await_line("owed run again");
     job.await_line("verified: yes (14772512 solutions");
     assert_eq!(job.wait(LIMIT).and_then(|status| status.code()), Some(0));
     let codes = guests.iter_mut().map(|guest| guest.wait(LIMIT).and_then(|status| status.code()));
@@ -60,7 +60,7 @@ fn who_is_not_invited_is_told_what_to_do() {
     });
 
     assert_eq!(output.code, Some(1));
-    assert!(output.stderr.contains("hint: run jobs with `--guests N`"), "{}", output.stderr);
+    assert!(output.stderr.contains("hint: start the job with `--guests N`"), "{}", output.stderr);
 }
 
 fn gridctl_in(folder: &Path) -> std::process::Command {

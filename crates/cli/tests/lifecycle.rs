@@ -1,4 +1,4 @@
-//! What becomes of processes: none outlives its launcher, and none shows a secret.
+//! Ends of processes: none outlives its launcher, and none shows a secret.
 #![cfg(target_os = "linux")]
 #![allow(missing_docs)]
 
@@ -15,9 +15,9 @@ use std::process::Stdio;
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// A process that is told to end is gone after this time.
+/// Time within which a process that was asked to end is gone.
 const SOON: Duration = Duration::from_secs(5);
-/// A program that never joins and takes SIGTERM as no reason to end.
+/// A program that never joins and ignores SIGTERM.
 const STUBBORN: &str = "trap '' TERM; echo ready; while :; do sleep 0.05; done";
 
 fn assert_gone_soon(pids: &[u32]) {
@@ -51,7 +51,7 @@ fn nodes_end_when_their_launcher_is_killed_before_they_have_met() {
 
 #[test]
 fn a_node_killed_in_the_midst_of_broadcasts_ends_the_job_with_its_name() {
-    // Node 2 passes on to node 3.
+    // Node 2 forwards to node 3.
     let job = ["run", "-n", "4", "bcast", "--bytes", "4MB", "--rounds", "1000"];
     let mut running = Running::start(&job);
     let nodes = running.nodes(4);
@@ -77,7 +77,7 @@ fn a_node_that_falls_silent_is_told_while_all_handlers_are_busy_and_nobody_waits
     let begin = Instant::now();
     running.await_line("lost node2 at site local: it was silent for 3s; the job ends");
 
-    // It takes 3 s where a processor is free; handlers take 50 s.
+    // The report takes 3 s where a processor is free; handlers take 50 s.
     assert!(begin.elapsed() < Duration::from_secs(20), "it took {:?}", begin.elapsed());
     running.await_line("error: lost node2");
     let status = running.wait(SOON).expect("a node that is stopped is not waited for");
@@ -175,7 +175,7 @@ fn a_flood_that_nobody_reads_stalls_the_program_and_not_the_launcher() {
 
     let pid = rustix::process::Pid::from_raw(launcher.id() as i32).unwrap();
     for _ in 0..3 {
-        // It may end at the second.
+        // It may end at the second signal.
         let _ = rustix::process::kill_process(pid, Signal::INT);
         thread::sleep(Duration::from_millis(300));
     }
@@ -216,7 +216,7 @@ fn nothing_but_the_program_and_the_driver_shows_in_arguments_and_environment() {
 #[test]
 fn a_launcher_that_was_started_to_ignore_a_hangup_goes_on() {
     let own = env!("CARGO_BIN_EXE_gridctl");
-    // A shell's `trap ''` is what `nohup` does.
+    // A shell's `trap ''` has the effect of `nohup`.
     let script = format!("trap '' HUP; exec {own} run -n 2 drill --wait 60");
     let mut command = std::process::Command::new("/bin/sh");
     command.args(["-c", &script]).stdin(Stdio::null()).stdout(Stdio::piped());
@@ -234,7 +234,7 @@ fn a_launcher_that_was_started_to_ignore_a_hangup_goes_on() {
     assert_eq!(wait(&mut launcher, LIMIT).unwrap().code(), Some(143));
 }
 
-/// The state of a process, as proc(5) writes it.
+/// Returns the state of a process, as proc(5) writes it.
 fn state(pid: u32) -> String {
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).expect("the process exists");
     stat.rsplit_once(") ").expect("a name in parentheses comes first").1[..1].to_owned()
@@ -249,7 +249,7 @@ fn ctrl_z_stops_the_nodes_with_their_launcher_and_they_go_on_with_it() {
 
     running.signal(Signal::TSTP);
     common::until(|| all.iter().all(|&pid| state(pid) == "T").then_some(()));
-    // Longer than a silent node is waited for.
+    // Longer than the timeout of a silent node.
     thread::sleep(Duration::from_secs(5));
     running.signal(Signal::CONT);
 

@@ -1,5 +1,4 @@
-//! `gridctl rpc run --token`: workflows on daemons, some of which are killed, and whose clients
-//! are.
+//! `gridctl rpc run --token`: workflows on daemons. Some daemons and some clients are killed.
 #![cfg(target_os = "linux")]
 #![allow(missing_docs, clippy::unwrap_used)]
 
@@ -11,8 +10,9 @@ use serde_json::{Value, json};
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Chains side by side, each of which begins with a file of the client's, and a task that reads
-/// what they end with. Every file has so many bytes, and every task takes ten seconds.
+/// Returns a workflow of parallel chains, each of which begins with a file of the client, and of a
+/// task that reads their last files. Every file has `bytes` bytes, and every task takes ten
+/// seconds.
 fn workflow(chains: u32, length: u32, bytes: u64) -> String {
     let file = |chain: u32, step: u32| format!("f{chain}_{step}");
     let (mut tasks, mut names) = (Vec::new(), vec!["out".to_owned()]);
@@ -117,8 +117,8 @@ fn tasks(document: &Value) -> Vec<(String, u64)> {
 #[test]
 fn a_workflow_goes_from_server_to_server_and_not_through_the_client() {
     let grid = Grid::new(2);
-    // Files for which a second server pays, however slow the ways of a busy machine are measured to
-    // be.
+    // For files of this size a second server pays off, however slow the links of a busy machine are
+    // measured to be.
     let output = grid.run(&workflow(2, 2, 1_000_000), &["--faster", "10"]);
     assert_eq!(output.code, Some(0), "{}", output.stderr);
     let document: Value = serde_json::from_str(&output.stdout).unwrap();
@@ -127,11 +127,11 @@ fn a_workflow_goes_from_server_to_server_and_not_through_the_client() {
     let servers = [0, 1].map(|server| tasks.iter().filter(|(_, of)| *of == server).count());
     assert_eq!((tasks.len(), servers.iter().min()), (5, Some(&2)), "{document}");
     let trial = &document["trials"][0];
-    // Three steps of a second each, one after the other.
+    // Three consecutive steps of a second each.
     let makespan_s = trial["makespan_s"].as_f64().unwrap();
     assert!((3.0..20.0).contains(&makespan_s), "{document}");
-    // The files that two chains begin with, and the one that is wanted; what ends the other chain
-    // is not among them.
+    // The first files of two chains, and the final result; the last file of the other chain is not
+    // among them.
     assert_eq!(trial["bytes_of_client"].as_u64(), Some(3_000_000), "{document}");
     grid.end();
 }
@@ -140,12 +140,12 @@ fn a_workflow_goes_from_server_to_server_and_not_through_the_client() {
 fn when_a_server_is_killed_in_mid_group_and_the_registry_others_do_again_what_it_had() {
     let mut grid = Grid::new(3);
     let going = grid.start(&workflow(3, 4, 1_000_000), &["--faster", "10"]);
-    // Some steps of a second have been made by then.
+    // Some steps of a second are complete by then.
     std::thread::sleep(std::time::Duration::from_millis(2_500));
     let mut killed = grid.members.remove(1);
     killed.child.kill().unwrap();
     killed.wait(LIMIT).unwrap();
-    // Servers find it again, and the group does not need it.
+    // Servers find the registry again, and the group does not need it.
     grid.restart_registry();
 
     let document: Value = serde_json::from_str(&going.await_line("trials")).unwrap();
@@ -153,7 +153,7 @@ fn when_a_server_is_killed_in_mid_group_and_the_registry_others_do_again_what_it
     let tasks = tasks(&document);
     assert!(tasks.len() >= 13, "thirteen, and those that were done again: {document}");
     assert_eq!(tasks.last().unwrap().0, "join");
-    // It is not asked any more once its silence is noticed.
+    // The killed server is removed from the list once its silence is noticed.
     until(|| {
         let token = grid.token();
         let list = gridctl(&["rpc", "ls", "--json", "--token", token.to_str().unwrap()]);
@@ -184,10 +184,10 @@ fn a_daemon_alone_executes_a_workflow_and_says_how_it_went() {
     assert_eq!(daemon.wait(LIMIT).and_then(|status| status.code()), Some(0));
     let nobody = finish(gridctl(&run));
     assert_eq!(nobody.code, Some(1), "{}", nobody.stdout);
-    assert!(nobody.stderr.contains("nobody answers"), "{}", nobody.stderr);
+    assert!(nobody.stderr.contains("nothing answers"), "{}", nobody.stderr);
 }
 
-/// Resident memory of a process, in bytes.
+/// Returns the resident memory of a process, in bytes.
 fn resident(daemon: &Running) -> u64 {
     let status = fs::read_to_string(format!("/proc/{}/status", daemon.child.id())).unwrap();
     let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap();
@@ -207,7 +207,7 @@ fn of_a_client_that_is_gone_servers_keep_nothing() {
     client.wait(LIMIT).unwrap();
 
     until(|| (resident(server) < before + FILE / 3).then_some(()));
-    // Nor is anything computed for it, after what was begun.
+    // After the task that was started, nothing is computed for it either.
     drop(grid);
 }
 
@@ -230,7 +230,7 @@ fn what_a_busy_server_does_not_begin_is_done_by_another() {
     let done = tasks(&document);
     assert_eq!(done.len(), 5, "{document}");
     assert!(done.iter().all(|(_, server)| *server != busy as u64), "{document}");
-    // It is at its call to the end.
+    // The busy server executes its call to the end.
     drop(grid);
 }
 

@@ -1,4 +1,4 @@
-//! `gridctl rpc run`: tables, pictures, and errors that say the next step.
+//! `gridctl rpc run`: tables, pictures, and errors with the next step.
 #![allow(missing_docs, clippy::unwrap_used)]
 
 mod common;
@@ -8,7 +8,7 @@ use serde_json::Value;
 use std::io::Write;
 use tempfile::NamedTempFile;
 
-/// Two tasks of 10 s that read 10 MB of the client's, and one of 5 s that reads what they write.
+/// Two tasks of 10 s that read 10 MB of the client, and one of 5 s that reads their output.
 const WORKFLOW: &str = r#"{
     "name": "fork", "workflow": {
         "specification": {
@@ -27,7 +27,7 @@ const WORKFLOW: &str = r#"{
     }
 }"#;
 
-/// One server in each of two sites, a second for 10 MB between them.
+/// One server at each of two sites, between which 10 MB take a second.
 const PLACE: [&str; 2] = ["-e", "2x1,wan=0ms,lan=0ms,rate=80mbit"];
 
 fn file(text: &str) -> NamedTempFile {
@@ -78,11 +78,11 @@ fn a_table_says_where_its_heuristics_have_data_from_if_that_differs() {
 fn a_group_takes_as_long_as_its_tasks_and_links_say() {
     let document = json(&["-H", "exhaustive,gridrpc"]);
 
-    // By hand: `left` at the client's site from 0 s on; the file goes to the other site in 1 s,
+    // By hand: `left` runs at the client's site from 0 s; the file reaches the other site in 1 s,
     // `right` ends at 11 s, its result is back at 12 s, and `join` ends at 17 s. Transfers inside a
     // site take 8 ms each.
     assert!((17.0..17.1).contains(&makespan_s(&document, 0)), "{document}");
-    // Plain calls bring the same result by the client, beside it.
+    // Plain calls transfer the same result through the client, which is at the same site.
     assert!((17.0..17.2).contains(&makespan_s(&document, 1)), "{document}");
     assert_eq!(document["trials"][0]["bytes_between_sites"], 20_000_000);
     assert_eq!(document["shortest"]["tasks"].as_array().unwrap().len(), 3);

@@ -53,7 +53,7 @@ fn a_job_that_gives_up_exits_with_one_and_says_why_last() {
         assert_eq!(output.code, Some(1), "{output:?}");
         let last = last_paragraph(&output);
         assert!(last.lines().any(|line| line == "error: main was told to fail"), "{output:?}");
-        // There is nothing to advise that the program has not said.
+        // There is no advice beyond the program's message.
         assert!(!output.stderr.contains("hint: "), "{output:?}");
     }
 }
@@ -67,7 +67,7 @@ fn the_node_that_failed_is_named_last_with_its_last_lines_and_a_hint() {
             "local/1 was killed by SIGABRT (6)",
             "hint: set RUST_BACKTRACE=1 to see where\n",
         ),
-        ("--exit", "local/1 ended on its own with exit code 3", "hint: what it printed last"),
+        ("--exit", "local/1 ended on its own with exit code 3", "hint: its last output"),
     ];
     for (order, message, hint) in expected {
         let output = run(&["run", "-n", "3", "drill", "--lines", "50", order, "1"]);
@@ -99,7 +99,7 @@ fn what_cannot_be_run_exits_with_two_and_says_what_to_do() {
         (&["run", "--wdir", "/nowhere", "ring"], &["--wdir: cannot run in /nowhere"]),
         (&["run", "--bogus", "ring"], &["unexpected argument '--bogus'"]),
         (&["run", "./nothing-here"], &["cannot start ./nothing-here", "check the path"]),
-        (&["run", "--emulate", "two", "ring"], &["`two` is no shape", "2x4"]),
+        (&["run", "--emulate", "two", "ring"], &["`two` is not a shape", "2x4"]),
         (&["run", "--balance", "best", "ring"], &["invalid value 'best'", "rotate"]),
     ];
     for (arguments, texts) in cases {
@@ -145,7 +145,7 @@ fn a_grid_file_of_this_machine_runs_and_one_of_others_is_refused() {
 
 #[test]
 fn a_program_of_ones_own_runs_under_every_driver() {
-    // gridctl is linked with the crate, so it can stand for a program of the user's.
+    // gridctl is linked with the crate, so it can act as a program of the user.
     let own = env!("CARGO_BIN_EXE_gridctl");
     let drivers: [(&[&str], &str); 4] = [
         (&["run", "-n", "2"], "local/0│ 2 rounds over 9 actors on 2 PEs"),
@@ -312,7 +312,7 @@ fn nodes_see_the_variables_and_the_folder_that_the_user_names() {
 fn a_port_that_is_taken_is_named_with_the_setting_that_chose_it() {
     let socket = std::net::UdpSocket::bind("0.0.0.0:0").unwrap();
     let port = socket.local_addr().unwrap().port();
-    // So that the node listens where others could reach it, though none does.
+    // With this grid the node listens where others could reach it, though none does.
     let text = format!("[site.a]\nhosts = [\"localhost\", \"127.0.0.2\"]\nport = {port}\n");
     let file = tempfile::NamedTempFile::new().unwrap();
     std::fs::write(file.path(), text).unwrap();
@@ -329,7 +329,7 @@ fn a_port_that_is_taken_is_named_with_the_setting_that_chose_it() {
     assert!(last.contains(&format!("another `port` than {port} in the grid file")), "{last}");
 }
 
-/// The variable that makes this test program a program of a user's that runs two jobs.
+/// Variable that makes this test program a user's program that runs two jobs.
 const TWO_JOBS: &str = "GRIDCTL_TEST_TWO_JOBS";
 
 #[test]

@@ -5,7 +5,7 @@ mod common;
 
 use common::{Output, run};
 
-/// What a simulation prints, without the time it took in reality.
+/// Returns the output of a simulation, and its summary without the real time.
 fn simulated(arguments: &[&str]) -> (Output, String) {
     let output = run(&[&["sim"], arguments].concat());
     assert_eq!(output.code, Some(0), "{output:?}");
@@ -43,7 +43,7 @@ fn a_summary_follows_with_virtual_time_events_and_wide_area_frames() {
 #[test]
 fn a_token_that_crosses_the_wide_area_twice_takes_two_latencies() {
     let (output, _) = simulated(&["--emulate", "2x1,wan=500ms", "ring", "--rounds", "1"]);
-    // There, and the reports of the members there back.
+    // One latency to the other site, and one for the reports of its members.
     let (_, rest) = output.stdout.split_once(" PEs: ").unwrap();
     let (millis, _) = rest.split_once(" ms").unwrap();
     let millis: f64 = millis.parse().unwrap();

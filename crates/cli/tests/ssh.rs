@@ -1,7 +1,7 @@
-//! Nodes on other hosts: what `ssh` is asked to do, and what becomes of nodes behind it.
+//! Nodes on other hosts: the arguments of `ssh`, and the ends of nodes behind it.
 //!
-//! A script stands for `ssh`: it notes its arguments and its environment, and runs the command
-//! here. Addresses of the loopback network stand for hosts.
+//! A script replaces `ssh`: it records its arguments and its environment, and runs the command on
+//! this machine. Addresses of the loopback network act as hosts.
 #![cfg(target_os = "linux")]
 #![allow(missing_docs, clippy::unwrap_used)]
 
@@ -13,8 +13,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use tempfile::TempDir;
 
-/// Refuses some hosts as ssh and the shells behind it do. The command is a process of its own, so
-/// that it does not see the launcher die, as it would not over a network.
+/// Refuses some hosts as ssh and the shells behind it do. The command runs in a separate process,
+/// so that it does not notice the launcher's death, as it would not over a network.
 const SCRIPT: &str = r#"
 echo "$@" >> "$FOLDER/arguments"
 env >> "$FOLDER/environment"
@@ -48,7 +48,7 @@ impl Fake {
         self.folder.path().join(name)
     }
 
-    /// What replaces `ssh`.
+    /// Returns the command that replaces `ssh`.
     fn command(&self) -> String {
         format!("sh {}", self.path("ssh.sh").display())
     }
@@ -66,7 +66,7 @@ impl Fake {
 const TWO_SITES: &str = "[site.far]\nhosts = [\"127.0.0.2\"]\ngateway = \"head.far\"\n\
                          [site.near]\nhosts = [\"localhost\"]\n";
 
-/// All processes of this program below `folder`'s script.
+/// Returns all descendants of a process.
 fn below(pid: u32) -> Vec<u32> {
     let children = children_of(pid);
     children.iter().flat_map(|&child| below(child)).chain(children.iter().copied()).collect()
@@ -249,8 +249,8 @@ fn named_sites_run_on_this_machine_without_emulated_links() {
     }
 }
 
-/// Does what `ssh` does with shared connections, as far as files tell: a master leaves a file where
-/// its socket would be, and others note whether it is there.
+/// Imitates the shared connections of `ssh` with files: a master leaves a file in the place of its
+/// socket, and other calls record whether it exists.
 const SHARING_SCRIPT: &str = r#"#!/bin/sh
 path=
 for word in "$@"; do
@@ -282,7 +282,7 @@ exit $?
 struct SharingFake(Fake);
 
 impl SharingFake {
-    /// `able` is what `ssh -G` exits with; `open` is done by a master.
+    /// `able` is the exit code of `ssh -G`; `open` is a command that a master runs.
     fn new(able: &str, open: &str) -> Self {
         use std::os::unix::fs::PermissionsExt;
         let fake = Fake::new();
@@ -293,7 +293,7 @@ impl SharingFake {
         Self(fake)
     }
 
-    /// A job on a host with so many nodes, behind a gateway. What sessions it had.
+    /// Runs a job on a host with `nodes` nodes, behind a gateway. Returns its sessions.
     fn sessions(&self, nodes: usize) -> Vec<String> {
         let hosts = vec!["\"127.0.0.2\""; nodes].join(", ");
         let grid = format!("[site.far]\nhosts = [{hosts}]\ngateway = \"head.far\"\n");
@@ -322,7 +322,7 @@ fn nodes_of_one_host_share_connections_of_ten_sessions_and_these_end_with_the_jo
     assert_eq!(opened.len(), 3, "one is to the gateway: {masters}");
     assert!(counts.keys().eq(&opened[1..]), "{masters}");
     ended.reverse();
-    assert_eq!(opened, ended, "what is behind the gateway ends first");
+    assert_eq!(opened, ended, "connections behind the gateway end first");
     assert!(opened.iter().all(|path| path.len() < 100 && !Path::new(path).exists()));
 }
 

@@ -1,4 +1,4 @@
-//! What gridctl says of jobs that do not end.
+//! Reports of gridctl about jobs that do not end.
 #![cfg(target_os = "linux")]
 #![allow(missing_docs)]
 

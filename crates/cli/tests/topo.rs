@@ -1,4 +1,4 @@
-//! `gridctl topo`: what is near what, from files.
+//! `gridctl topo`: topologies from files.
 #![allow(missing_docs, clippy::unwrap_used)]
 
 mod common;
@@ -32,7 +32,7 @@ fn json(file: &NamedTempFile, flags: &[&str]) -> serde_json::Value {
     serde_json::from_str(&output.stdout).unwrap()
 }
 
-/// A matrix of two places with three nodes each; round trips of 0.2 inside and 30 between.
+/// Returns a matrix of two places with three nodes each; round trips are 0.2 inside and 30 between.
 fn two_places(separator: &str) -> String {
     let cell = |a: usize, b: usize| match (a, b) {
         _ if a == b => "0",
@@ -157,7 +157,7 @@ fn a_picture_goes_to_its_file_and_the_text_to_standard_output() {
 fn a_bad_file_is_refused_by_line_and_column() {
     let cases = [
         (".toml", "[site.a]\nhosts = 3\n", "line 2, column 9: `hosts` must be"),
-        (".csv", "0,1\n1,x\n", "line 2, column 3: `x` is no round trip"),
+        (".csv", "0,1\n1,x\n", "line 2, column 3: `x` is not a round trip"),
         (".txt", "0 1\n1 0 2\n", "line 2, column 1: this row has 3 numbers"),
         (".txt", "0 1\n", "line 1, column 1: there are 1 rows of 2 numbers"),
         (".txt", "# nothing\n", "line 1, column 1: there are no round trips"),

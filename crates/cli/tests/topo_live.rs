@@ -1,4 +1,4 @@
-//! `gridctl topo`: what is near what, as measured, and as a running job sees it.
+//! `gridctl topo`: topologies as measured, and as running jobs see them.
 #![cfg(target_os = "linux")]
 #![allow(missing_docs, clippy::unwrap_used)]
 
@@ -15,7 +15,7 @@ fn document(output: &Output) -> Value {
     serde_json::from_str(&output.stdout).unwrap()
 }
 
-/// The members of the coarsest groups, by name.
+/// Returns the members of the coarsest groups, by name.
 fn sites(document: &Value) -> Vec<(String, String)> {
     let groups = document["groups"].as_array().unwrap().iter();
     let coarse = groups.filter(|group| group["level"] == 1);
@@ -34,14 +34,14 @@ fn latency(document: &Value, from: u32, to: u32) -> f64 {
     link["latency_ms"].as_f64().unwrap()
 }
 
-/// Asks for a topology of jobs whose status is in `folder`.
+/// Shows a topology of the jobs with a status in `folder`.
 fn topo(folder: &Path, flags: &[&str]) -> Output {
     let mut command = gridctl(&[&["topo"], flags].concat());
     command.env("XDG_RUNTIME_DIR", folder);
     finish(command)
 }
 
-/// Starts a job whose status is in `folder`.
+/// Starts a job with its status in `folder`.
 fn start(folder: &Path, flags: &[&str]) -> Running {
     Running::start_with(flags, &[("XDG_RUNTIME_DIR", folder.to_str().unwrap())])
 }

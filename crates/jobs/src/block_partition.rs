@@ -1,4 +1,4 @@
-//! One axis of a grid cut into blocks as equal as possible.
+//! One axis of a grid, cut into blocks of as equal size as possible.
 
 use std::ops::Range;
 
@@ -12,18 +12,19 @@ pub struct BlockPartition {
 }
 
 impl BlockPartition {
-    /// Cuts `cells` cells into `count` blocks, at least one and at most one for each cell.
+    /// Cuts `cells` cells into `count` blocks, but at least one block and at most one for each
+    /// cell.
     pub fn new(cells: u32, count: u32) -> Self {
         let cells = cells.max(1);
         Self { cells, count: count.clamp(1, cells) }
     }
 
-    /// How many blocks there are.
+    /// Number of blocks.
     pub fn count(&self) -> u32 {
         self.count
     }
 
-    /// The cells of a block.
+    /// The range of cells in a block.
     pub fn range(&self, block: u32) -> Range<u32> {
         let bound =
             |block: u32| (u64::from(block) * u64::from(self.cells) / u64::from(self.count)) as u32;
@@ -37,8 +38,8 @@ impl BlockPartition {
         (numerator / u64::from(self.cells)) as u32
     }
 
-    /// The blocks that the cells of `block` are in after all moved by `distance` around the periodic
-    /// axis, ascending.
+    /// The blocks, ascending, that contain the cells of `block` after a shift of all cells by
+    /// `distance` along the periodic axis.
     pub fn after_shift(&self, block: u32, distance: i64) -> Vec<u32> {
         let cells = i64::from(self.cells);
         let moved = |cell: u32| (i64::from(cell) + distance).rem_euclid(cells) as u32;

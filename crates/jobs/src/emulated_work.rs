@@ -1,19 +1,19 @@
-//! Emulated work: waiting that stands for computing, exact on average.
+//! Emulated work: waiting in place of computing, exact on average.
 
 use std::cell::Cell;
 use std::time::{Duration, Instant};
 
-/// Shorter waits are gathered: a thread cannot sleep for less than about 50 µs, and wakes some 50
-/// µs late.
+/// Shortest sleep. Shorter waits are accumulated, because a thread cannot sleep for less than about
+/// 50 µs and wakes some 50 µs late.
 const SHORTEST: Duration = Duration::from_micros(200);
 
 thread_local! {
-    /// What this thread still has to wait, and what it has waited too long.
+    /// The time that this thread still has to wait, and the time by which its sleeps were too long.
     static OWED: Cell<(Duration, Duration)> = const { Cell::new((Duration::ZERO, Duration::ZERO)) };
 }
 
-/// Has the calling thread wait for `time`, on average: short waits are made up for by a later one,
-/// and so is what a wait took too long.
+/// Makes the calling thread wait for `time` on average: waits that are too short to sleep are added
+/// to a later one, and the excess of a sleep is deducted from later waits.
 pub(crate) fn emulate(time: Duration) {
     let (mut owed, mut ahead) = OWED.get();
     owed += time;

@@ -1,5 +1,5 @@
-//! A job that goes wrong on request: to see how a failure looks, and to try out what watches jobs.
-//! And one whose actors move all the time, which must not go wrong.
+//! A job that fails on request, to show what a failure looks like and to test supervision. It can
+//! also run actors that migrate all the time, which must not fail.
 
 use crate::entry::{Entry, parse};
 use crate::migration_stress;
@@ -16,7 +16,7 @@ pub(crate) const ENTRY: Entry =
 #[derive(Clone, Debug, Parser)]
 #[command(about = ABOUT)]
 struct Options {
-    /// Every node prints so many lines to standard output and as many to standard error.
+    /// Lines that every node prints to standard output, and as many to standard error.
     #[arg(long, default_value_t = 1, value_name = "N")]
     lines: u32,
     /// An actor on this node panics.
@@ -28,41 +28,41 @@ struct Options {
     /// The process of this node exits with code 3.
     #[arg(long, value_name = "NODE")]
     exit: Option<u32>,
-    /// Nodes are inside of one handler for so many seconds.
+    /// Seconds that nodes spend inside one handler.
     #[arg(long, default_value_t = 0, value_name = "SECONDS")]
     busy: u64,
-    /// The first of these nodes.
+    /// First node for `--busy`; all later nodes are included.
     #[arg(long, default_value_t = 0, value_name = "NODE")]
     busy_from: u32,
-    /// An actor on this node is inside of a handler for ever.
+    /// An actor on this node never leaves its handler.
     #[arg(long, value_name = "NODE")]
     endless: Option<u32>,
-    /// Main waits for what cannot come.
+    /// Main waits for an event that cannot occur.
     #[arg(long, value_enum, value_name = "WHAT")]
     stall: Option<Stall>,
-    /// Main gives up.
+    /// Main returns an error.
     #[arg(long)]
     fail: bool,
-    /// Actors that write to each other move so many times in all; nothing may be lost.
+    /// Total number of migrations of actors that send each other messages; none may be lost.
     #[arg(long, default_value_t = 0, value_name = "N")]
     migrations: u64,
-    /// Main waits for so many seconds before it ends.
+    /// Seconds that main waits before it ends.
     #[arg(long, default_value_t = 0, value_name = "SECONDS")]
     wait: u64,
 }
 
-/// What cannot come.
+/// An event that cannot occur.
 #[derive(Clone, Copy, Debug, ValueEnum)]
 enum Stall {
     /// A reduction to which one node does not contribute.
     Reduction,
     /// A sync point that one node does not reach.
     Sync,
-    /// What follows a message to a member that does not exist.
+    /// The effect of a message to a member that does not exist.
     Member,
 }
 
-/// One on every node.
+/// The actor that executes orders, one on every node.
 #[derive(Serialize, Deserialize)]
 struct FaultInjector;
 
@@ -162,7 +162,7 @@ async fn run(grid: &Grid, options: &Options) -> Result<(), JobError> {
         return Err("main was told to fail".into());
     }
     if is_wrong {
-        // What was ordered ends the job.
+        // The ordered fault ends the job.
         grid.sleep(Duration::from_secs(3600)).await?;
     }
     grid.sleep(Duration::from_secs(options.wait)).await?;

@@ -1,5 +1,5 @@
-//! Fibonacci numbers by the recursion that defines them: next to no work in each task, so that its
-//! time is that of spawning and joining.
+//! Fibonacci numbers by their defining recursion. A task does almost no work, so that its time is
+//! the cost of spawning and joining.
 
 use crate::entry::{Entry, parse};
 use clap::Parser;
@@ -9,7 +9,7 @@ use std::time::Duration;
 
 const ABOUT: &str = "Fibonacci numbers by recursion: what a task costs";
 
-/// What a task takes in virtual time, about as it does on a core of today.
+/// Virtual time of a task, about the time it takes on a present-day core.
 const COST: Duration = Duration::from_nanos(15);
 
 pub(crate) const ENTRY: Entry =
@@ -18,7 +18,7 @@ pub(crate) const ENTRY: Entry =
 #[derive(Clone, Copy, Debug, Parser)]
 #[command(about = ABOUT)]
 struct Options {
-    /// Which Fibonacci number.
+    /// Index of the Fibonacci number.
     #[arg(long, short, default_value_t = 30, value_parser = clap::value_parser!(u32).range(0..=60))]
     n: u32,
 }
@@ -50,12 +50,12 @@ impl Task for Fib {
     }
 }
 
-/// The same without tasks, and with one addition per number.
+/// The Fibonacci number computed without tasks, with one addition per index.
 fn expected(n: u32) -> u64 {
     (0..n).fold((0, 1), |(a, b), _| (b, a + b)).0
 }
 
-/// How many calls the recursion makes: `2 fib(n + 1) - 1`.
+/// Number of calls that the recursion makes: `2 fib(n + 1) - 1`.
 fn calls(n: u32) -> u64 {
     2 * expected(n + 1) - 1
 }

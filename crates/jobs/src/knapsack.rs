@@ -1,8 +1,8 @@
-//! The knapsack of the most profit, by branch and bound: all tasks share the best profit that any
-//! has found, and leave out what cannot beat it.
+//! The most profitable knapsack, by branch and bound: all tasks share the best profit found so far,
+//! and prune choices that cannot exceed it.
 //!
-//! The bound of a part of the tree is that of Dantzig (Discrete-variable extremum problems,
-//! Operations Research 5, 1957): the remaining items by profit per weight, the last one in part.
+//! The upper bound of a subtree is that of Dantzig (Discrete-variable extremum problems, Operations
+//! Research 5, 1957): the remaining items by profit per weight, the last one in part.
 
 use crate::entry::{Entry, parse};
 use crate::random::NasRandom;
@@ -14,12 +14,12 @@ use std::time::Duration;
 
 const ABOUT: &str = "Fills a knapsack for the most profit, by branch and bound with a shared bound";
 
-/// What a choice that is looked at takes in virtual time, about as on a core of today.
+/// Virtual time to examine a choice, about that of a present-day core.
 const COST: Duration = Duration::from_nanos(30);
 
-/// The largest weight of a drawn item.
+/// Largest weight of a drawn item.
 const WEIGHT_MAX: u64 = 1000;
-/// The profit of a drawn item beyond its weight.
+/// Profit of a drawn item beyond its weight.
 const EXTRA: u64 = 100;
 
 pub(crate) const ENTRY: Entry = Entry {
@@ -31,15 +31,15 @@ pub(crate) const ENTRY: Entry = Entry {
 #[derive(Clone, Copy, Debug, Parser)]
 #[command(about = ABOUT)]
 struct Options {
-    /// Draw so many items, whose profits grow with their weights, and have dynamic programming say
-    /// what is best. Without it: the 24 items of instance P08 of KNAPSACK_01, whose optimum is
-    /// published.
+    /// Number of items to draw, whose profits grow with their weights; dynamic programming gives
+    /// their optimum [default: the 24 items of instance P08 of KNAPSACK_01, whose optimum is
+    /// published].
     #[arg(long, value_parser = clap::value_parser!(u32).range(1..=200))]
     items: Option<u32>,
-    /// The seed of drawn items.
+    /// Seed of drawn items.
     #[arg(long, default_value_t = 1)]
     seed: u64,
-    /// Items that are decided by one task alone, below those that are split further.
+    /// Number of last items that one task decides without splitting further.
     #[arg(long, default_value_t = 16, value_parser = clap::value_parser!(u32).range(0..=200))]
     grain: u32,
 }
@@ -51,10 +51,10 @@ struct Item {
     profit: u64,
 }
 
-/// Items, and a knapsack that does not hold all of them.
+/// Items, and a knapsack that cannot hold all of them.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct Instance {
-    /// Those with the most profit for their weight first.
+    /// Sorted by profit per weight, the highest first.
     items: Vec<Item>,
     capacity: u64,
 }
@@ -91,7 +91,7 @@ const PUBLISHED: [(u64, u64); 24] = [
 const PUBLISHED_CAPACITY: u64 = 6_404_180;
 
 impl Instance {
-    /// The most profit of instance P08.
+    /// Optimal profit of instance P08.
     pub const PUBLISHED_OPTIMUM: u64 = 13_549_094;
 
     fn new(items: impl IntoIterator<Item = (u64, u64)>, capacity: u64) -> Self {
@@ -101,14 +101,14 @@ impl Instance {
         Self { items, capacity }
     }
 
-    /// Instance P08 of KNAPSACK_01.
+    /// Returns instance P08 of KNAPSACK_01.
     pub fn published() -> Self {
         Self::new(PUBLISHED, PUBLISHED_CAPACITY)
     }
 
-    /// Items whose profits are their weights and 100 more, of half of which the knapsack has room:
-    /// such are hard, since no item is much better than another (D. Pisinger, Where are the hard
-    /// knapsack problems?, 2005, section 3, "strongly correlated").
+    /// Draws items whose profits are their weights plus 100, and a knapsack for half of their total
+    /// weight. Such instances are hard, since no item is much better than another (D. Pisinger,
+    /// Where are the hard knapsack problems?, 2005, section 3, "strongly correlated").
     pub fn drawn(items: u32, seed: u64) -> Self {
         // An odd seed has the full period.
         let mut random = NasRandom::new(2 * seed + 1);
@@ -119,7 +119,7 @@ impl Instance {
         Self::new(weights.into_iter().map(|weight| (weight, weight + EXTRA)), capacity)
     }
 
-    /// The most profit, by dynamic programming over the room that is left.
+    /// Computes the optimal profit by dynamic programming over the remaining capacity.
     pub fn best_by_table(&self) -> u64 {
         let mut best = vec![0; self.capacity as usize + 1];
         for item in &self.items {
@@ -132,12 +132,12 @@ impl Instance {
     }
 }
 
-/// What has been decided of some items, those with the most profit for their weight.
+/// A node of the search tree: the decisions on the first items, in order of profit per weight.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Choice {
-    /// A task that is stolen takes it along; others share it.
+    /// Shared by the tasks of a PE; a stolen task carries a copy.
     instance: Arc<Instance>,
-    /// The next item to decide.
+    /// Index of the next item to decide.
     next: u32,
     room: u64,
     profit: u64,
@@ -145,24 +145,24 @@ pub struct Choice {
 }
 
 impl Choice {
-    /// Nothing is decided; the last `grain` items are decided by one task alone.
+    /// The root of the tree, without decisions. One task decides the last `grain` items alone.
     pub fn none(instance: Instance, grain: u32) -> Self {
         let room = instance.capacity;
         Self { instance: Arc::new(instance), next: 0, room, profit: 0, grain }
     }
 
-    /// Whether it is to be decided by one task.
+    /// Whether one task decides all remaining items.
     pub fn is_small(&self) -> bool {
         self.instance.items.len() as u32 <= self.next + self.grain
     }
 
-    /// The profit of what has been taken.
+    /// Profit of the items taken so far.
     pub fn profit(&self) -> u64 {
         self.profit
     }
 
-    /// Without the next item and with it, if each fits and can lead to more than `best`. The more
-    /// promising one comes last.
+    /// Returns the choice without the next item and the one with it, if each fits and can exceed
+    /// `best`. The more promising one comes last.
     pub fn split(&self, best: u64) -> impl Iterator<Item = Self> {
         let item = self.instance.items.get(self.next as usize).copied();
         let next = self.next + 1;
@@ -179,8 +179,8 @@ impl Choice {
         without.into_iter().chain(with).filter(can_win)
     }
 
-    /// Decides all other items. `share` takes a profit and returns the best one known. Returns how
-    /// many choices it looked at.
+    /// Decides all remaining items. `share` publishes a profit and returns the best known one.
+    /// Returns the number of choices examined.
     pub fn finish(&self, share: &mut impl FnMut(u64) -> u64) -> u64 {
         finish(&self.instance.items[self.next as usize..], self.room, self.profit, share)
     }
@@ -199,7 +199,7 @@ fn finish(items: &[Item], room: u64, profit: u64, share: &mut impl FnMut(u64) ->
     looked + finish(rest, room, profit, share)
 }
 
-/// No choice of `items` leads to more profit than this.
+/// Returns an upper bound of the profit of any choice among `items`.
 fn upper(items: &[Item], mut room: u64, mut profit: u64) -> u64 {
     for item in items {
         if item.weight > room {
@@ -210,21 +210,21 @@ fn upper(items: &[Item], mut room: u64, mut profit: u64) -> u64 {
     profit
 }
 
-/// What a search has found.
+/// The result of a search.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Found {
     profit: u64,
-    /// Choices that were looked at.
+    /// Number of choices examined.
     looked: u64,
 }
 
 impl Found {
-    /// The most profit.
+    /// The optimal profit.
     pub fn profit(&self) -> u64 {
         self.profit
     }
 
-    /// Choices that were looked at.
+    /// Number of choices examined.
     pub fn looked(&self) -> u64 {
         self.looked
     }
@@ -270,7 +270,7 @@ async fn run(grid: &Grid, options: Options) -> Result<(), JobError> {
         Some(items) => {
             let instance = Instance::drawn(items, options.seed);
             let best = instance.best_by_table();
-            (instance, best, "as dynamic programming has it")
+            (instance, best, "by dynamic programming")
         }
     };
     let items = instance.items.len();
@@ -279,7 +279,7 @@ async fn run(grid: &Grid, options: Options) -> Result<(), JobError> {
     let Found { profit, looked } = pool.run(Choice::none(instance, options.grain)).await?;
     let elapsed = grid.now().await?.since(begin);
     println!(
-        "{items} items on {} PEs in {:.3} ms, {looked} choices looked at",
+        "{items} items on {} PEs in {:.3} ms, {looked} choices examined",
         grid.layout().pe_count(),
         elapsed.as_secs_f64() * 1e3,
     );
@@ -295,7 +295,7 @@ mod tests {
     use super::*;
     use gridspan_runtime::driver::embedded;
 
-    /// The most profit, by all choices.
+    /// Computes the optimal profit by trying all choices.
     fn best_of_all(items: &[Item], room: u64) -> u64 {
         let Some((item, rest)) = items.split_first() else { return 0 };
         let with = |room| item.profit + best_of_all(rest, room);

@@ -1,23 +1,22 @@
-//! The reference workloads: programs with known answers that tests, benches, the simulator and
-//! `gridctl` all run.
+//! The reference workloads: programs with known results, run by tests, benches, the simulator and
+//! `gridctl`.
 //!
-//! - [`leanmd`]: molecular dynamics, the application of the paper on topology-aware load balancing
-//!   (section 4.2)
+//! - [`leanmd`]: molecular dynamics, the application of Koenig and Kalé (2007), section 4.2
 //! - [`pic`]: particles moving through a grid of charges, an exact and moving load imbalance
 //! - [`stencil`]: Jacobi sweeps over a square with an analytic solution
-//! - [`hydropad`]: dark matter and gas by remote calls, the application of the paper on collective
-//!   mapping
+//! - [`hydropad`]: dark matter and gas by remote calls, the application of Brady et al. (2010),
+//!   section 5
 //! - [`pingpong`]: the Java Grande ladder of message sizes
 //! - [`uts`], [`queens`], [`mandelbrot`], [`fib`]: tasks that idle PEs steal
 //! - [`knapsack`], [`tsp`]: branch and bound by tasks that share a bound
-//! - [`bcast`]: broadcasts by the runtime and by a tree that actors build of messages
+//! - [`bcast`]: broadcasts by the runtime and by a tree of messages between actors
 //! - [`ring`], [`fault_drill`]: a token, and failures and migrations on request
-//! - [`registry`]: all of them by name
-//! - [`block_partition`], [`step_timer`]: what several of them need: axes cut into parts, and the times of steps
-//! - [`random`]: the NAS random stream that starts several of them
+//! - [`registry`]: all jobs by name
+//! - [`block_partition`], [`step_timer`]: shared parts: axes cut into blocks, times of steps
+//! - [`random`]: the NAS random stream from which several jobs start
 //!
-//! Every job verifies what it computed, and fails if it is wrong. Everything here computes: no
-//! sockets, no clocks, no dice but seeded ones.
+//! Every job verifies its result, and fails if it is wrong. The jobs only compute: they use no
+//! sockets, no clocks, and no random numbers but seeded ones.
 
 pub mod bcast;
 pub mod block_partition;

@@ -1,22 +1,22 @@
-//! Actors that move all the time while they write to each other: whether anything gets lost, comes
-//! twice or overtakes something, and how many migrations that takes in which time.
+//! Actors that migrate all the time while they send each other messages, to test whether messages
+//! are lost, duplicated or reordered, and to measure the rate of migrations.
 //!
-//! Each actor writes numbered messages to others, moves, and does so again where it arrives. All
-//! count; in the end nothing may be missing.
+//! Each actor sends numbered messages to others, migrates, and repeats this where it arrives. All
+//! actors count messages; at the end none may be missing.
 
 use gridspan_runtime::{Actor, Context, Grid, Ix1, Job, JobError, Op, PeId, To};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// How many there are: enough that several are on their way between any two PEs at any time.
+/// Number of actors: enough that several are in transit between any two PEs at any time.
 const ACTORS: u32 = 256;
-/// Messages between two moves.
+/// Number of messages between two migrations.
 const MESSAGES: u32 = 2;
-/// A number in each report.
+/// Number of values in each report.
 const NUMBERS: usize = 4;
 
-/// The job with the actors of this file.
+/// Registers the actors of this module with the job.
 pub(crate) fn register(job: Job) -> Job {
     job.actor::<MigratingActor>()
 }
@@ -24,12 +24,12 @@ pub(crate) fn register(job: Job) -> Job {
 #[derive(Serialize, Deserialize)]
 struct MigratingActor {
     dice: u64,
-    /// How often it will yet move.
+    /// Number of remaining migrations.
     left: u64,
     arrivals: u64,
     sent: BTreeMap<u32, u64>,
     received: BTreeMap<u32, u64>,
-    /// Messages that were not the next of their sender.
+    /// Number of messages that were not the next of their sender.
     wrong: u64,
 }
 
@@ -41,8 +41,8 @@ enum Message {
 }
 
 impl MigratingActor {
-    /// A number below `end`, from the linear congruential generator of Knuth's MMIX (TAOCP, volume
-    /// 2, 3.3.4).
+    /// Draws a number below `end` from the linear congruential generator of Knuth's MMIX (TAOCP,
+    /// volume 2, 3.3.4).
     fn below(&mut self, end: u32) -> u32 {
         self.dice = self.dice.wrapping_mul(6_364_136_223_846_793_005);
         self.dice = self.dice.wrapping_add(1_442_695_040_888_963_407);
@@ -100,10 +100,10 @@ impl Actor for MigratingActor {
     }
 }
 
-/// Has actors move `migrations` times together, and fails if anything is wrong afterwards.
+/// Makes the actors migrate `migrations` times in total, and fails if a check fails afterwards.
 pub(crate) async fn run(grid: &Grid, migrations: u64) -> Result<(), JobError> {
     if grid.layout().pe_count() < 2 {
-        return Err("nobody can move where there is one PE; use several, such as -n 2".into());
+        return Err("actors cannot migrate with only one PE; use several, such as -n 2".into());
     }
     let (each, rest) = (migrations / u64::from(ACTORS), migrations % u64::from(ACTORS));
     let share = |ix: Ix1| each + u64::from((ix.0 as u64) < rest);
@@ -115,12 +115,12 @@ pub(crate) async fn run(grid: &Grid, migrations: u64) -> Result<(), JobError> {
     actors.broadcast(Message::Report);
     let numbers: Vec<u64> = actors.reduction(Op::Sum).await?;
     let &[arrivals, sent, received, wrong] = numbers.as_slice() else {
-        return Err("a report has another form than it was sent in".into());
+        return Err("a report has an unexpected length".into());
     };
     println!("{arrivals} migrations in {:.1} s: {}", seconds(took), rate(arrivals, took));
-    println!("{sent} messages sent, {received} received, {wrong} out of turn");
+    println!("{sent} messages sent, {received} received, {wrong} out of order");
     if (arrivals, received, wrong) != (migrations, sent, 0) {
-        return Err(format!("verified: no ({migrations} migrations were asked for)").into());
+        return Err(format!("verified: no ({migrations} migrations were requested)").into());
     }
     println!("verified: yes, nothing lost");
     Ok(())

@@ -1,5 +1,5 @@
-//! All ways to put queens on a chess board so that none attacks another: a search whose branches
-//! differ widely in size.
+//! Counts all ways to place queens on a chess board so that none attacks another: a search whose
+//! branches differ widely in size.
 
 use crate::entry::{Entry, parse};
 use clap::Parser;
@@ -9,7 +9,7 @@ use std::time::Duration;
 
 const ABOUT: &str = "Counts the ways to put queens on a board so that none attacks another";
 
-/// Solutions on boards of 1 to 18 rows. Source: OEIS A000170.
+/// Number of solutions on boards of 1 to 18 rows. Source: OEIS A000170.
 const SOLUTIONS: [u64; 18] = [
     1,
     0,
@@ -31,7 +31,7 @@ const SOLUTIONS: [u64; 18] = [
     666_090_624,
 ];
 
-/// What a board that is looked at takes in virtual time.
+/// Virtual time to examine a board.
 const COST: Duration = Duration::from_nanos(4);
 
 pub(crate) const ENTRY: Entry =
@@ -40,15 +40,16 @@ pub(crate) const ENTRY: Entry =
 #[derive(Clone, Copy, Debug, Parser)]
 #[command(about = ABOUT)]
 struct Options {
-    /// Rows of the board, and queens.
+    /// Number of rows of the board, and of queens.
     #[arg(long, short, default_value_t = 13, value_parser = clap::value_parser!(u32).range(1..=18))]
     n: u32,
-    /// Rows that are filled by one task alone, below those that are split further.
+    /// Number of last rows that one task fills without splitting further.
     #[arg(long, default_value_t = 8, value_parser = clap::value_parser!(u32).range(1..=18))]
     grain: u32,
 }
 
-/// A board with queens in its upper rows: which fields of the next row they attack.
+/// A board with queens in its upper rows, represented by the fields of the next row that they
+/// attack.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub struct Board {
     rows_left: u32,
@@ -56,19 +57,19 @@ pub struct Board {
     /// All fields of a row, as bits.
     all: u32,
     columns: u32,
-    /// Downwards to the left, and to the right.
+    /// Fields attacked along the diagonals downwards to the left; `right` has those to the right.
     left: u32,
     right: u32,
 }
 
 impl Board {
-    /// An empty board of `n` rows; boards with `grain` rows left or fewer are not split.
+    /// Creates an empty board of `n` rows. Boards with `grain` or fewer rows left are not split.
     pub fn empty(n: u32, grain: u32) -> Self {
         let all = u32::MAX >> (32 - n);
         Self { rows_left: n, grain, all, columns: 0, left: 0, right: 0 }
     }
 
-    /// The boards with one queen more.
+    /// Iterates over the boards with one more queen.
     fn next(self) -> impl Iterator<Item = Self> {
         let mut free = self.all & !(self.columns | self.left | self.right);
         std::iter::from_fn(move || {
@@ -84,7 +85,7 @@ impl Board {
         })
     }
 
-    /// Solutions below this board, and boards looked at.
+    /// Returns the number of solutions below this board, and of boards examined.
     fn count(self) -> (u64, u64) {
         if self.rows_left == 0 {
             return (1, 1);
@@ -93,22 +94,22 @@ impl Board {
     }
 }
 
-/// What a search has found.
+/// The result of a search.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Found {
     solutions: u64,
-    /// Boards that were looked at.
+    /// Number of boards examined.
     boards: u64,
 }
 
 impl Found {
-    /// How many ways to put the queens were found.
+    /// Number of solutions found.
     pub fn solutions(&self) -> u64 {
         self.solutions
     }
 }
 
-/// How many ways there are on a board of `n` rows, from 1 to 18. Source: OEIS A000170.
+/// Returns the number of solutions on a board of `n` rows, from 1 to 18. Source: OEIS A000170.
 pub fn solutions(n: u32) -> Option<u64> {
     SOLUTIONS.get(n.checked_sub(1)? as usize).copied()
 }
@@ -152,7 +153,7 @@ async fn run(grid: &Grid, Options { n, grain }: Options) -> Result<(), JobError>
     );
     let known = SOLUTIONS[n as usize - 1];
     if solutions == known {
-        println!("verified: yes ({solutions} solutions, as OEIS A000170 has it)");
+        println!("verified: yes ({solutions} solutions, as in OEIS A000170)");
         return Ok(());
     }
     Err(format!("verified: no ({solutions} solutions instead of {known})").into())

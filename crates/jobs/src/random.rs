@@ -1,8 +1,8 @@
-//! The random stream of the NAS Parallel Benchmarks: portable to the last bit, and any number of it
-//! can be reached at once.
+//! The random stream of the NAS Parallel Benchmarks, portable to the last bit, with direct access
+//! to any number.
 //!
-//! `x <- 5^13 x mod 2^46`, and the number drawn is `x / 2^46`. Source: Bailey and others, "The NAS
-//! Parallel Benchmarks", RNR-94-007, section 2.3.
+//! The recurrence is `x <- 5^13 x mod 2^46`, and the number drawn is `x / 2^46`. Source: Bailey and
+//! others, "The NAS Parallel Benchmarks", RNR-94-007, section 2.3.
 
 /// The multiplier, `5^13`.
 pub const MULTIPLIER: u64 = 1_220_703_125;
@@ -17,12 +17,14 @@ pub struct NasRandom {
 }
 
 impl NasRandom {
-    /// Starts at `seed`, of which the low 46 bits count; an odd seed has the full period `2^44`.
+    /// Creates a stream that starts at `seed`, of which the low 46 bits are used; an odd seed has
+    /// the full period `2^44`.
     pub fn new(seed: u64) -> Self {
         Self { state: seed & MASK }
     }
 
-    /// Draws the next number, at least 0 and below 1. The value is exact: 46 bits fit the mantissa.
+    /// Draws the next number, at least 0 and below 1. The value is exact, because 46 bits fit into
+    /// the mantissa.
     pub fn next_unit(&mut self) -> f64 {
         self.state = multiply(MULTIPLIER, self.state);
         self.state as f64 / (1_u64 << MODULUS_BITS) as f64
@@ -34,8 +36,7 @@ impl NasRandom {
     }
 }
 
-/// The low 46 bits of a product are the product modulo `2^46`, so wrapping at 64 bits loses
-/// nothing.
+/// Multiplies modulo `2^46`. The low 46 bits of a product are exact despite wrapping at 64 bits.
 fn multiply(a: u64, b: u64) -> u64 {
     a.wrapping_mul(b) & MASK
 }

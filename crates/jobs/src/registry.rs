@@ -1,4 +1,4 @@
-//! The built-in jobs by name: what `gridctl` and the benches can start.
+//! The built-in jobs by name, which `gridctl` and the benches can start.
 
 use crate::entry::Entry;
 use crate::{
@@ -6,7 +6,7 @@ use crate::{
     stencil, tsp, uts,
 };
 
-/// All of them, by name.
+/// All jobs, sorted by name.
 pub const ENTRIES: &[Entry] = &[
     bcast::job::ENTRY,
     fault_drill::ENTRY,
@@ -24,7 +24,7 @@ pub const ENTRIES: &[Entry] = &[
     uts::job::ENTRY,
 ];
 
-/// The job of this name.
+/// Returns the job of this name.
 pub fn find(name: &str) -> Option<&'static Entry> {
     ENTRIES.iter().find(|entry| entry.name == name)
 }

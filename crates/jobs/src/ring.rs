@@ -1,7 +1,7 @@
-//! A token runs around a ring of actors: the smallest job whose time is all latency.
+//! A token runs around a ring of actors: the smallest job, whose time is latency only.
 //!
-//! The members lie in blocks, so that the token crosses from one PE to the next once per PE and
-//! round, and back to the first at the end.
+//! The members are placed in blocks, so that the token crosses from one PE to the next once per PE
+//! and round, and back to the first at the end.
 
 use crate::entry::{Entry, parse};
 use clap::Parser;
@@ -16,15 +16,15 @@ pub(crate) const ENTRY: Entry =
 #[derive(Clone, Copy, Debug, Parser)]
 #[command(about = ABOUT)]
 struct Options {
-    /// How many actors the ring has.
+    /// Number of actors in the ring.
     #[arg(long, default_value_t = 64, value_parser = clap::value_parser!(u32).range(1..=1 << 24))]
     members: u32,
-    /// How often the token goes around.
+    /// Number of rounds of the token.
     #[arg(long, default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..))]
     rounds: u32,
 }
 
-/// One place in the ring.
+/// The actor at one place in the ring.
 #[derive(Serialize, Deserialize)]
 struct Place {
     members: u32,
@@ -33,9 +33,9 @@ struct Place {
 
 #[derive(Clone, Serialize, Deserialize)]
 enum Message {
-    /// The token, which still has so many hops to go.
+    /// The token, with the number of remaining hops.
     Token { hops: u64 },
-    /// The token has stopped: tell main how often it was here.
+    /// The token has stopped: contribute to main how often it was here.
     Report,
 }
 
@@ -87,7 +87,8 @@ async fn run(grid: &Grid, Options { members, rounds }: Options) -> Result<(), Jo
         elapsed.as_secs_f64() * 1e3,
         elapsed.as_secs_f64() * 1e6 / hops as f64
     );
-    // The fewest times rounds of equal number are all hops, only if everyone has seen that many.
+    // If the minimum is `rounds` and the sum is `hops`, every actor has seen the token `rounds`
+    // times.
     if (total, fewest) == (hops, u64::from(rounds)) {
         println!("verified: yes ({hops} hops, {rounds} at each actor)");
         return Ok(());

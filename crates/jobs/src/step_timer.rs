@@ -1,43 +1,43 @@
-//! When steps were done, kept small however many there are.
+//! The times at which steps were completed, in bounded memory.
 
 use std::time::Duration;
 
 use gridspan_runtime::Time;
 use serde::{Deserialize, Serialize};
 
-/// Most times that an actor keeps, 8 KB.
+/// Maximum number of times that an actor keeps, which take 8 KB.
 const TIMES_MAX: u64 = 1000;
 
-/// When an actor had done every so many of its steps. Contributed with
-/// [`Op::Max`](gridspan_runtime::Op), it says when all had.
+/// The times at which an actor completed every `stride`-th step. Contributed with
+/// [`Op::Max`](gridspan_runtime::Op), they give the times at which all actors had completed these
+/// steps.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct StepTimer {
     stride: u64,
-    /// In ns since the job began.
+    /// Times in ns since the job began.
     done_ns: Vec<f64>,
 }
 
 impl StepTimer {
-    /// For so many steps.
+    /// Creates a timer for `steps` steps.
     pub fn new(steps: u64) -> Self {
         Self { stride: stride(steps), done_ns: Vec::new() }
     }
 
-    /// Notes that `step` is done; 0 stands for the start. Steps come in order.
+    /// Records the completion of `step`; 0 is the start. Steps must be in order.
     pub fn note(&mut self, step: u64, now: Time) {
         if step.is_multiple_of(self.stride) {
             self.done_ns.push(now.as_nanos() as f64);
         }
     }
 
-    /// The times, to be contributed.
+    /// Takes the times, for a contribution.
     pub fn take(&mut self) -> Vec<f64> {
         std::mem::take(&mut self.done_ns)
     }
 }
 
-/// The median time of a step and the time of all that were noted, from the latest times of all
-/// actors.
+/// Returns the median time of a step and the total time, from the latest times of all actors.
 pub fn median_and_total(steps: u64, done_ns: &[f64]) -> (Duration, Duration) {
     let mut strides: Vec<f64> = done_ns.windows(2).map(|pair| pair[1] - pair[0]).collect();
     strides.sort_unstable_by(f64::total_cmp);

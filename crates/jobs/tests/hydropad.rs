@@ -1,4 +1,4 @@
-//! Hydropad by single calls and as a group: the same bits, and little through the client.
+//! Hydropad by single calls and as a group: the same bits, and little data through the client.
 #![allow(missing_docs, clippy::unwrap_used)]
 
 mod common;
@@ -39,7 +39,8 @@ fn a_wave_is_followed_to_where_it_would_break() {
     simulate(built_in("hydropad", words), "1x3").outcome.unwrap();
 }
 
-/// What a client in a site of its own sends and gets, with two servers in another.
+/// Returns the bytes that a client sends and receives, if it is alone in its site and two servers
+/// are in another.
 fn client_bytes(words: &str) -> u64 {
     let place = "site.client.hosts = ['c']\nsite.servers.hosts = ['s1', 's2']";
     let spec = GridSpec::from_toml(place).unwrap();
@@ -57,8 +58,8 @@ fn the_data_of_a_group_does_not_go_through_the_client() {
     let sent = client_bytes("-n 16 --steps 11 --form group --start sent");
     let made = client_bytes("-n 16 --steps 11 --form group --start made");
 
-    // A step of plain calls moves 18 numbers for each cell and 12 for each particle; a start has 7
-    // and 6.
+    // A step of plain calls moves 18 numbers for each cell and 12 for each particle; an initial
+    // state has 7 and 6.
     assert!(plain > 11 * 30 * 8 * cells, "{plain}");
     assert!(sent < 13 * 8 * cells + 50_000, "{sent}");
     assert!(made < 50_000, "{made}");
@@ -67,7 +68,7 @@ fn the_data_of_a_group_does_not_go_through_the_client() {
 #[test]
 fn the_client_of_a_group_keeps_no_more_after_many_steps_than_after_few() {
     let (tell, told) = mpsc::channel();
-    // It begins earlier than others, so that it takes more steps.
+    // It begins earlier than other problems, so that it takes more steps.
     let problem = Problem { begins_at: 0.02, ..Problem::cube(12, 12) };
     let plan = HydroRun { problem, steps: 60, window: 5 };
     let job = with_rpc::<Hydropad>(Job::new("hydropad")).main(async move |grid: Grid| {
@@ -85,7 +86,7 @@ fn the_client_of_a_group_keeps_no_more_after_many_steps_than_after_few() {
 
     let (first, later) = outcome.held_bytes.split_first().unwrap();
     assert!(outcome.steps() >= 50 && later.len() >= 10, "{}", outcome.steps());
-    // The start has thirteen numbers for each cell, and a step a few of all.
+    // The initial state has thirteen numbers per cell, and a step a few numbers in total.
     assert!(*first > 13 * 8 * 12_u64.pow(3), "{first}");
     assert!(later.iter().all(|&held| held == later[0] && held < 5_000), "{later:?}");
 }

@@ -1,4 +1,4 @@
-//! The smaller jobs under all drivers; each verifies itself.
+//! The smaller jobs under all drivers; each job verifies itself.
 #![allow(missing_docs)]
 
 mod common;
@@ -94,7 +94,7 @@ fn the_largest_message_crosses_sites_whole() {
 
 #[test]
 fn a_message_takes_the_latency_of_the_link() {
-    // A round trip and a trial of each of the sizes, at 30 ms for each way.
+    // A round trip and a trial of each size, at 30 ms each way.
     let report = simulate(built_in("pingpong", "--seconds 0 --max-bytes 1000"), "2x1,wan=30ms");
     report.outcome.unwrap();
     let trips = 7.0 * 2.0 * 0.060;
@@ -114,8 +114,8 @@ fn broadcasts_of_all_sizes_reach_every_node_both_ways() {
 
 #[test]
 fn a_broadcast_takes_the_latency_of_the_way_there_and_its_confirmation_that_of_the_way_back() {
-    // 5 rounds of each way: 60 ms for the broadcast, and as much until all have told that it came
-    // whole. The reductions that are measured alone take longer than that together.
+    // 5 rounds of each way: 60 ms for the broadcast, and as much until all members have confirmed.
+    // The separate measurements of the reduction take longer than that in total.
     let report = simulate(built_in("bcast", "--bytes 1B --rounds 2"), "2x1,wan=30ms");
     report.outcome.unwrap();
     let took = report.virtual_time.as_secs_f64();

@@ -15,7 +15,7 @@ use gridspan_jobs::leanmd::outcome::MdOutcome;
 use gridspan_runtime::Job;
 use gridspan_runtime::driver::embedded;
 
-/// 500 atoms in 3 x 3 x 3 cells that are exchanged with every step.
+/// 500 atoms in 3 x 3 x 3 cells, which exchange atoms in every step.
 const CRYSTAL: &str = "--quiet --system uniform --size 5 --cells 3 --check-serial";
 /// A small droplet in cells of very different work, some of them empty.
 const DROPLET: &str = "--quiet --atoms 700 --cutoff 2.5 --cells 4,4,3 --check-serial";
@@ -42,7 +42,7 @@ fn boxes_of_one_and_two_cells_per_axis_work() {
 
 #[test]
 fn the_order_in_which_messages_are_handled_changes_no_bit() {
-    // Without the word, older steps go first; see the tests above and below.
+    // Without `--order`, older steps go first, as in the other tests.
     everywhere(|| built_in("leanmd", &format!("{CRYSTAL} --steps 6 --order arrival")));
 }
 
@@ -169,7 +169,7 @@ fn the_trajectory_file_holds_every_frame_and_ends_with_the_last_state() {
         assert!(frame.contains(&format!(" Step={step} ")), "{frame}");
         assert_eq!(frame.lines().count(), 501);
     }
-    // Started from the last frame, the energy goes on as it was.
+    // The energy of a run that starts from the last frame continues where this run ended.
     let last = format!("500\n{}", frames[2]);
     let system = io::read(last.as_bytes(), Some("last.xyz")).unwrap().into_system(None).unwrap();
     let kinetic = system.velocities.iter().flatten().map(|axis| axis * axis / 2.0).sum::<f64>();
@@ -189,12 +189,12 @@ fn more_pes_take_less_virtual_time() {
     assert!(one / four > 2.0 && one / four <= 4.0, "{one} and {four}");
 }
 
-/// What a run with the arguments in `words` found.
+/// Returns the outcome of a run with the arguments in `words`.
 fn outcome(words: &str, run: impl FnOnce(Job)) -> MdOutcome {
     let words = std::iter::once("leanmd").chain(words.split_whitespace());
     let (send, outcome) = mpsc::channel();
     run(job_with(Options::parse_from(words), move |_, outcome| {
-        send.send(outcome.clone()).map_err(|_| "nobody listens".into())
+        send.send(outcome.clone()).map_err(|_| "nothing listens".into())
     }));
     outcome.recv().expect("a verified run gives its outcome")
 }

@@ -8,7 +8,7 @@ use gridspan_topology::GridSpec;
 use std::sync::mpsc;
 use std::time::Duration;
 
-/// The time that Fibonacci number 24 takes on a grid, in virtual time.
+/// Returns the virtual time of Fibonacci number 24 on a grid.
 fn fib(grid: &str) -> Duration {
     let (tell, told) = mpsc::channel();
     let job = Job::new("fib").tasks::<Fib>().main(async move |grid| {
@@ -21,7 +21,7 @@ fn fib(grid: &str) -> Duration {
     told.recv().expect("the job has told its time")
 }
 
-/// The time that ten queens take on a grid, in virtual time.
+/// Returns the virtual time of ten queens on a grid.
 fn queens(grid: &str) -> Duration {
     let (tell, told) = mpsc::channel();
     let job = Job::new("queens").search::<Board>().main(async move |grid| {

@@ -1,5 +1,5 @@
-//! Typed functions in processes that find each other by a registry, and a group of calls that is
-//! mapped to them as a whole.
+//! Typed functions in processes that find each other through a registry, and a group of calls that
+//! is mapped to them as a whole.
 //!
 //! ```sh
 //! cargo run --example vectors -p gridspan-rpc-net -- registry grid.token &
@@ -10,10 +10,10 @@
 //! cargo run --release --example vectors -p gridspan-rpc-net -- time grid.token 1000
 //! ```
 //!
-//! `map` has a group mapped as a whole, and `call` makes single calls by the verbs of GridRPC. `time`
-//! says how long a group of so many calls of nothing takes.
+//! `map` maps a group as a whole, and `call` makes single calls with the verbs of GridRPC. `time`
+//! prints how long a group with the given number of empty calls takes.
 //!
-//! The token lets whoever has it in: copy it to other machines as you would a private key, and have
+//! Anyone with the token may join: copy it to other machines as you would a private key, and make
 //! the registry listen where they reach it.
 
 use gridspan_rpc::calls::{Catalogue, Config, Function, Functions};
@@ -37,7 +37,7 @@ const DOT: Function<(Vec<f64>, Vec<f64>), (f64,)> = Function::new("dot", |(one, 
 
 const NOTHING: Function<(u64,), (u64,)> = Function::new("nothing", |(number,), _| Ok((number,)));
 
-/// What the servers of this program can do.
+/// Functions of this program's servers.
 struct Vectors;
 
 impl Catalogue for Vectors {
@@ -48,17 +48,17 @@ impl Catalogue for Vectors {
 
 type Outcome<T> = Result<T, Box<dyn Error>>;
 
-/// Is the registry, or serves, until the process is ended.
+/// Runs the registry or a server until the process is ended.
 fn stay(name: &str, role: Role) -> Outcome<()> {
     let name = name.to_owned();
     let (_keep, end) = oneshot::channel();
     let options =
         ServeOptions { name: name.clone(), pes: 1, speed: 1.0, room: Room::default(), role };
-    let told = move |address| println!("{name} is there, of the registry at {address}");
+    let told = move |address| println!("{name} runs; the registry is at {address}");
     Ok(serve::<Vectors>(options, end, told)?)
 }
 
-/// Two vectors are made and scaled on servers, and only their product comes here.
+/// Makes and scales two vectors on servers, and fetches only their product.
 async fn map(token: &Path) -> Outcome<f64> {
     let servers = Remote::new(Token::read(token)?)?;
     let heuristic = HeftC::default();
@@ -75,8 +75,8 @@ async fn map(token: &Path) -> Outcome<f64> {
     Ok(product)
 }
 
-/// Vectors of several lengths are made by calls that go on at the same time, and each is multiplied
-/// with itself as it comes.
+/// Makes vectors of several lengths with concurrent calls, and multiplies each with itself when it
+/// arrives.
 async fn call(token: &Path) -> Outcome<()> {
     let servers = Remote::new(Token::read(token)?)?;
     let rpc = servers.rpc(&Config::default())?;
@@ -100,11 +100,11 @@ async fn call(token: &Path) -> Outcome<()> {
     Ok(())
 }
 
-/// How long a group of so many calls of nothing takes, of which all results come here.
+/// Returns the time of a group of `calls` empty calls, including the fetching of all results.
 async fn time(token: &Path, calls: u64) -> Outcome<Duration> {
     let servers = Remote::new(Token::read(token)?)?;
     let (mapper, heuristic) = (servers.mapper(), HeftC::default());
-    // Reaching servers is not counted.
+    // Connecting to servers is not counted.
     mapper
         .map(&heuristic, async |group| {
             group.get(&group.call(&NOTHING, (group.value(&0)?,)).0).await

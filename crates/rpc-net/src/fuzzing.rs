@@ -1,5 +1,5 @@
-//! What processes say to each other through a registry, for the fuzz targets: arbitrary bytes are
-//! understood or refused.
+//! Messages between processes of a registry, for the fuzz targets: arbitrary bytes are read or
+//! refused.
 
 use crate::wire::messages::{
     ListedServer, Order, Peer, Request, ServerUpdate, TaskError, TextCall, Times, read,
@@ -7,7 +7,7 @@ use crate::wire::messages::{
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-/// Reads one text as everything that may be said. What is understood can be said again.
+/// Reads one text as every type of message. A message that was read can be written again.
 pub fn wire(text: &[u8]) {
     both_ways::<Request>(text);
     both_ways::<ServerUpdate>(text);

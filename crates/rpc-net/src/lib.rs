@@ -1,12 +1,11 @@
-//! Calls from outside of a job: servers and their registry, which every program may use that has
-//! the registry's token, over QUIC with mutual TLS.
+//! Calls from outside of a job, over QUIC with mutual TLS: servers and their registry, which every
+//! program may use that has the registry's token.
 //!
 //! **For programs**
-//! - [`serve`]: a process that serves the functions of a catalogue, or is the registry of those who
-//!   do.
+//! - [`serve`]: a process that serves the functions of a catalogue, or is a registry of servers.
 //! - [`Remote`]: groups of typed functions, mapped as a whole to the servers of a registry.
-//! - [`RemoteRpc`]: the verbs of GridRPC, for typed calls one by one.
-//! - [`Client`]: calls by name, in JSON. [`EmulatedRun`]: workflows whose computing is emulated.
+//! - [`RemoteRpc`]: the verbs of GridRPC, for individual typed calls.
+//! - [`Client`]: calls by name, in JSON. [`EmulatedRun`]: workflows with emulated computing.
 //!
 //! ```no_run
 //! use gridspan_rpc_net::{Remote, Token};
@@ -28,39 +27,39 @@
 //! # }
 //! ```
 //!
-//! | folder | holds |
+//! | module | content |
 //! | --- | --- |
-//! | `wire` | tokens; requests and responses, one stream for each; data by itself; how much of it may wait |
-//! | `client` | calls by name, the verbs of GridRPC, and groups; what a client knows of servers, which of them it has reached, and the platform that a mapping sees |
-//! | `registry` | the servers that a registry has, the routes by which calls reach them, and the links between them |
-//! | `server` | a process that serves, as the registry or as a member of another one's: admission of connections, the execution of calls and of tasks of groups, and probes of links |
-//! | `execution` | the client's driver of the [dispatcher](gridspan_workflow::execution): gives orders over connections and checks the answers (`driver`, `validation`); workflows whose computing is emulated (`emulated_run`) |
+//! | `wire` | tokens; requests and responses, with one stream each; transfers of data; the budget of waiting data |
+//! | `client` | calls by name, the verbs of GridRPC, and groups; a client's knowledge of servers, its connections to them, and the platform for mappings |
+//! | `registry` | the servers of a registry, the routes of calls to them, and the links between them |
+//! | `server` | a process that serves, as a registry or as a member of one: admission of connections, the execution of calls and of tasks of groups, and probes of links |
+//! | `execution` | the client's driver of the [dispatcher](gridspan_workflow::execution): sends orders over connections and checks the answers (`driver`, `validation`); workflows with emulated computing (`emulated_run`) |
 //!
-//! **Start.** A daemon makes a certificate authority that is forgotten at once, certificates for
-//! itself and for its callers, and writes the latter with its address as a *token*, a file that its
-//! user alone can read. Whoever has the token may call, and join as a server.
+//! **Start.** A daemon creates a certificate authority, which it discards at once, and certificates
+//! for itself and for its callers. It writes the latter with its address as a *token*, a file that
+//! only its user can read. Anyone with the token may call, and join as a server.
 //!
 //! **Steady state.** Functions and arguments are named in text (JSON), so that a caller needs no
-//! program of its own. The daemon sends a call to the server that would end it first, as the
-//! registry of a job does, and to the next if that is lost, refuses or is late. So a function may
-//! be executed more than once.
+//! separate program. The daemon sends a call to the server that would end it first, as the registry
+//! of a job does, and to the next if that server is lost, refuses or is late. Therefore a function
+//! may be executed more than once.
 //!
-//! A client of groups reaches the servers that the registry lists, sends orders to each, and has
-//! the data that it gave them. Servers fetch the rest from each other, or have it by way of the
-//! client where one does not reach the other. Links are as servers have measured them: round trips,
-//! what a burst of bytes shows, and what transfers do.
+//! A client of groups connects to the servers that the registry lists, sends orders to each, and
+//! supplies the data that it gave them. Servers fetch other data from each other, or through the
+//! client where one does not reach the other. Links are as measured by servers: with round trips,
+//! bursts of bytes, and transfers.
 //!
-//! **Failure.** A server whose connection ends or is silent for two seconds is forgotten, and its
-//! calls are made elsewhere; what it had of groups is made again by others. Servers whose registry
-//! is gone look for it at the same address until it is back; the registry keeps its certificates
-//! beside the token if that has a path of its own. Groups go on meanwhile, and whoever waits for a
-//! call looks for the registry again and calls anew; calls to one that is back, and clients of
-//! groups that know no server yet, wait for its servers to come. A call whose caller is gone, or
-//! that was late, is taken back from its server, which ends what it executes of it and begins
-//! nothing else.
+//! **Failure.** A server is removed when its connection ends or is silent for two seconds, and its
+//! calls are made elsewhere; its data of groups is made again by others. Servers that lose their
+//! registry look for it at the same address until it is back; the registry keeps its certificates
+//! beside the token if the token's path was set. Groups continue meanwhile, and a client that waits
+//! for a call looks for the registry and sends the call again. Calls to a registry that is back,
+//! and clients of groups that know no server yet, wait for its servers to come back. A call that is
+//! late, or has lost its caller, is withdrawn from its server, which completes a function in
+//! execution and starts nothing else.
 //!
-//! **End.** A daemon that is told to end takes no more calls, answers those it has, and says
-//! good-bye.
+//! **End.** A daemon that is stopped accepts no more calls, answers the open ones, and closes its
+//! connections.
 
 mod client;
 mod execution;

@@ -1,32 +1,33 @@
-//! Encoded data in segments, each of which goes in one message.
+//! Encoded data in segments, each of which fits in one message.
 //!
-//! A node takes frames of up to 64 MiB. What is larger is cut once, where it is made; segments are
-//! shared from then on, and put together only where a function reads them.
+//! A node accepts frames of up to 64 MiB. Larger data is cut into segments once, where it is
+//! created. From then on the segments are shared, and joined only where a function reads them.
 
 use gridspan_runtime::Numbers;
 use postcard::ser_flavors::Size;
 use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
 
-/// The largest segment of the arguments and results of single calls: a frame holds more than its
-/// contents.
+/// Largest segment of the arguments and results of single calls. A frame holds more than its
+/// contents, so this is less than the largest frame.
 pub(crate) const CALL_SEGMENT_BYTES: usize = 32 << 20;
-/// The segments of data of groups: small, so that whoever passes data on has much of it on its way
-/// while the rest arrives.
+/// Segment size for the data of groups: small, so that a server that passes data on sends most of
+/// it while the rest arrives.
 pub(crate) const DATA_SEGMENT_BYTES: usize = 4 << 20;
-/// More than this is refused: it waits in the receiver's mailbox, which may hold 2 GiB.
+/// Largest block. Larger ones are refused, because a block waits in the receiver's mailbox, which
+/// holds at most 2 GiB.
 pub(crate) const BYTES_MAX: usize = 1 << 30;
 
-/// More segments than this are never claimed rightly, however small they are.
+/// Largest number of segments of a valid block, however small its segments are.
 pub(crate) const SEGMENTS_MAX: usize = BYTES_MAX / DATA_SEGMENT_BYTES;
 
-/// Bytes in at least one segment. Clones share them.
+/// Bytes in one or more segments. Clones share them.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct EncodedBlock(Vec<Numbers<u8>>);
 
 impl EncodedBlock {
-    /// A value, encoded; `what` it is, should it be too large. Nothing is written before its size
-    /// is known.
+    /// Encodes a value. `what` names the value in the error if it is too large. The size is
+    /// computed before anything is written.
     pub(crate) fn encode<T: Serialize + ?Sized>(
         what: &str,
         value: &T,
@@ -39,7 +40,8 @@ impl EncodedBlock {
         Self::cut(what, encoded, segment_bytes)
     }
 
-    /// Bytes in segments of this size, but for the last; `what` they are, should they be too many.
+    /// Cuts bytes into segments of this size (the last may be smaller). `what` names them in the
+    /// error if there are too many.
     pub(crate) fn cut(what: &str, bytes: Vec<u8>, segment_bytes: usize) -> Result<Self, String> {
         check(what, bytes.len())?;
         Ok(match bytes.len() <= segment_bytes {
@@ -48,7 +50,7 @@ impl EncodedBlock {
         })
     }
 
-    /// Segments that were cut elsewhere.
+    /// A block of segments that were cut elsewhere.
     pub(crate) fn of(segments: Vec<Numbers<u8>>) -> Self {
         match segments.is_empty() {
             true => Self(vec![Numbers::default()]),
@@ -64,12 +66,12 @@ impl EncodedBlock {
         self.0
     }
 
-    /// How many bytes there are.
+    /// Number of bytes in all segments.
     pub(crate) fn len(&self) -> usize {
         self.0.iter().map(|segment| segment.len()).sum()
     }
 
-    /// All bytes one after the other; copied only if there are several segments.
+    /// All bytes in one slice; copied only if there are several segments.
     pub(crate) fn contiguous(&self) -> Cow<'_, [u8]> {
         match &self.0[..] {
             [only] => Cow::Borrowed(only),
@@ -99,12 +101,13 @@ pub(crate) struct Arriving {
 }
 
 impl Arriving {
-    /// So many segments are to come, of which there may be [`SEGMENTS_MAX`].
+    /// Expects `count` segments, at most [`SEGMENTS_MAX`].
     pub(crate) fn new(count: usize) -> Self {
         Self { segments: vec![None; count], missing: count }
     }
 
-    /// One comes; all of them, if it is the last. What is out of place is dropped.
+    /// Adds a segment. Returns the block once it is complete; drops a segment whose index is out of
+    /// range.
     pub(crate) fn arrive(&mut self, index: usize, segment: Numbers<u8>) -> Option<EncodedBlock> {
         let place = self.segments.get_mut(index)?;
         self.missing -= usize::from(place.is_none());
@@ -112,14 +115,15 @@ impl Arriving {
         (self.missing == 0).then(|| EncodedBlock::of(self.segments.drain(..).flatten().collect()))
     }
 
-    /// Gives a segment away that has come: its place, how many there are to be, and it.
+    /// Removes a segment that has arrived. Returns its index, the total number of segments, and the
+    /// segment.
     pub(crate) fn give(&mut self) -> Option<(u32, u32, Numbers<u8>)> {
         let count = self.segments.len() as u32;
         let mut numbered = (0..).zip(&mut self.segments);
         numbered.find_map(|(index, segment)| Some((index, count, segment.take()?)))
     }
 
-    /// How many bytes have come.
+    /// Number of bytes that have arrived.
     pub(crate) fn len(&self) -> usize {
         self.segments.iter().flatten().map(|segment| segment.len()).sum()
     }

@@ -1,4 +1,4 @@
-//! Large data that several servers need, in virtual time: the client's, and a server's.
+//! Large data of the client or of a server that several servers need, in virtual time.
 #![allow(missing_docs, clippy::unwrap_used)]
 
 use gridspan_rpc::calls::{
@@ -32,8 +32,8 @@ impl Catalogue for Looks {
     }
 }
 
-/// A client with a link to one of two sites that is five times as fast as that to the other, and a
-/// faster one between them.
+/// A client whose link to one of two sites is five times as fast as that to the other, and a still
+/// faster link between the sites.
 const PLACE: &str = "
     site.c.hosts = ['c']
     site.b.hosts = ['b1', 'b2']
@@ -52,7 +52,7 @@ const PLACE: &str = "
     bandwidth = '800mbit'
 ";
 
-/// All four servers read the same data; how long that takes, in seconds.
+/// Makes all four servers read the same data; returns the time, in seconds.
 async fn readers(
     grid: &Grid,
     group: &CallGroup<'_, Services<Looks>>,
@@ -70,7 +70,8 @@ async fn readers(
     Ok(grid.now().await.unwrap().since(begin).as_secs_f64())
 }
 
-/// How long data of the client takes to all, and data of one of them to the others, in seconds.
+/// Time until the client's data has reached all servers, and until data of one server has reached
+/// the others, in seconds.
 fn times(heuristic: &'static str) -> [f64; 2] {
     let (tell, told) = mpsc::channel();
     let job = with_rpc::<Looks>(Job::new("broadcasts")).main(async move |grid: Grid| {

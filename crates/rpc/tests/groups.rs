@@ -1,4 +1,4 @@
-//! Groups of calls in virtual time: results, who sent what, windows, failures, and memory.
+//! Groups of calls in virtual time: results, transfers, windows, failures, and memory.
 #![allow(missing_docs, clippy::unwrap_used)]
 
 use gridspan_rpc::calls::{
@@ -13,12 +13,12 @@ use std::time::Duration;
 
 type Vector = Vec<u8>;
 
-/// So many bytes of a value, from a seed and a second of computing.
+/// Makes a vector of `bytes` bytes of a value, in a second of computing.
 const MAKE: Function<(u64, u8), (Vector,)> = Function::new("make", |(bytes, value), work| {
     work.emulate(Duration::from_secs(1));
     Ok((vec![value; bytes as usize],))
 });
-/// The sum of two, byte by byte, and the largest of it.
+/// Sums two vectors byte by byte, and finds the largest byte of the sum.
 const SUM: Function<(Vector, Vector), (Vector, u8)> = Function::new("sum", sum);
 const FAIL: Function<(Vector,), (Vector,)> = Function::new("fail", |_, _| Err("as asked".into()));
 
@@ -68,7 +68,7 @@ fn run(
     report
 }
 
-/// Two vectors are made and summed three times over; only the largest byte goes to the client.
+/// Makes two vectors and sums them three times over; only the largest byte goes to the client.
 async fn chain(services: &Services<Bytes>) -> Result<u8, RpcError> {
     let mapper = Mapper::new(services);
     mapper
@@ -113,7 +113,7 @@ fn the_same_group_is_the_same_run_again_and_loses_nothing_over_bad_links() {
 #[test]
 fn what_is_between_calls_does_not_go_to_the_client() {
     let main = async |_, services: Services<Bytes>| {
-        // The client is at one site, and the servers are at the other.
+        // The client is at one site, and the servers at the other.
         services.leave("pe1").await?;
         assert_eq!(chain(&services).await?, 7);
         Ok(())
@@ -121,8 +121,8 @@ fn what_is_between_calls_does_not_go_to_the_client() {
     let direct = run("2x2,wan=20ms", true, main);
     let star = run("2x2,wan=20ms", false, main);
 
-    // Side by side on two servers, at least one vector of 1 MB has to change servers: by way of the
-    // client, twice.
+    // With the two calls on two servers in parallel, at least one vector of 1 MB has to change
+    // servers, and through the client it crosses twice.
     assert!(direct.wide_area_bytes < 200_000, "{}", direct.wide_area_bytes);
     assert!(star.wide_area_bytes > 2 * SIZE, "{}", star.wide_area_bytes);
 }
@@ -130,8 +130,7 @@ fn what_is_between_calls_does_not_go_to_the_client() {
 #[test]
 fn servers_that_speak_with_the_client_only_take_part() {
     run("1x3", false, async |_, services| {
-        // Greedy spreads the two that can go side by side, so one vector has to go to the other's
-        // server.
+        // Greedy spreads the two independent calls, so one vector has to go to the other's server.
         let mapper = Mapper::new(&services);
         let largest = mapper.map(&MinCompletionTime, async |group| {
             let (bytes, one, two) = (group.value(&SIZE)?, group.value(&1)?, group.value(&2)?);
@@ -203,7 +202,8 @@ fn what_depends_on_a_failure_fails_with_its_reason_and_the_servers_live() {
             })
             .await;
         let Err(RpcError::SessionFailed { reason }) = failed else { panic!("{failed:?}") };
-        // Wherever it was mapped; the call that failed is named, and not the one that needed it.
+        // The reason names the server, and the call that failed rather than the one that depended
+        // on it.
         assert!(reason.starts_with("`fail` on `") && reason.ends_with("`: as asked"), "{reason}");
         assert_eq!(chain(&services).await?, 7);
         Ok(())
@@ -236,7 +236,7 @@ fn a_call_that_fails_fails_what_depends_on_it_and_no_other() {
     });
 }
 
-/// As `sum`, for somebody who takes numbers for others.
+/// `sum` for a caller with another type of arguments.
 const OTHER_SUM: Function<(Vec<u16>, Vec<u16>), (Vector, u8)> =
     Function::new("sum", |_, _| Err("it is not executed here".into()));
 
@@ -284,7 +284,7 @@ fn an_argument_of_another_group_is_refused() {
             })
             .await;
         assert_eq!(refused.map_err(|error| error.code()), Err(13));
-        // Both groups call their first data the same.
+        // The first data of both groups has the same number.
         let refused = mapper
             .map(&MinCompletionTime, async |group| {
                 group.value(&vec![2_u8])?;
@@ -296,7 +296,7 @@ fn an_argument_of_another_group_is_refused() {
     });
 }
 
-/// One after the other, of which the last leaves nobody to take over.
+/// The servers leave one after the other, and the last has no heir.
 #[test]
 fn what_a_leaving_server_keeps_goes_to_another_and_with_the_last_is_lost() {
     run("1x1x3", true, async |_, services| {
@@ -337,7 +337,7 @@ fn servers_forget_a_group_that_was_dropped_and_what_was_on_its_way_for_it() {
             })
             .await;
             going.set(chain(&services));
-            // What was being executed ends, and goes nowhere.
+            // The call in execution ends, and its results go nowhere.
             grid.sleep(Duration::from_secs(3)).await.unwrap();
             assert_eq!(services.kept_bytes().await?, 0, "after {pause} ms");
         }
@@ -374,14 +374,14 @@ fn one_result_can_be_awaited_twice_at_the_same_time_and_another_beside_it() {
     });
 }
 
-/// As [`MAKE`], for which a formula says how long it takes, and how large its result is.
+/// Like [`MAKE`], but with a formula for its time.
 const STATED: Function<(u64, u8), (Vector,)> =
     Function::new("stated", |(bytes, value), work: &mut Work| {
         work.emulate(Duration::from_millis(bytes));
         Ok((vec![value; bytes as usize],))
     })
     .costs("ms / 1000", &["ms"], |(bytes, _)| vec![*bytes as f64]);
-/// Takes a millisecond for each byte.
+/// Takes a millisecond for each byte; formulas give its time and the size of its result.
 const SPELLED: Function<(Vector,), (Vector,)> =
     Function::new("spelled", |(vector,): (Vector,), work: &mut Work| {
         work.emulate(Duration::from_millis(vector.len() as u64));
@@ -393,8 +393,8 @@ const SPELLED: Function<(Vector,), (Vector,)> =
 #[test]
 fn formulas_decide_where_calls_go_before_any_has_ended() {
     run("1x1x3", true, async |grid, services| {
-        // A long call and two short ones: the short ones together on the server that the long one
-        // does not have.
+        // A long call and two short ones: the short ones go together to the server that does not
+        // have the long one.
         let mapper = Mapper::new(&services);
         let times = async |by_value: bool| {
             let begin = grid.now().await.unwrap();

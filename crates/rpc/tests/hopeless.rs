@@ -1,4 +1,5 @@
-//! Calls of a group that no server executes: they fail with what depends on them, and no others.
+//! Calls of a group that no server can execute: they fail with the calls that depend on them, and
+//! no others.
 #![allow(missing_docs, clippy::unwrap_used)]
 
 use gridspan_rpc::calls::{Catalogue, Function, Functions, RpcError, Services, with_rpc};
@@ -8,7 +9,7 @@ use gridspan_workflow::heuristics::HeftC;
 
 const ADD: Function<(u64, u64), (u64,)> =
     Function::new("add", |(one, other), _| Ok((one + other,)));
-/// No catalogue has it.
+/// A function that no catalogue has.
 const NOWHERE: Function<(u64,), (u64,)> = Function::new("nowhere", |(value,), _| Ok((value,)));
 
 struct Adds;
@@ -30,7 +31,8 @@ async fn one_window(services: Services<Adds>) -> Result<(), RpcError> {
         assert_eq!(group.get(&four).await?, 4);
         let error = group.get(&after).await.unwrap_err();
         assert_eq!(error, RpcError::FunctionNotFound { function: "nowhere".to_owned() });
-        // What failed stands in the next window, too, beside what can be.
+        // The next window contains a call that depends on the failed one, beside one that can be
+        // executed.
         let (later,) = group.call(&ADD, (&after, &one));
         let (five,) = group.call(&ADD, (&four, &one));
         assert_eq!(group.get(&later).await.unwrap_err(), error);

@@ -1,5 +1,4 @@
-//! Arguments and results that are larger than a message may be, and data beyond the memory of a
-//! server.
+//! Arguments and results larger than a message, and data beyond the memory of a server.
 #![allow(missing_docs, clippy::unwrap_used)]
 
 use gridspan_rpc::calls::{
@@ -14,7 +13,7 @@ use std::path::{Path, PathBuf};
 
 type Bytes = Numbers<u8>;
 
-/// So many bytes, none like the one before.
+/// `count` bytes (rounded down to a multiple of 256), each different from the one before.
 fn bytes(count: u64, seed: u64) -> Vec<u8> {
     let once: Vec<u8> = (0..256).map(|at| (at * 31 + seed) as u8).collect();
     once.repeat(count as usize / 256)
@@ -22,7 +21,7 @@ fn bytes(count: u64, seed: u64) -> Vec<u8> {
 
 const MAKE: Function<(u64, u64), (Bytes,)> =
     Function::new("make", |(count, seed), _| Ok((bytes(count, seed).into(),)));
-/// Each byte one more.
+/// Adds one to each byte.
 const NEXT: Function<(Bytes,), (Bytes,)> = Function::new("next", |(bytes,), _| {
     let mut bytes = bytes.to_vec();
     bytes.iter_mut().for_each(|byte| *byte = byte.wrapping_add(1));
@@ -58,7 +57,8 @@ fn job(
     })
 }
 
-/// Runs in virtual time over a wide area, where all that goes between nodes is encoded in frames.
+/// Runs `main` in virtual time over a wide area, where all messages between nodes are encoded in
+/// frames.
 fn over_wide_area(
     room: Room,
     main: impl AsyncFnOnce(Services<Large>) -> Result<(), RpcError> + Send + 'static,
@@ -127,9 +127,9 @@ async fn beyond_memory(services: Services<Large>, folder: PathBuf) -> Result<(),
     Ok(())
 }
 
-/// How many files this process has open in a folder, which has none by name.
+/// Number of files that this process has open in a folder, where they have no names.
 fn files(folder: &Path) -> usize {
-    assert_eq!(folder.read_dir().unwrap().count(), 0, "who kills a server leaves nothing");
+    assert_eq!(folder.read_dir().unwrap().count(), 0, "a killed server leaves nothing");
     let open = Path::new("/proc/self/fd").read_dir().unwrap();
     let targets = open.filter_map(|entry| entry.unwrap().path().read_link().ok());
     targets.filter(|target| target.starts_with(folder)).count()

@@ -1,5 +1,4 @@
-//! What is left on servers by attempts that came to nothing, and what becomes of it when servers
-//! leave.
+//! Failed attempts leave no data on servers, and the data of servers that leave is handed over.
 #![allow(missing_docs, clippy::unwrap_used)]
 
 use gridspan_rpc::calls::{
@@ -20,7 +19,7 @@ use std::time::Duration;
 
 type Bytes = Numbers<u8>;
 
-/// A second of computing.
+/// Takes a second of computing.
 const STEP: Function<(Bytes,), (Bytes,)> =
     Function::new("step", |(bytes,): (Bytes,), work: &mut Work| {
         work.emulate(Duration::from_secs(1));
@@ -28,10 +27,10 @@ const STEP: Function<(Bytes,), (Bytes,)> =
     })
     .computes("1")
     .gives(&["in0"]);
-/// As many bytes as said, at once.
+/// Makes a vector of a given length, in no time.
 const MAKE: Function<(u64, u8), (Bytes,)> =
     Function::new("make", |(bytes, value), _| Ok((vec![value; bytes as usize].into(),)));
-/// A step that takes ten seconds where one begins with a new multiple of 50 for the first time.
+/// Takes ten seconds, once per value, if the first byte is a multiple of 50; otherwise one second.
 const MOODY: Function<(Bytes,), (Bytes,)> =
     Function::new("moody", |(bytes,): (Bytes,), work: &mut Work| {
         let is_new = bytes[0].is_multiple_of(50) && MOODS.lock().unwrap().insert(bytes.to_vec());
@@ -42,16 +41,16 @@ const MOODY: Function<(Bytes,), (Bytes,)> =
     .gives(&["in0"]);
 static MOODS: Mutex<BTreeSet<Vec<u8>>> = Mutex::new(BTreeSet::new());
 
-/// How many bytes there are, and the first.
+/// Returns the number of bytes, and the first byte.
 const LOOK: Function<(Bytes,), ((u64, u8),)> = Function::new("look", |(bytes,), _| {
     Ok(((bytes.len() as u64, bytes.first().copied().unwrap_or_default()),))
 });
-/// Keeps a server busy for others.
+/// Keeps a server busy with a single call.
 const BUSY: Function<u64, ()> = Function::new("busy", |ms, work: &mut Work| {
     work.emulate(Duration::from_millis(ms));
     Ok(())
 });
-/// Says what it costs only for vectors that are not empty.
+/// A function whose cost can be computed only for vectors that are not empty.
 const PICKY: Function<(Vec<f64>,), (f64,)> =
     Function::new("picky", |(vector,): (Vec<f64>,), _| Ok((vector.iter().sum(),))).costs(
         "first",
@@ -82,7 +81,7 @@ fn run(
     assert_eq!(report.outcome, Ok(()));
 }
 
-/// Servers on all PEs but that of the client.
+/// Starts servers on all PEs except that of the client.
 async fn open(grid: &Grid, services: &Services<All>) -> Result<(), RpcError> {
     for pe in grid.layout().pes().skip(1) {
         services.join(ServerPlan::new(pe.to_string(), pe)).await?;
@@ -90,7 +89,7 @@ async fn open(grid: &Grid, services: &Services<All>) -> Result<(), RpcError> {
     Ok(())
 }
 
-/// Goes on with all at once, to their ends.
+/// Runs all futures concurrently to their ends.
 async fn all<T>(futures: Vec<Pin<Box<dyn Future<Output = T> + '_>>>) -> Vec<T> {
     let mut futures: Vec<_> = futures.into_iter().map(|future| (future, None)).collect();
     std::future::poll_fn(|cx| {
@@ -108,7 +107,7 @@ async fn all<T>(futures: Vec<Pin<Box<dyn Future<Output = T> + '_>>>) -> Vec<T> {
     futures.into_iter().filter_map(|(_, outcome)| outcome).collect()
 }
 
-/// Goes on with something for so long; whether it had not ended then.
+/// Runs a future for a limited time; returns whether it had not ended by then.
 async fn cut_short(grid: &Grid, after: Duration, something: impl Future) -> bool {
     let (mut something, mut over) = (pin!(something), pin!(grid.sleep(after)));
     std::future::poll_fn(|cx| {
@@ -139,7 +138,7 @@ fn of_servers_that_leave_at_once_what_they_keep_is_with_those_that_stay() {
             for (value, one) in (1..).zip(&made) {
                 assert_eq!(group.get(one).await?[..], [value; 1000]);
             }
-            // The last two have each other only, so one of them is nobody's heir.
+            // The last two have only each other, so one of them has no heir.
             other.join(ServerPlan::new("new", PeId(1))).await?;
             assert_eq!(all(vec![leave("new"), leave("pe3")]).await, [Ok(()), Ok(())]);
             Ok(())
@@ -158,7 +157,7 @@ fn a_server_leaves_once() {
         let left = all::<Result<(), RpcError>>(vec![leave(), leave()]).await;
         assert_eq!(left.iter().filter(|left| left.is_ok()).count(), 1, "{left:?}");
         let errors: Vec<_> = left.iter().filter_map(|left| left.as_ref().err()).collect();
-        assert!(errors[0].to_string().contains("has begun to leave before"), "{left:?}");
+        assert!(errors[0].to_string().contains("is already leaving"), "{left:?}");
         assert!(matches!(leave().await, Err(RpcError::ServerNotFound { .. })));
         Ok(())
     });
@@ -191,7 +190,7 @@ fn a_server_hands_on_more_than_its_memory_while_it_is_asked_for_it() {
             };
             let ended = all::<Result<f64, RpcError>>(vec![Box::pin(leaving), Box::pin(asking)]);
             assert!(ended.await.iter().all(Result::is_ok));
-            // The heir has all of it, and one gives it to a call.
+            // The heir has all data, and a call can use it.
             assert!(other.kept_bytes().await? >= MANY * LARGE);
             let (look,) = group.call(&LOOK, (&made[3],));
             assert_eq!(group.get(&look).await?, (LARGE, 3));
@@ -211,7 +210,7 @@ fn lost_data_is_made_again_only_where_its_function_is_offered() {
         services.join(plan("maker", 1, 1.0, &["step"])).await?;
         services.join(plan("other", 2, 0.5, &["step"])).await?;
         services.join(plan("reader", 3, 1.0, &["look", "busy"])).await?;
-        // It would be a hundred times as fast as the other maker.
+        // It would be a hundred times as fast as `other`, but does not offer the step.
         services.join(plan("next", 4, 50.0, &["look"])).await?;
         let mut rpc = GridRpc::new(&services);
         rpc.initialize(&Config::default())?;
@@ -231,7 +230,8 @@ fn lost_data_is_made_again_only_where_its_function_is_offered() {
             group.get(&look).await
         });
         let losing = async {
-            // The step is done, and who made it is lost, and who was to look at it.
+            // The step is done; its server is lost, and so is the server of the call that reads the
+            // result.
             grid.sleep(Duration::from_millis(1_500)).await.unwrap();
             services.lose("maker").await.unwrap();
             services.lose("reader").await.unwrap();
@@ -245,7 +245,8 @@ fn lost_data_is_made_again_only_where_its_function_is_offered() {
     });
 }
 
-/// Chains side by side, of which those take long where they begin that have a new multiple of 50.
+/// Parallel chains of calls. A [`MOODY`] call in a chain is slow if it gets a new value whose first
+/// byte is a multiple of 50.
 fn chains(
     group: &CallGroup<'_, Services<All>>,
     seeds: &[(u8, u8)],
@@ -278,7 +279,8 @@ fn attempts_that_came_to_nothing_leave_nothing_in_a_group_that_goes_on() {
                     }
                     let took_s = grid.now().await.unwrap().since(begin).as_secs_f64();
                     assert!(took_s < 5.0, "the slow one was begun again elsewhere: {took_s}");
-                    // Its handles are gone now, and what was begun twice ends in the next window.
+                    // Its handles are dropped now, and the copies of its call end during the next
+                    // window.
                     drop(values);
                     chains(group, &[(3, window)])?;
                     group.run().await?;
@@ -317,7 +319,7 @@ fn hundreds_of_groups_with_thefts_and_copies_and_losses_leave_nothing() {
                 let ended = all::<Result<(), RpcError>>(vec![Box::pin(going), Box::pin(losing)]);
                 assert_eq!(ended.await, [Ok(()), Ok(())]);
                 let number = services.list().await?.iter().map(|card| card.number % 4).sum::<u32>();
-                // The PEs of the others are known by their numbers.
+                // The numbers of the other servers give their PEs.
                 services.join(ServerPlan::new(format!("new{round}"), PeId(6 - number))).await?;
             } else {
                 ended[usize::from(cut_short(&grid, after, going).await)] += 1;

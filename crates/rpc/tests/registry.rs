@@ -1,4 +1,4 @@
-//! A registry that begins anew while a server is at a long call, and hears nothing.
+//! A registry that restarts while a server is in a long call and handles no messages.
 #![allow(missing_docs, clippy::unwrap_used)]
 
 use gridspan_rpc::calls::{
@@ -13,7 +13,7 @@ use std::pin::pin;
 use std::task::Poll;
 use std::time::Duration;
 
-/// A second of computing.
+/// Takes a second of computing.
 const STEP: Function<(u64,), (u64,)> = Function::new("step", |(value,), work: &mut Work| {
     work.emulate(Duration::from_secs(1));
     Ok((value + 1,))
@@ -22,7 +22,7 @@ const ADD: Function<(u64, u64), (u64,)> = Function::new("add", |(one, other), _:
     let sum = u64::checked_add(one, other);
     Ok((sum.ok_or("too large")?,))
 });
-/// Keeps a server busy for so many seconds.
+/// Keeps a server busy for a number of seconds.
 const BUSY: Function<u64, ()> = Function::new("busy", |seconds, work: &mut Work| {
     work.emulate(Duration::from_secs(seconds));
     Ok(())
@@ -53,7 +53,8 @@ fn client(services: &Services<Steps>) -> Result<GridRpc<Steps>, RpcError> {
     Ok(rpc)
 }
 
-/// For so many seconds a server is at a call; how long it takes what goes on meanwhile, in seconds.
+/// Runs `meanwhile` while a server is in a call of `seconds` seconds; returns the time that it
+/// takes, in seconds.
 async fn while_stuck(
     (grid, services): (&Grid, &Services<Steps>),
     (name, seconds): (&str, u64),
@@ -122,7 +123,7 @@ fn a_server_that_registers_in_time_is_waited_for_and_whatever_was_before_is_forg
         let took_s = while_stuck((&grid, &services), (stuck, 25), async || {
             services.restart_registry().await?;
             pause(&grid, 9.0).await;
-            // The deadline of the first is not that of the second.
+            // The deadline of the first restart does not apply to the second.
             services.restart_registry().await?;
             assert_eq!(services.list().await?.len(), before.len() - 1);
             services.restart_registry().await?;
@@ -163,11 +164,11 @@ fn a_server_that_is_stuck_can_be_lost_at_once_whether_it_is_awaited_or_late() {
                     others.as_mut().poll(cx)
                 });
                 assert_eq!(others.await?, 2);
-                assert!(now_s(&grid).await < 20.0, "nobody waits");
+                assert!(now_s(&grid).await < 20.0, "no call waits");
                 losing.await
             });
 
-            assert!(took_s.await? > 99.0, "it hears of it after its call");
+            assert!(took_s.await? > 99.0, "it learns of it after its call");
             assert_eq!(services.list().await?, before[1..]);
             Ok(())
         });
@@ -189,7 +190,7 @@ fn a_group_waits_for_a_late_server_that_has_its_data_and_not_otherwise() {
             let took_s = while_stuck((&grid, &services), (stuck, 100), async || {
                 services.restart_registry().await?;
                 let begin_s = now_s(&grid).await;
-                // The first is on the first server.
+                // The first result is on the first server.
                 for (value, one) in made.iter().enumerate().rev() {
                     let (next,) = group.call(&STEP, (one,));
                     assert_eq!(group.get(&next).await?, value as u64 + 2);
@@ -206,7 +207,7 @@ fn a_group_waits_for_a_late_server_that_has_its_data_and_not_otherwise() {
     });
 }
 
-/// Goes on with something until it was polled so often or has ended; whether it had not.
+/// Polls a future up to `times` times; returns whether it had not ended by then.
 async fn polled_only(times: u32, something: impl Future) -> bool {
     let (mut something, mut polls) = (pin!(something), 0);
     std::future::poll_fn(|cx| {
@@ -234,7 +235,7 @@ fn a_server_whose_leaving_was_given_up_can_be_lost_and_groups_do_not_wait_for_it
             group.run().await?;
             let took_s = while_stuck((&grid, &services), (stuck, 20), async || {
                 services.restart_registry().await?;
-                // The registry holds it for ten seconds.
+                // The registry holds the question for ten seconds.
                 assert!(polled_only(1, services.leave(left)).await);
                 pause(&grid, 15.0).await;
                 assert_eq!(services.list().await?, before[2..]);
@@ -247,15 +248,15 @@ fn a_server_whose_leaving_was_given_up_can_be_lost_and_groups_do_not_wait_for_it
             let begin_s = now_s(&grid).await;
             let (next,) = group.call(&ADD, (&made[1], &never));
             says(group.get(&next).await, "too large");
-            assert!(now_s(&grid).await - begin_s < 1.0, "nobody waits for the other");
-            // The second is on the second server.
+            assert!(now_s(&grid).await - begin_s < 1.0, "it does not wait for the other");
+            // The second result is on the second server.
             let (next,) = group.call(&STEP, (&made[1],));
             says(group.get(&next).await, "are not listed");
             let took_s = now_s(&grid).await - begin_s;
             assert!((3600.0..7200.0).contains(&took_s), "{took_s} s");
             services.lose(left).await?;
             let (next,) = group.call(&STEP, (&made[1],));
-            says(group.get(&next).await, "nobody has data");
+            says(group.get(&next).await, "no server has data");
             Ok(())
         });
         mapped.await
@@ -266,7 +267,7 @@ fn a_server_whose_leaving_was_given_up_can_be_lost_and_groups_do_not_wait_for_it
 fn a_server_whose_joining_was_given_up_can_leave_once_it_is_listed() {
     run(async |grid, services| {
         let plan = ServerPlan::new("new", grid.layout().pes().last().unwrap());
-        // Once it is open, and the registry was told.
+        // Dropped once the server is open and the registry has the message.
         assert!(polled_only(2, services.join(plan)).await);
         pause(&grid, 1.0).await;
         assert!(services.list().await?.iter().any(|card| card.name == "new"));

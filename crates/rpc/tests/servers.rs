@@ -1,4 +1,4 @@
-//! Groups on servers that are late, lost, or far away.
+//! Groups on servers that are late, lost, or distant.
 #![allow(missing_docs, clippy::unwrap_used)]
 
 use gridspan_rpc::calls::{
@@ -20,7 +20,7 @@ use std::time::Duration;
 
 type Bytes = Numbers<u8>;
 
-/// A second of computing.
+/// Takes a second of computing.
 const STEP: Function<(Bytes,), (Bytes,)> =
     Function::new("step", |(bytes,): (Bytes,), work: &mut Work| {
         work.emulate(Duration::from_secs(1));
@@ -28,21 +28,21 @@ const STEP: Function<(Bytes,), (Bytes,)> =
     })
     .computes("1")
     .gives(&["in0"]);
-/// A hundredth of a second.
+/// Takes a hundredth of a second.
 const QUICK: Function<(Bytes,), (Bytes,)> = Function::new("quick", |(bytes,), work: &mut Work| {
     work.emulate(Duration::from_millis(10));
     Ok((bytes,))
 })
 .computes("0.01")
 .gives(&["in0"]);
-/// Adds, byte by byte.
+/// Adds two vectors byte by byte.
 const ADD: Function<(Bytes, Bytes), (Bytes,)> =
     Function::new("add", |(one, other), work: &mut Work| {
         work.emulate(Duration::from_secs(1));
         let sum = one.iter().zip(other.iter()).map(|(a, b)| a.wrapping_add(*b));
         Ok((sum.collect::<Vec<u8>>().into(),))
     });
-/// The first of two, after a second.
+/// Returns the first of two, after a second.
 const JOIN: Function<(Bytes, Bytes), (Bytes,)> =
     Function::new("join", |(one, _), work: &mut Work| {
         work.emulate(Duration::from_secs(1));
@@ -50,7 +50,7 @@ const JOIN: Function<(Bytes, Bytes), (Bytes,)> =
     })
     .computes("1")
     .gives(&["in0"]);
-/// Keeps a server busy for others.
+/// Keeps a server busy with a single call.
 const BUSY: Function<u64, ()> = Function::new("busy", |ms, work: &mut Work| {
     work.emulate(Duration::from_millis(ms));
     Ok(())
@@ -113,11 +113,11 @@ fn servers_register_again_with_a_registry_that_begins_anew_and_clients_go_on() {
         });
         assert_eq!(value.await?[0], 3);
         assert_eq!(rpc.wait(&going).await?.0, bytes(1));
-        // What is asked before they have registered waits for them.
+        // A question waits until all servers have registered.
         services.restart_registry().await?;
         assert_eq!(services.list().await?, before);
         assert_eq!(rpc.call(&handle, &(bytes(7),)).await?.0, bytes(7));
-        // Who leaves at the same time is not there afterwards, nor is it awaited for ever.
+        // A server that leaves at the same time is not listed afterwards, nor awaited for ever.
         let mut leaving = pin!(services.leave(&before[0].name));
         let mut restarting = pin!(services.restart_registry());
         let mut ended = [false, false];
@@ -133,7 +133,7 @@ fn servers_register_again_with_a_registry_that_begins_anew_and_clients_go_on() {
     });
 }
 
-/// How long nine tasks of a second take on three servers, one of which is busy for others.
+/// Time of nine tasks of a second on three servers, one of which may be busy with other calls.
 async fn nine(grid: &Grid, mapper: &Mapper<Services<Steps>>) -> Result<f64, RpcError> {
     let begin = grid.now().await.unwrap();
     mapper
@@ -169,7 +169,7 @@ fn tasks_of_a_server_that_is_late_are_done_by_others() {
             grid.sleep(Duration::from_secs(30)).await.unwrap();
             assert_eq!(services.kept_bytes().await?, 0, "{rescue:?}");
         }
-        // Three tasks wait behind 20 s; the two others could do all nine in 5 s.
+        // Three tasks wait behind 20 s of calls; the two other servers could do all nine in 5 s.
         assert!(took_s[0] > 20.0, "{took_s:?}");
         assert!(took_s[2] < 8.0, "{took_s:?}");
         Ok(())
@@ -186,7 +186,7 @@ fn where_no_server_is_late_nothing_is_done_twice() {
     });
 }
 
-/// Maps as [`HeftC`] does, and keeps what it was asked and what it said.
+/// Maps like [`HeftC`], and records its input and its mapping.
 #[derive(Default)]
 struct Kept(Mutex<Option<(TaskGraph, Platform, Mapping)>>);
 
@@ -202,11 +202,11 @@ impl Heuristic for Kept {
     }
 }
 
-/// So many bytes make a transfer between sites longer than a task at 12 Mbit/s.
+/// Data size at which a transfer between sites at 12 Mbit/s takes longer than a task.
 const LARGE: usize = 2_000_000;
 
-/// How long a group takes in the job, and in its simulated execution, in seconds. Its results are
-/// joined in pairs until there is one, so that data has to go from server to server.
+/// Time of a group in the job and in its simulated execution, in seconds. Its results are joined in
+/// pairs until one is left, so that data has to go from server to server.
 async fn both(grid: &Grid, mapper: &Mapper<Services<Steps>>) -> Result<(f64, f64), RpcError> {
     let kept = Kept::default();
     let took_s = mapper
@@ -232,9 +232,9 @@ async fn both(grid: &Grid, mapper: &Mapper<Services<Steps>>) -> Result<(f64, f64
     Ok((took_s, simulated.makespan_s))
 }
 
-/// At most two sites, because then their uplinks are the link between them. In the job orders and
-/// answers take latencies, data travels in segments, and transfers that meet do not share links in
-/// just the same way.
+/// At most two sites, because then their uplinks are the link between them. In the job, unlike in
+/// the simulation, orders and answers take latencies, data travels in segments, and concurrent
+/// transfers share links in a slightly different way.
 #[test]
 fn a_group_takes_as_long_as_its_simulated_execution_says() {
     for (place, mbit) in [
@@ -256,7 +256,7 @@ fn a_group_takes_as_long_as_its_simulated_execution_says() {
     }
 }
 
-/// Loses a server while a group goes on.
+/// Loses a server while a group runs.
 async fn losing<T>(
     grid: &Grid,
     services: &Services<Steps>,
@@ -267,7 +267,7 @@ async fn losing<T>(
     let (mut group, mut outcome, is_lost) = (pin!(group), None, Cell::new(false));
     let mut losing = pin!(async {
         grid.sleep(after).await.unwrap();
-        // From now on, though the server may hear of it later.
+        // The loss counts from now on, though the server may learn of it later.
         is_lost.set(true);
         services.lose(name).await.unwrap();
     });
@@ -333,7 +333,7 @@ fn without_any_server_left_the_group_says_so() {
     });
 }
 
-/// Eight short tasks on data of the client, who is told that links cost nothing.
+/// Runs eight short tasks on data of the client.
 async fn short(mapper: Mapper<Services<Steps>>) -> Result<(), RpcError> {
     mapper
         .map(&MinCompletionTime, async |group| {
@@ -386,8 +386,8 @@ fn a_graph_that_is_given_spreads_calls_that_are_awaited_one_by_one() {
     run("1x1x3", async |grid, services| {
         let mapper = Mapper::new(&services);
         let names: Vec<String> = services.list().await?.into_iter().map(|card| card.name).collect();
-        // Beside each step of one chain, one of the other: windows of two calls of which each has
-        // its server.
+        // Each step of one chain forms a window with a step of the other, and each of the two has
+        // its own server.
         let begin = grid.now().await.unwrap();
         let sum = mapper
             .map_along(&HeftC::default(), &outline(), async |group| {
@@ -399,7 +399,7 @@ fn a_graph_that_is_given_spreads_calls_that_are_awaited_one_by_one() {
                 }
                 let [one, two] = chains;
                 let (sum,) = group.call(&ADD, (&one, &two));
-                // A call that the graph does not have.
+                // A call that is not in the graph.
                 let (more,) = group.call(&STEP, (&sum,));
                 Ok((group.get(&sum).await?, group.get(&more).await?))
             })
@@ -419,8 +419,8 @@ fn on_one_node_there_are_no_links_to_measure_and_groups_go_on() {
     assert_eq!(driver::embedded::run(job(main), 3), Ok(()));
 }
 
-/// Over QUIC between four nodes, whose links are measured: large data, its client, and every
-/// server.
+/// Runs large data, a client, and calls on every server over QUIC between four nodes, with measured
+/// links.
 #[test]
 fn groups_and_calls_run_over_quic() {
     let main = async |_: Grid, services: Services<Steps>| {

@@ -1,4 +1,4 @@
-//! What can go wrong with a job, and what to do about it.
+//! Errors of a job, with advice on what to do about them.
 
 use gridspan_topology::{NodeId, PeId};
 use serde::{Deserialize, Serialize};
@@ -11,12 +11,13 @@ pub enum JobError {
     /// `main` or an actor gave up.
     #[error("{0}")]
     Failed(String),
-    /// A handler panicked. The panic's own message stands above, on that node's standard error.
+    /// A handler panicked. The panic's own message was printed before, on that node's standard
+    /// error.
     #[error("a handler of {actor} panicked on {pe} ({place}): {reason}")]
     Panicked {
         /// The type of the actor.
         actor: String,
-        /// Where it ran.
+        /// The PE where the actor ran.
         pe: PeId,
         /// The PE's node and site.
         place: String,
@@ -26,90 +27,93 @@ pub enum JobError {
     /// A node stayed silent for too long. Look at its standard error, or at the link to its site.
     #[error("lost {node} at site {site}: {reason}")]
     NodeLost {
-        /// The node that was lost.
+        /// The lost node.
         node: NodeId,
-        /// The site it was in.
+        /// The site of the node.
         site: String,
-        /// What was observed; it names the other nodes that were lost with this one.
+        /// The observation, with the names of other nodes lost at the same time.
         reason: String,
-        /// These nodes.
+        /// The other lost nodes.
         others: Vec<NodeId>,
     },
-    /// The mailboxes of a PE outgrew their budget. Raise the limit, or send less before receiving.
+    /// The mailboxes of a PE exceeded their budget. Raise the limit, or send less before receiving.
     #[error(
-        "out of memory for messages on {pe} ({place}): {queued_bytes} bytes queued, {held_bytes} of them until something before them has come, the hard limit is {limit_bytes}; fullest mailboxes: {fullest}"
+        "out of memory for messages on {pe} ({place}): {queued_bytes} bytes queued, {held_bytes} of them held for earlier messages; the hard limit is {limit_bytes}; fullest mailboxes: {fullest}"
     )]
     OverBudget {
-        /// The PE whose mailboxes are full.
+        /// The PE with the full mailboxes.
         pe: PeId,
         /// The PE's node and site.
         place: String,
-        /// Bytes queued when it was noticed.
+        /// Number of bytes queued when the limit was exceeded.
         queued_bytes: u64,
-        /// How many of these wait for what comes before them: a broadcast, an earlier message, or
-        /// the receiver itself.
+        /// Number of these bytes held until a broadcast or an earlier message arrives, or the
+        /// receiver itself.
         held_bytes: u64,
         /// The configured limit.
         limit_bytes: u64,
-        /// The collections and members with most messages waiting.
+        /// The collections and members with the most waiting messages.
         fullest: String,
     },
-    /// The job can never go on, and was to end then. Look at who should have sent, answered or
-    /// contributed.
+    /// The program that started the job has cancelled it.
+    #[error("the job was cancelled")]
+    Cancelled,
+    /// The job can never continue, and was configured to end in that case. Look for the actor that
+    /// should have sent, answered or contributed.
     #[error("{0}")]
     Stalled(String),
-    /// The job took longer than it may. Give it more time, or look at what it waits for.
+    /// The job exceeded its time limit. Give it more time, or look at what it waits for.
     #[error("the job still ran after its time limit of {limit:?}: {waits}")]
     TimeLimit {
         /// The limit.
         limit: Duration,
-        /// What it waited for.
+        /// What the job waited for.
         waits: String,
     },
-    /// A node runs a program whose values mean something else. Start all nodes from one build.
+    /// A node runs a program whose values have another meaning. Start all nodes from one build.
     #[error(
         "{node} at site {site}, on host {host}, runs another program or another version of it: {difference}"
     )]
     OtherProgram {
         /// The node.
         node: NodeId,
-        /// Its site.
+        /// The node's site.
         site: String,
-        /// Its host.
+        /// The node's host.
         host: String,
-        /// What differs: here on the coordinator's node, there on that node.
+        /// The difference: "here" is the coordinator's node, "there" is that node.
         difference: String,
     },
-    /// A peer sent something that does not decode; the programs of the nodes differ.
+    /// A peer sent data that does not decode; the programs of the nodes differ.
     #[error("{0}")]
     Protocol(String),
 }
 
-/// What a panic says.
+/// Returns the message of a panic.
 pub(crate) fn panic_message(panic: &(dyn Any + Send)) -> String {
     let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
     text.or_else(|| panic.downcast_ref::<String>().cloned())
         .unwrap_or_else(|| "no message".to_owned())
 }
 
-/// Why an ask got no answer. The question may or may not have been handled.
+/// Error of an ask without an answer. The request may or may not have been handled.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum AskError {
-    /// No answer came in time; it is dropped should it still come.
+    /// No answer arrived in time; a late one is dropped.
     #[error("no answer in time; the member may be busy, gone, or never reply to this message")]
     Timeout,
-    /// The answer has another type than the question asked for.
+    /// The answer has another type than the request asked for.
     #[error("the answer does not fit the question: {0}")]
     Malformed(String),
 }
 
-/// Why `main` could not do something.
+/// Error of an operation of `main`.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum GridError {
     /// An ask failed.
     #[error(transparent)]
     Ask(#[from] AskError),
-    /// The type was not registered.
+    /// The actor type was not registered.
     #[error("{0} is not part of the job; add `.actor::<{0}>()` to its definition")]
     NotRegistered(&'static str),
     /// The type of tasks or searches was not added to the job.
@@ -120,31 +124,45 @@ pub enum GridError {
         /// The method of [`Job`](crate::Job) that adds it.
         method: &'static str,
     },
-    /// A task was to begin on a PE that does not exist.
+    /// A task was to start on a PE that does not exist.
     #[error(
-        "there is no {pe} to begin on; the job has {pes} PEs, the first of which is {}",
+        "there is no {pe} to start on; the job has {pes} PEs, the first of which is {}",
         PeId(0)
     )]
     NoSuchPe {
-        /// Where it was to begin.
+        /// The PE that was named.
         pe: PeId,
-        /// How many PEs there are.
+        /// Number of PEs of the job.
         pes: u32,
     },
     /// The pool was closed before the task was done.
     #[error(
-        "the pool of tasks is closed, and what it had to do is lost; close it later, or open another"
+        "the pool of tasks is closed, and its unfinished tasks are lost; close it later, or open another"
     )]
     PoolClosed,
-    /// The result of a reduction has another type than asked for.
+    /// The result of a reduction has another type than requested.
     #[error("the reduction of collection {collection} gave {found}, not the {wanted} asked for")]
     Reduction {
         /// The collection.
         collection: u32,
-        /// What the members contributed.
+        /// The type that the members contributed.
         found: String,
-        /// What `main` asked for.
+        /// The type that `main` requested.
         wanted: String,
+    },
+    /// The counts of a phase do not agree.
+    #[error(
+        "in a phase of {producers} producers, {done} were done with {produced} items, of which {consumed} were consumed; count each item once, and each producer once after its last item"
+    )]
+    Phase {
+        /// Number of producers that main expected.
+        producers: u64,
+        /// Number of producers that announced their end.
+        done: u64,
+        /// Number of items produced.
+        produced: u64,
+        /// Number of items consumed.
+        consumed: u64,
     },
     /// A placement map that the job does not know.
     #[error("the job has no placement map `{0}`; add it with `Job::placement`")]
@@ -153,9 +171,9 @@ pub enum GridError {
     #[error("a collection was given two members with the index {0}; each index names one member")]
     DuplicateIndex(String),
     /// A publication or a task is too large to be sent in one piece.
-    #[error("{bytes} bytes are more than the {limit} that are sent in one piece; divide it")]
+    #[error("{bytes} bytes exceed the limit of {limit} for one piece; divide the data")]
     TooLarge {
-        /// Its bytes.
+        /// Its size in bytes.
         bytes: usize,
         /// The limit.
         limit: usize,
@@ -163,17 +181,17 @@ pub enum GridError {
     /// The job has one node only.
     #[error("a job of one node has no links; run it on several")]
     NoLinks,
-    /// The job has no such node, or it has joined the job and may leave it.
+    /// The job has no such node, or the node is a guest, which may leave the job.
     #[error(
         "{node} cannot run the coordinator; name one of the {nodes} nodes that the job began with"
     )]
     NoSuchNode {
         /// The node.
         node: NodeId,
-        /// How many there are.
+        /// Number of founders.
         nodes: u32,
     },
-    /// The job is ending, so nothing will answer any more.
+    /// The job is ending, so no answer will arrive.
     #[error("the job is ending")]
     Ending,
 }

@@ -2,19 +2,20 @@
 //!
 //! Folders import only from those above them in this list:
 //!
-//! - `error`; [`schema`]: what values look like on the wire, for programs that compare it before
+//! - `error`; [`schema`]: the structure of values on the wire, for programs that compare it before
 //!   they exchange any.
-//! - `address`: names of actors, collections and places, and where members are placed at first.
+//! - `address`: names of actors, collections and places, and the initial placement of members.
 //! - `reduce`: operations of reductions.
-//! - [`message`]: what travels between PEs, relays and the coordinator, and its form on the network.
-//! - [`session`]: frames between two nodes, each once and in order; when a node is lost.
+//! - [`message`]: packets between PEs, relays and the coordinator, and their form on the network.
+//! - [`session`]: frames between two nodes, each once and in order; detection of lost nodes.
 //! - `net`: sessions over QUIC.
-//! - [`pe`]: the machine that runs actors, and what their code is written against: [`Actor`],
+//! - [`pe`]: the machine that runs actors, and the interfaces of their code: [`Actor`],
 //!   [`Context`]. It does no I/O.
-//! - [`relay`]: brings what is for many nodes from node to node, without waiting for PEs. It does no
+//! - [`relay`]: forwards packets for many nodes from node to node, without waiting for PEs. It does
+//!   no I/O.
+//! - [`coordinator`]: the part that a job needs exactly once, beside the PEs of a node. It does no
 //!   I/O.
-//! - [`coordinator`]: what a job needs exactly one of, beside the PEs of a node. It does no I/O.
-//! - `job`: a [`Job`], and what its main works with: [`Grid`], [`Collection`].
+//! - `job`: a [`Job`], and the interfaces of its main: [`Grid`], [`Collection`].
 //! - `tasks`: trees of tasks, as actors that steal from each other.
 //! - [`driver`]: the loops around the three machines, in real time.
 
@@ -34,8 +35,10 @@ pub mod session;
 mod tasks;
 
 pub use address::collection::{Placement, PlacementMap};
-pub use address::id::{ActorId, COORDINATOR, CollectionId, MAIN_PE, Timer};
-pub use address::index::{ActorIndex, IndexBox, IndexSet, Ix1, Ix2, Ix3, Ix4, Key, Shape};
+pub use address::id::{ActorId, COORDINATOR, CollectionId, MAIN_PE, Phase, Timer};
+pub use address::index::{
+    ActorIndex, IndexBox, IndexSet, Ix1, Ix2, Ix3, Ix4, Ix5, Ix6, Key, Shape,
+};
 pub use error::{AskError, GridError, JobError};
 pub use gridspan_topology::{Layout, NodeId, PeId, SiteId, Time};
 pub use job::grid::{Collection, Grid, MainPort, Member, Per};
@@ -52,7 +55,7 @@ pub use pe::actor::context::Context;
 pub use pe::actor::published::Published;
 pub use pe::actor::reference::{ActorRef, CollectionRef, Reply, SectionRef};
 pub use pe::links::{Links, Locality};
-pub use reduce::{Custom, CustomOp, ExactSum, Op, Reducible, Reduction, Value};
+pub use reduce::{Custom, CustomOp, ExactSum, List, Op, Reducible, Reduction, Statistics, Value};
 pub use schema::numbers::Numbers;
 pub use tasks::{
     Goal, Merge, Search, SearchContext, SearchPool, SearchStream, StealStatistics, Step, Task,

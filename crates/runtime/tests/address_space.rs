@@ -15,14 +15,14 @@ use std::process::{Command, Output};
 use std::thread;
 use std::time::Duration;
 
-/// What a shell that cannot set the limit exits with.
+/// Exit code of a shell that cannot set the limit.
 const NO_LIMIT: i32 = 77;
 const MESSAGE_BYTES: usize = 100_000;
 const HARD_BYTES: usize = 100_000_000;
 const TEXT_BYTES: usize = 62_000_000;
 
-/// Runs one of the ignored tests in so many megabytes. `None`, with a reason on standard error,
-/// where address space cannot be limited.
+/// Runs one of the ignored tests in this many megabytes. Returns `None`, with a reason on standard
+/// error, where address space cannot be limited.
 fn run_within(megabytes: u64, test: &str) -> Option<Output> {
     let script = format!(
         "ulimit -v {} || exit {NO_LIMIT}; exec \"$0\" --exact {test} --ignored --nocapture",
@@ -37,7 +37,7 @@ fn run_within(megabytes: u64, test: &str) -> Option<Output> {
     Some(output)
 }
 
-/// Whether the limit is in force: what takes more than that is ended by the allocator.
+/// Whether the limit is in force: the allocator ends a process that takes more.
 fn is_limited(megabytes: u64) -> bool {
     let Some(output) = run_within(megabytes, "job_that_takes_two_gigabytes") else { return false };
     let is_limited = !output.status.success();
@@ -93,7 +93,7 @@ struct Cell;
 
 #[derive(Clone, Serialize, Deserialize)]
 enum Msg {
-    /// Sends 100 messages to member 1, and this to itself, so many times.
+    /// Sends 100 messages to member 1 and this message to itself, this many times.
     Produce(u32),
     Data(Vec<u8>),
 }
@@ -118,7 +118,7 @@ impl Actor for Cell {
                 let me = cx.me();
                 cx.send(&me, Msg::Produce(again - 1));
             }
-            // Slow beside a producer.
+            // Slower than the producer.
             Msg::Data(_) => thread::sleep(Duration::from_millis(10)),
         }
     }
@@ -149,7 +149,7 @@ fn job_of_a_producer_and_a_slow_consumer() {
     assert_eq!(limit_bytes, HARD_BYTES as u64);
 }
 
-/// A text whose words are counted, for longer than main needs to make one.
+/// A text that takes longer to process than main needs to make one.
 #[derive(Serialize, Deserialize)]
 struct Text(String);
 
@@ -189,7 +189,7 @@ fn job_of_a_stream_of_large_texts() {
     assert_eq!(embedded::run(job, 2), Ok(()));
 }
 
-/// A text of its own, made in no time.
+/// Makes a text at once.
 #[derive(Serialize, Deserialize)]
 struct Write(usize);
 

@@ -12,7 +12,7 @@ const WORKERS: u32 = 16;
 const HOPS: u32 = 400;
 const WORK: Duration = Duration::from_micros(200);
 
-/// Passes a token to and fro with a neighbour, and works each time.
+/// Exchanges a token with a neighbour, and works each time.
 #[derive(Serialize, Deserialize)]
 struct Worker {
     hops: u64,
@@ -82,7 +82,7 @@ fn actors_leave_a_loaded_pe_now_and_then() {
     let told = told.lock().unwrap();
     let first = told.iter().find(|report| report.moved > 0).unwrap();
     assert_eq!(first.cause, Cause::Period, "{told:?}");
-    // How much is up to what else the machine does.
+    // The amount depends on the load of the machine.
     assert!(first.predicted.unwrap() > 0.01 && first.took > Duration::ZERO, "{first:?}");
 }
 
@@ -104,7 +104,7 @@ fn leaders_of_sites_plan_over_quic() {
     let told = Arc::default();
     let spec = gridspan_topology::GridSpec::from_emulate("2x1,wan=1ms").unwrap();
 
-    // Whether the gate lets it pass is up to how long a busy machine takes to think.
+    // Whether the gate lets it pass depends on how long a busy machine takes to plan.
     let job = job(&told).strategy("leader-cut").balance_gate(false);
     embedded::run_emulated(job, &spec).unwrap();
 

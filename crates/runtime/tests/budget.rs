@@ -1,4 +1,4 @@
-//! The memory budget of messages holds inside of a turn, and inside of a handler.
+//! The memory budget of messages holds inside a turn, and inside a handler.
 #![allow(missing_docs)]
 
 use gridspan_runtime::driver::embedded;
@@ -11,11 +11,11 @@ use std::time::Duration;
 const MESSAGE_BYTES: usize = 100_000;
 const HARD_BYTES: usize = 20_000_000;
 
-/// The bytes of all messages that are in memory now, and the most that ever were.
+/// The bytes of all messages that are in memory now, and their maximum so far.
 static HELD: AtomicUsize = AtomicUsize::new(0);
 static MOST: AtomicUsize = AtomicUsize::new(0);
 
-/// Data that counts itself.
+/// Data that counts its bytes.
 #[derive(Serialize, Deserialize)]
 #[serde(from = "Vec<u8>", into = "Vec<u8>")]
 struct Counted(Vec<u8>);
@@ -51,7 +51,7 @@ struct Cell;
 
 #[derive(Clone, Serialize, Deserialize)]
 enum Msg {
-    /// Sends `messages` to member `to`, `again` more times; then `Done`, to the receiver and itself.
+    /// Sends `messages` to member `to`, `again` more times; then `Done` to member 1 and to itself.
     Produce {
         to: i32,
         messages: u32,
@@ -86,7 +86,7 @@ impl Actor for Cell {
                     _ => cx.send(&me, Msg::Produce { to, messages, again: again - 1 }),
                 }
             }
-            // Slow beside a producer.
+            // Slower than the producer.
             Msg::Data(_) => thread::sleep(Duration::from_millis(100)),
             Msg::Done => cx.contribute(Op::Sum, 1_u64, To::main()),
         }
@@ -113,7 +113,7 @@ fn produce(to: i32, messages: u32, again: u32) -> Job {
 /// One after the other, since they share a count of bytes.
 #[test]
 fn neither_one_handler_nor_a_slow_receiver_lets_messages_outgrow_the_budget() {
-    // In one handler 40 times the budget; to another PE of the node, and to the sender's own.
+    // One handler sends 40 times the budget, to another PE of the node and to the sender's own PE.
     for (to, place) in [(1, "bytes just sent to budget::Cell on pe1"), (0, "budget::Cell 0x")] {
         MOST.store(0, Ordering::SeqCst);
         let error = embedded::run(produce(to, 8_000, 0), 2).expect_err("it is too much");
@@ -128,16 +128,16 @@ fn neither_one_handler_nor_a_slow_receiver_lets_messages_outgrow_the_budget() {
         assert!(MOST.load(Ordering::SeqCst) <= most, "{MOST:?}");
     }
 
-    // Many handlers that each send a part of it, to a PE that sleeps in its own.
+    // Many handlers each send a part of it, to a PE that sleeps in its own handler.
     MOST.store(0, Ordering::SeqCst);
     let error = embedded::run(produce(1, 20, 400), 2).expect_err("it is too much");
 
     let JobError::OverBudget { pe, ref fullest, .. } = error else { panic!("{error}") };
     assert_eq!(pe, PeId(1), "{error}");
-    // The sender names the PE that sleeps, or that one, as it wakes, its fullest mailbox.
+    // Either the sender names the PE that sleeps, or that PE, as it wakes, its fullest mailbox.
     let names = ["budget::Cell on pe1 with", "budget::Cell 0x1 with"];
     assert!(names.iter().any(|name| fullest.contains(name)), "{fullest}");
-    // What a turn gathers before it is passed on, at most 16 MiB, comes on top.
+    // The messages that a turn gathers before they are passed on, at most 16 MiB, come on top.
     assert!(MOST.load(Ordering::SeqCst) <= 2 * HARD_BYTES + (16 << 20), "{MOST:?}");
 }
 

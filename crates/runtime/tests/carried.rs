@@ -1,4 +1,4 @@
-//! What the nodes of a job have sent to each other.
+//! Counts of the bytes that the nodes of a job have sent to each other.
 #![allow(missing_docs, clippy::unwrap_used)]
 #![cfg(feature = "net")]
 
@@ -11,7 +11,7 @@ use std::time::Duration;
 const SENT: usize = 1_000_000;
 const ANSWERED: usize = 3_000_000;
 
-/// Answers with more than it was told.
+/// Answers with more bytes than it receives.
 #[derive(Serialize, Deserialize)]
 struct Echo;
 
@@ -43,7 +43,7 @@ fn bytes_of_each_node_are_counted_in_both_directions() {
 
     let carried = embedded::run_emulated_counted(job, &spec).unwrap();
 
-    // And some thousand bytes of what runtimes say to each other.
+    // Some thousand bytes of the runtimes' own messages come on top.
     let about = |bytes: usize| bytes as u64..(bytes + 100_000) as u64;
     assert!(about(SENT).contains(&carried[0].sent), "{carried:?}");
     assert!(about(ANSWERED).contains(&carried[0].received), "{carried:?}");

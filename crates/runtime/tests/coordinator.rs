@@ -1,4 +1,4 @@
-//! The coordinator goes on while every PE of its node is inside of a handler.
+//! The coordinator goes on while every PE of its node is inside a handler.
 #![allow(missing_docs)]
 #![cfg(feature = "net")]
 
@@ -12,14 +12,15 @@ use std::sync::Mutex;
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// How long the only PE of the coordinator's node computes.
+/// Time for which the only PE of the coordinator's node computes.
 const COMPUTING: Duration = Duration::from_secs(5);
-/// When the others begin: by then it does.
+/// Delay before the other members begin; by then that PE computes.
 const PAUSE: Duration = Duration::from_millis(500);
-/// Each of the others' rounds is a broadcast in the total order and a reduction over all of them.
+/// Rounds of the other members, each a broadcast in the total order and a reduction over all of
+/// them.
 const ROUNDS: u32 = 50;
 
-/// When the computation was over, and when the rounds were.
+/// Times at which the computation and the rounds ended.
 static ENDS: Mutex<[Option<Instant>; 2]> = Mutex::new([None; 2]);
 
 fn note_end(which: usize) {
@@ -89,7 +90,7 @@ impl Actor for Talking {
     }
 }
 
-/// All on the second node.
+/// Places all members on the second node.
 fn there(_key: gridspan_runtime::Key, _layout: &Layout) -> PeId {
     PeId(1)
 }

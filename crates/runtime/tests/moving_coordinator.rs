@@ -11,11 +11,11 @@ use serde::{Deserialize, Serialize};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// Each round is a broadcast in the total order of an actor on the last node, and a reduction over
-/// all members, whose result goes to all.
+/// Number of rounds, each a broadcast in the total order by an actor on the last node, and a
+/// reduction over all members with its result sent to all.
 const ROUNDS: u64 = 60;
 const MEMBERS: u32 = 6;
-/// How long the PE of a node computes that the coordinator has left.
+/// Time for which the PE of a node that the coordinator leaves computes.
 const COMPUTING: Duration = Duration::from_secs(4);
 
 #[derive(Serialize, Deserialize)]
@@ -29,7 +29,7 @@ enum Talk {
     Round(u64),
     Done(u64),
     Compute,
-    /// Says how many rounds a member has heard.
+    /// Contributes the number of rounds that a member has received.
     Report,
 }
 
@@ -82,7 +82,7 @@ fn nothing_is_lost_while_the_coordinator_moves_from_node_to_node() {
             grid.move_coordinator(NodeId(to)).await?;
         }
         grid.quiescence().await?;
-        // A collection that is made where the coordinator is now, and read-only data.
+        // Make a collection at the coordinator's present place, and publish read-only data.
         let more = grid.create::<Talking>(Ix1::range(MEMBERS), |_| ()).await?;
         grid.publish(&vec![7_u8; 200_000]).await?;
         more.broadcast(Talk::Report);
@@ -104,7 +104,7 @@ fn a_coordinator_that_has_left_does_not_wait_for_the_node_that_it_was_on() {
     let job = Job::new("leaving").actor::<Talking>().main(async |grid| {
         let busy = grid.create::<Talking>(Ix1::range(3), |_| ()).await?;
         grid.move_coordinator(NodeId(1)).await?;
-        // Main's messages leave through this PE: it is told to compute as the last thing.
+        // Main's messages leave through this PE, so it is made to compute last.
         busy.member(Ix1(1)).send(Talk::Compute);
         let begin = Instant::now();
         grid.move_coordinator(NodeId(2)).await?;

@@ -1,5 +1,4 @@
-//! What tasks and main do with several pools, with streams of results, and with a bound that all
-//! tasks share.
+//! Several pools, streams of results, and a bound that all tasks share, used from tasks and main.
 #![allow(missing_docs, clippy::unwrap_used)]
 
 use gridspan_runtime::driver::embedded;
@@ -30,7 +29,7 @@ fn two_sites() -> gridspan_topology::GridSpec {
     gridspan_topology::GridSpec::from_toml(spec).expect("a valid grid")
 }
 
-/// The square of a number, as the sum of that many odd numbers, by one task each if it is small.
+/// The square of a number, as a sum of that many odd numbers with one task for each.
 #[derive(Serialize, Deserialize)]
 enum Square {
     Of(u64),
@@ -78,7 +77,7 @@ fn a_stream_gives_each_output_once_and_asks_for_no_more_than_it_has_room_for() {
                 let (number, output) = next?;
                 assert_eq!(output, (number % 10).pow(2));
                 assert!(seen.insert(number), "{number} has come twice");
-                // One is looked at ahead, to know whether there is any.
+                // The stream looks one task ahead, to know whether there is any.
                 let open = asked.load(Ordering::Relaxed) - seen.len() as u64;
                 assert!(open <= window + 1, "{open} are under way");
             }
@@ -138,7 +137,7 @@ fn an_output_that_nobody_took_since_the_call_was_dropped_comes_with_the_next() {
                     let mut next = pin!(stream.next());
                     poll_fn(|cx| Poll::Ready(next.as_mut().poll(cx))).await
                 };
-                // Time for the answer to come although nobody waits for it.
+                // Give the answer time to come although no call waits for it.
                 grid.sleep(Duration::from_micros(200)).await?;
                 let next = match dropped {
                     Poll::Ready(next) => next,
@@ -153,7 +152,7 @@ fn an_output_that_nobody_took_since_the_call_was_dropped_comes_with_the_next() {
     });
 }
 
-/// Its length.
+/// A task whose output is the length of its data.
 #[derive(Serialize, Deserialize)]
 struct Blob(Vec<u8>);
 
@@ -204,7 +203,7 @@ fn a_stream_hands_in_no_more_bytes_than_it_has_room_for() {
             count.fetch_add(1, Ordering::Relaxed);
             Blob(vec![0; TASK_BYTES])
         });
-        // Room for five, which the sixth may overstep; one more is looked at ahead.
+        // Room for five tasks, which the sixth may exceed; the stream looks one more ahead.
         let mut stream = pool.stream(inputs).window_bytes(5 * TASK_BYTES + TASK_BYTES / 2);
         let mut seen = BTreeSet::new();
         while let Some(next) = stream.next().await {
@@ -231,7 +230,7 @@ impl Task for Squares {
 
     fn run(self, cx: &mut TaskContext<'_, Self>) -> Step<Self> {
         if self.below > 8 {
-            // Some by a task like this, so that other PEs call the other pool too.
+            // Spawn a task like this one too, so that other PEs call the other pool as well.
             cx.spawn(Self { below: self.below - 1, ..self });
             cx.spawn_in(self.pool, Square::Of(self.below - 1), |square| square.to_string());
             return Step::Sync(vec![String::new(); 2]);
@@ -278,18 +277,19 @@ fn a_task_that_waits_for_a_closed_pool_ends_the_job_with_the_reason() {
         Ok(())
     });
     let error = embedded::run(job, 1).unwrap_err().to_string();
-    assert!(error.contains("waits for a pool that is closed; close it when nobody"), "{error}");
+    assert!(error.contains("waits for a pool that is closed; close a pool only"), "{error}");
 }
 
-/// How long one of two tasks that talk waits for the other at the most: long, since nothing depends
-/// on it.
+/// Time that one of two tasks that talk waits for the other at most. It is long, since no result
+/// depends on it.
 const PATIENCE: Duration = Duration::from_secs(5);
 
 /// Two tasks that answer each other by improving the bound, all while they run.
 #[derive(Serialize, Deserialize)]
 enum Talk {
     Begin,
-    /// Says the odd numbers of so many, or the even ones.
+    /// Improves the bound with every second number below the second value, beginning with the
+    /// first: the even or the odd ones.
     Says(i64, i64),
 }
 
@@ -327,7 +327,7 @@ impl Search for Talk {
 }
 
 fn talk() -> Job {
-    // A policy that gives tasks away whatever it expects them to take.
+    // This policy gives tasks away regardless of their expected time.
     Job::new("talk").search::<Talk>().stealing("random").main(async |grid| {
         assert_eq!(grid.run_search(Talk::Begin).await?, Heard(10));
         Ok(())
@@ -341,7 +341,7 @@ fn tasks_of_a_node_and_of_two_sites_hear_of_improvements_while_they_run() {
     embedded::run_emulated(talk(), &two_sites()).expect("the job ends well");
 }
 
-/// Searches below a number for the largest multiple of 1,000.
+/// Searches a range of numbers for multiples of 1,000, and keeps the largest as the bound.
 #[derive(Serialize, Deserialize)]
 struct Multiples {
     from: i64,
@@ -378,7 +378,7 @@ fn main_reads_the_bound_of_a_pool_while_its_tasks_run_and_after_them() {
                 assert!(bound >= last && bound <= Some(999_000), "{last:?}, then {bound:?}");
                 last = bound;
             }
-            // What another node has found comes with a message of its own.
+            // A value found on another node comes with a separate message.
             let begin = Instant::now();
             while pool.bound().await? != Some(999_000) {
                 assert!(begin.elapsed() < PATIENCE, "{:?}", pool.bound().await?);

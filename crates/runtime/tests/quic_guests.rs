@@ -1,5 +1,5 @@
-//! Guests as processes of their own over real sockets: they join a search that runs, leave it, and
-//! are killed.
+//! Guests as separate processes over real sockets: they join a running search, leave it, and are
+//! killed.
 #![cfg(feature = "net")]
 #![allow(clippy::unwrap_used, reason = "a test may fail")]
 
@@ -33,7 +33,7 @@ impl Merge for Nodes {
 }
 
 const TEETH: u32 = 16;
-/// Alone, a PE takes about ten seconds for all.
+/// Time for each node: a single PE takes about ten seconds for all.
 const MOMENT: Duration = Duration::from_micros(150);
 
 impl Search for Comb {
@@ -59,7 +59,7 @@ fn job(tolerates: bool) -> Job {
     })
 }
 
-/// Not a test of its own: what the processes are that the others start.
+/// Not a test by itself: the body of the processes that the other tests start.
 #[test]
 fn node() {
     let Ok(tolerates) = std::env::var(IS_NODE) else { return };
@@ -81,7 +81,7 @@ fn node() {
     }
 }
 
-/// A process that is a node.
+/// The process of a node.
 struct Node {
     process: Child,
     stdin: ChildStdin,
@@ -122,14 +122,14 @@ impl Node {
         (read > 0).then(|| line.trim_end().to_owned())
     }
 
-    /// The next text that begins so.
+    /// Waits for the next line with this text, and returns the line from there on.
     fn expect(&mut self, begin: &str) -> String {
         let seen = self.up_to(begin);
         let last = seen.last().map_or("", |line| &line[line.find(begin).unwrap_or(0)..]);
         last.to_owned()
     }
 
-    /// The lines up to the next one with this text.
+    /// The lines up to the next one that contains this text.
     fn up_to(&mut self, text: &str) -> Vec<String> {
         let mut seen = Vec::new();
         while let Some(line) = self.line() {
@@ -149,7 +149,8 @@ impl Drop for Node {
     }
 }
 
-/// Two founders of one PE that have begun, their addresses, and so many guests that may come.
+/// Starts two founders of one PE each. Returns them, their addresses, and `guests` bundles for
+/// guests that may join.
 fn begin(guests: u32, tolerates: bool) -> (Vec<Node>, Addresses, Vec<NodeBundle>) {
     let layout = Layout::new(vec![("a".to_owned(), vec![1, 1])]);
     let spec = GridSpec::from_layout(&layout).unwrap();
@@ -192,8 +193,8 @@ fn guests_join_leave_and_are_killed_and_the_count_is_exact() {
     guests[1].expect("OVER");
 
     let told = founders[0].up_to("COUNT");
-    // Which of the two is known first is open.
-    for news in ["has left", "owed is done again"] {
+    // The order of these two events is open.
+    for news in ["has left", "owed run again"] {
         assert!(told.iter().any(|line| line.contains(news)), "no {news} in {told:?}");
     }
     assert!(told.last().is_some_and(|line| line.ends_with(&format!("COUNT {}", 1 << TEETH))));

@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 const A: NodeId = NodeId(0);
 const B: NodeId = NodeId(1);
 
-/// Two nodes in two sites that know each other's address; `link` lies between them, if any.
+/// Two nodes in two sites that know each other's address, with `link` between them, if any.
 fn pair(link: Option<Link>) -> [NetLoop; 2] {
     let layout = Layout::new(vec![("a".to_owned(), vec![1]), ("b".to_owned(), vec![1])]);
     let authority = Authority::new("loopback").unwrap();
@@ -100,7 +100,7 @@ fn ten_thousand_frames_arrive_and_one_of_them_has_twenty_megabytes() {
         }
         (small, large)
     });
-    // In two pieces, as relays send what they pass on.
+    // The frame is in two pieces, like those that relays pass on.
     let large = Frame::new(vec![9; 1000], vec![9; (20 << 20) - 1000]);
     for number in 0..10_000u32 {
         if number == 5_000 {
@@ -120,7 +120,7 @@ fn ten_thousand_frames_arrive_and_one_of_them_has_twenty_megabytes() {
     assert_eq!(large, 20 << 20);
 }
 
-/// For a megabyte there and back.
+/// Time limit for a megabyte there and back.
 const GOAL: Duration = Duration::from_millis(55);
 
 #[test]
@@ -130,7 +130,7 @@ fn a_megabyte_there_and_back_over_twenty_milliseconds_takes_at_most_fifty_five()
     let echo = echo(b);
     let megabyte = Bytes::from(vec![1u8; 1_000_000]);
     ask(&mut a, &Bytes::from_static(b"warm"));
-    // What the transport can do shows in a moment in which the machine does nothing else.
+    // The transport's best time shows only at a moment when the machine does nothing else.
     let mut times = Vec::new();
     while times.len() < 200 && times.last().is_none_or(|&last| last > GOAL) {
         times.push(ask(&mut a, &megabyte));
@@ -171,7 +171,7 @@ fn a_node_that_is_probed_faster_than_it_answers_still_sends_frames() {
     assert!(b.flush(Duration::from_secs(10), &mut |_| {}).unwrap());
     is_connected.recv().unwrap();
 
-    // Between two turns come 100 pings, and more than are answered in one.
+    // Between two turns, 100 pings come, more than are answered in one turn.
     for _ in 0..20 {
         std::thread::sleep(Duration::from_millis(20));
         b.turn(Some(Duration::ZERO), &mut |_| {}).unwrap();

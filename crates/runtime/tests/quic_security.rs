@@ -1,8 +1,8 @@
-//! Who is turned away, how, and that it changes nothing: the threat table's rows on transport and
-//! launch.
+//! Refused peers, the way they are refused, and that they change nothing: the rows of the threat
+//! table on transport and launch.
 //!
-//! 0-RTT and session tickets are checked beside the TLS settings, lines from the launcher beside
-//! the bootstrap, and memory for announced lengths beside the frame reader.
+//! 0-RTT and session tickets are tested beside the TLS settings, lines from the launcher beside the
+//! bootstrap, and memory for announced lengths beside the frame reader.
 #![cfg(feature = "net")]
 #![allow(clippy::unwrap_used, reason = "a test may fail")]
 
@@ -29,7 +29,7 @@ use std::time::Duration;
 const A: NodeId = NodeId(0);
 const B: NodeId = NodeId(1);
 
-/// A QUIC client that is not one of ours and says what it likes.
+/// A foreign QUIC client that can send anything.
 struct Raw {
     endpoint: Endpoint,
     connection: Connection,
@@ -108,13 +108,13 @@ impl Raw {
         stream
     }
 
-    /// Why the other side ended the connection, in its words.
+    /// The reason for which the other side ended the connection, as text.
     fn reason(&self) -> String {
         self.ended.as_ref().map_or_else(|| "it did not end".to_owned(), ToString::to_string)
     }
 }
 
-/// A correct hello of node B, in its first life, to node A.
+/// A correct hello of node B, in its first incarnation, to node A.
 fn hello_of_b() -> Vec<u8> {
     let mut body = vec![];
     body.extend_from_slice(&[7]);
@@ -127,7 +127,7 @@ fn hello_of_b() -> Vec<u8> {
     hello
 }
 
-/// A world in which node B has not started, and B's identity in another's hands.
+/// A world in which node B has not started, and an identity of B for another client.
 fn world_without_b() -> (World, Identity) {
     let mut world = World::new(3, 5);
     world.crash(B);
@@ -146,7 +146,7 @@ fn refusals(world: &World, at: NodeId) -> Vec<&HelloRefusal> {
         .collect()
 }
 
-/// Nothing but refusals happened at A, and it still talks to its friends.
+/// Asserts that A has seen nothing but refusals, and still receives frames from its friends.
 fn nothing_changed(world: &mut World) {
     assert!(world.received.is_empty(), "frames reached the layer above");
     let other = |event: &TransportEvent| !matches!(event, TransportEvent::Refused { .. });
@@ -158,7 +158,7 @@ fn nothing_changed(world: &mut World) {
     assert_eq!(world.received[&(A, friend)].len(), 1);
 }
 
-/// Puts a transport with `identity` in B's place and has it send a frame to A.
+/// Puts a transport with `identity` in B's place and makes it send a frame to A.
 fn impostor(world: &mut World, identity: Identity) {
     let config = TransportConfig::new(world.layout.clone(), identity, [9; 32]);
     world.enter(B, Transport::new(config, world.now).unwrap());
@@ -317,7 +317,7 @@ fn a_client_that_says_nothing_is_turned_away() {
 
 #[test]
 fn malformed_frames_end_the_connection_and_nothing_else() {
-    // Four gibibytes announced; a number of 70 bits; an unknown kind; a frame out of order.
+    // Two announce four gibibytes; a number of 70 bits; an unknown kind; a frame out of order.
     let malformed: [&[u8]; 5] = [
         &[1, 0, 0x80, 0x80, 0x80, 0x80, 0x10],
         &[2, 0, 0x80, 0x80, 0x80, 0x80, 0x10],
@@ -386,7 +386,7 @@ fn a_flood_of_handshakes_is_bounded_and_friends_get_through() {
             world.run_for(Duration::from_millis(10));
         }
     }
-    // A newcomer of the job gets in meanwhile, though it has to prove its address.
+    // A new node of the job gets in meanwhile, though it has to prove its address.
     world.start(B, 1);
     world.send(B, A, FrameClass::Auto, Bytes::from_static(b"newcomer"));
     world.run_for(Duration::from_secs(1));
@@ -394,7 +394,7 @@ fn a_flood_of_handshakes_is_bounded_and_friends_get_through() {
     assert_eq!(world.received[&(A, friend)].len(), 11);
     world.run_for(Duration::from_secs(20));
     let answered: usize = world.strays.iter().map(Vec::len).sum();
-    // Those beyond the first few got a small request to prove their address, or nothing.
+    // Handshakes beyond the first few got a small request to prove their address, or no answer.
     assert!(answered < sent / 2, "{answered} for {sent}");
     assert!(refusals(&world, A).len() < 100, "the flood does not reach the log");
     let lost = |event: &TransportEvent| matches!(event, TransportEvent::Lost { .. });
@@ -405,7 +405,7 @@ fn a_flood_of_handshakes_is_bounded_and_friends_get_through() {
 fn half_open_handshakes_of_a_proven_address_give_way_to_newcomers_of_the_job() {
     let (mut world, identity) = world_without_b();
     let places = world.limits.handshakes_max;
-    // Each answers the request to prove its address, and says nothing after that.
+    // Each client answers the request to prove its address, and sends nothing after that.
     for _ in 0..places + 20 {
         Raw::dial(&world, &identity, true, "gridspan/1/virtual").run(&mut world, 3);
     }

@@ -1,5 +1,5 @@
-//! The transport against a reference, in virtual time: what a rough network does to it must not be
-//! seen above it.
+//! Tests the transport against a reference, in virtual time: the layer above must not notice a
+//! rough network.
 #![cfg(feature = "net")]
 #![allow(clippy::unwrap_used, reason = "a test may fail")]
 
@@ -16,7 +16,7 @@ use std::time::Duration;
 const SMALL: u8 = 1;
 const BULK: u8 = 2;
 
-/// What was sent between each pair of nodes: the number of small frames and of bulk frames.
+/// Number of small and of bulk frames sent between each pair of nodes.
 type Sent = BTreeMap<(NodeId, NodeId), [u64; 2]>;
 
 fn frame(kind: u8, number: u64, bytes: usize) -> Bytes {
@@ -48,8 +48,8 @@ fn send_something(world: &mut World, sent: &mut Sent) {
     }
 }
 
-/// Something that happens to a network or a node, short enough for nobody to be declared lost. A
-/// partition or a stop only if `severe`.
+/// Disturbs a network or a node, too briefly for any node to be declared lost. Parts or stops a
+/// node only if `severe`. Returns whether the trouble was severe.
 fn trouble(world: &mut World, severe: bool) -> bool {
     let nodes = world.layout.node_count();
     let node = NodeId(world.below(nodes));
@@ -69,7 +69,8 @@ fn trouble(world: &mut World, severe: bool) -> bool {
     severe
 }
 
-/// Sends for a while in trouble, then waits for calm. Says what is wrong, if anything.
+/// Sends frames for a while with trouble, then waits for calm. Returns an error that names the
+/// problem, if any.
 fn run(seed: u64, nodes: u32, rounds: u32, fault: PlantedFault) -> Result<World, String> {
     let mut world = World::with_fault(nodes, seed, fault);
     world.weather = Weather::ROUGH;
@@ -82,7 +83,7 @@ fn run(seed: u64, nodes: u32, rounds: u32, fault: PlantedFault) -> Result<World,
         }
         since_trouble += 1;
         let until = world.now + Duration::from_millis(100);
-        // Trouble comes while frames and acknowledgements are under way.
+        // Trouble happens while frames and acknowledgements are under way.
         for _ in 0..world.below(3) {
             let millis = world.below(40);
             world.run_for(Duration::from_millis(millis.into()));
@@ -238,7 +239,7 @@ fn when_a_site_is_lost_the_first_news_names_all_of_its_nodes() {
     all.sort_unstable();
     assert_eq!(all, [NodeId(2), NodeId(3), NodeId(4)]);
     assert_eq!(lost.len(), 3, "each is lost once");
-    assert!(lost[2].1.is_empty(), "nobody is named again who was lost before");
+    assert!(lost[2].1.is_empty(), "no node that was lost before is named again");
 }
 
 #[test]
@@ -318,7 +319,7 @@ fn a_node_that_stops_reading_stalls_its_senders_and_lives() {
     world.run_for(Duration::from_secs(5));
     assert_eq!(world.received[&(b, a)].len(), 400);
     let events = world.events.iter().filter(|(_, e)| !matches!(e, TransportEvent::Connected(_)));
-    assert_eq!(events.count(), 0, "nobody was suspected meanwhile");
+    assert_eq!(events.count(), 0, "no node was suspected meanwhile");
 }
 
 #[test]
@@ -374,7 +375,7 @@ fn a_first_small_frame_behind_bulk_that_fills_the_window_waits_and_breaks_nothin
     for number in 0..100 {
         world.send(a, b, FrameClass::Bulk, frame(BULK, number, 100_000));
     }
-    // The window is full by then, and no small frame has opened a stream.
+    // The window then is full, and no small frame has opened a stream.
     let has_begun = |world: &mut World| world.transport(a).stats(b).bytes_sent > 1 << 20;
     assert!(world.run_until(Duration::from_secs(5), has_begun));
     world.send(a, b, FrameClass::Small, frame(SMALL, 0, 10));

@@ -1,4 +1,4 @@
-//! A slower processor in real time: work goes where it is done soonest.
+//! A slower processor in real time: the balancer places work where it is done soonest.
 #![cfg(feature = "net")]
 #![allow(missing_docs, clippy::unwrap_used)]
 
@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex};
 
 const ACTORS: u32 = 12;
 
-/// Computes the same amount whenever it is told to.
+/// Computes the same amount for each message.
 #[derive(Serialize, Deserialize)]
 struct Worker;
 
@@ -44,7 +44,7 @@ fn two_pes_of_which_one_is_three_times_slower_share_as_the_best_of_all_divisions
         .on_snapshot(move |snapshot, _| *seen.lock().unwrap() = Some(snapshot.clone()))
         .main(async |grid| {
             let workers = grid.create::<Worker>(Ix1::range(ACTORS), |_| ()).await?;
-            // The last look comes after two rebalances.
+            // The last snapshot comes after two rebalances.
             for _ in 0..3 {
                 for _ in 0..20 {
                     workers.broadcast(());
@@ -57,11 +57,11 @@ fn two_pes_of_which_one_is_three_times_slower_share_as_the_best_of_all_divisions
     let spec = GridSpec::from_emulate("1x2,speed=1:1/3").unwrap();
     embedded::run_emulated(job, &spec).unwrap();
 
-    // What the slower one of both ends last would take, by how many actors it has.
+    // The time of the PE that finishes last, by the number of actors on the slow PE.
     let takes = |slow: u32| (ACTORS - slow).max(3 * slow);
     let best = (0..=ACTORS).min_by_key(|&slow| takes(slow)).unwrap();
     let last = last.lock().unwrap().clone().unwrap();
     let slow = last.actors.iter().filter(|actor| actor.pe.0 == 1).count() as u32;
-    // One more or less where other programs have disturbed what was measured.
+    // Allow one more or less, since other programs may have disturbed the measurements.
     assert!(slow.abs_diff(best) <= 1, "{slow} and not {best} on the slow PE: {:?}", last.pes);
 }

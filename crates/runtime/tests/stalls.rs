@@ -1,4 +1,4 @@
-//! Jobs that can never go on are found out in real time, and quiet ones that can are left alone.
+//! Stalled jobs are detected in real time, and quiet jobs that can go on are left alone.
 #![allow(missing_docs)]
 
 use gridspan_runtime::driver::embedded;
@@ -9,7 +9,7 @@ use std::task::{Poll, Waker};
 use std::thread;
 use std::time::Duration;
 
-/// Longer than it takes to find a stall: 3 s of idleness and three rounds of questions.
+/// Longer than the detection of a stall takes: 3 s of idleness and three rounds of questions.
 const LONG: Duration = Duration::from_secs(9);
 
 #[derive(Serialize, Deserialize)]
@@ -69,7 +69,7 @@ fn run(jobs: Vec<Job>) -> Vec<Result<(), JobError>> {
     running.into_iter().map(|job| job.join().expect("no panic")).collect()
 }
 
-/// Main waits until another thread wakes it.
+/// Waits until another thread wakes main.
 async fn outside(time: Duration) {
     let state = Arc::new(Mutex::new((false, None::<Waker>)));
     let shared = state.clone();
@@ -116,7 +116,7 @@ fn quiet_jobs_that_go_on_are_left_alone() {
         }),
         job(async |grid| {
             let cells = grid.create::<Cell>(Ix1::range(2), |_| ()).await?;
-            // What another thread does, which has the means to.
+            // Another thread with access to the collection still sends a message.
             let helper = cells.clone();
             helper.member(Ix1(0)).send(Msg::Contribute);
             thread::spawn(move || {

@@ -1,4 +1,4 @@
-//! Tasks and searches give the same wherever they run.
+//! Tasks and searches give the same results wherever they run.
 #![allow(missing_docs, clippy::unwrap_used)]
 
 use gridspan_runtime::driver::embedded;
@@ -9,7 +9,7 @@ use std::pin::pin;
 use std::task::Poll;
 use std::time::Duration;
 
-/// The Fibonacci number of an index, by as many tasks as its value times 3.2.
+/// The Fibonacci number of an index; takes about 3.2 times as many tasks as its value.
 #[derive(Serialize, Deserialize)]
 struct Fib(u32);
 
@@ -35,7 +35,7 @@ impl Task for Fib {
     }
 }
 
-/// The digits of a number of some length, in order: outputs have to come back to the right child.
+/// The last digits of a range of numbers, in order: outputs have to come back to the right child.
 #[derive(Serialize, Deserialize)]
 struct Digits {
     from: u32,
@@ -153,7 +153,7 @@ fn a_search_visits_every_node_once() {
     });
 }
 
-/// A root and so many tasks below it that take long.
+/// A root, and this many tasks below it that take long.
 #[derive(Serialize, Deserialize)]
 enum Long {
     Root { tasks: u32, each: Duration },
@@ -224,12 +224,12 @@ fn closing_a_pool_ends_the_wait_for_what_it_had_to_do() {
             assert!(begun.is_pending());
             grid.sleep(Duration::from_millis(20)).await?;
             pool.clone().close();
-            let closed = "the pool of tasks is closed, and what it had to do is lost; close it later, or open another";
+            let closed = "the pool of tasks is closed, and its unfinished tasks are lost; close it later, or open another";
             assert_eq!(run.await.unwrap_err().to_string(), closed);
             assert_eq!(pool.run(endless()).await.unwrap_err().to_string(), closed);
             assert_eq!(pool.statistics().await.unwrap_err().to_string(), closed);
 
-            // What was on its way to the workers does no harm.
+            // Messages that were on their way to the workers do no harm.
             let few = Long::Root { tasks: 1, each: Duration::ZERO };
             assert_eq!(grid.run_search(few).await?.0.len(), 1);
             Ok(())
@@ -244,7 +244,7 @@ fn what_cannot_be_run_is_refused_with_the_reason() {
         let nowhere = pool.run_on(PeId(2), Fib(1)).await.unwrap_err();
         assert_eq!(
             nowhere.to_string(),
-            "there is no pe2 to begin on; the job has 2 PEs, the first of which is pe0"
+            "there is no pe2 to start on; the job has 2 PEs, the first of which is pe0"
         );
         let unknown = grid.run_search(Node { depth: 0 }).await.unwrap_err();
         assert_eq!(
@@ -256,7 +256,7 @@ fn what_cannot_be_run_is_refused_with_the_reason() {
     embedded::run(job, 2).unwrap();
 }
 
-/// A task that does what tasks must not.
+/// A task that violates the rules of tasks.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 enum Faulty {
     Panics,
@@ -291,7 +291,7 @@ fn a_faulty_task_ends_the_job_with_the_reason() {
     for (task, reason) in [
         (Faulty::Panics, "out of order"),
         (Faulty::Abandons, "is done but has spawned 1 children; return Step::Sync"),
-        (Faulty::WaitsForNothing, "synchronises again and again without children"),
+        (Faulty::WaitsForNothing, "returns Step::Sync twice without children"),
     ] {
         let job = Job::new("faulty").tasks::<Faulty>().main(async move |grid| {
             grid.run_tasks(task).await?;
@@ -302,7 +302,7 @@ fn a_faulty_task_ends_the_job_with_the_reason() {
     }
 }
 
-/// A task whose output is a text of so many bytes.
+/// A task whose output is a text of this many bytes.
 #[cfg(feature = "net")]
 #[derive(Serialize, Deserialize)]
 struct Text(usize);
@@ -341,7 +341,7 @@ fn an_output_that_the_network_does_not_take_ends_the_job_with_the_reason() {
     let error = run(1).unwrap_err().to_string();
     assert!(
         error.starts_with(
-            "the output of a task of type tasks::Text takes 63963140 bytes, and 62914560 are"
+            "the output of a task of type tasks::Text takes 63963140 bytes, but at most 62914560 are"
         ),
         "{error}"
     );

@@ -1,4 +1,4 @@
-//! Places and links, found by measuring a real network with emulated links under it.
+//! Places and links, inferred from measurements of a real network with emulated links.
 #![allow(missing_docs, clippy::unwrap_used)]
 #![cfg(feature = "net")]
 
@@ -8,7 +8,7 @@ use gridspan_topology::{GridSpec, Hierarchy, Latency, NodeId};
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
 
-/// The members of the groups of each level, without levels that only single nodes make up.
+/// The members of the groups of each level, without levels in which all groups are single nodes.
 fn groups(hierarchy: &Hierarchy) -> Vec<Vec<Vec<u32>>> {
     let members = |group| -> Vec<u32> {
         hierarchy.group(group).members().iter().map(|node| node.0).collect()
@@ -57,7 +57,7 @@ fn clusters_of_a_site_are_found_too() {
     assert_eq!(inferred(&spec), groups(&Hierarchy::from_grid(&spec)));
 }
 
-/// Sends itself, and the other, one message after the other.
+/// Two members that keep sending each other one message after the other.
 #[derive(Serialize, Deserialize)]
 struct Chatter;
 

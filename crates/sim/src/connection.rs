@@ -1,14 +1,14 @@
-//! Connections between nodes that break, with the session machine on both ends.
+//! Connections between nodes, which can break, with the session machine on both ends.
 //!
-//! A connection is modelled as the transport that production uses looks from above. Small frames
-//! share one stream and arrive in order; each bulk frame goes on its own and may overtake. While
-//! the connection stands nothing is lost, but acknowledgements are, and frames may arrive twice.
-//! When it breaks, everything under way is cut off; some of it turns up later. After an outage each
-//! side tells what it has received, and frames that arrive while that message travels are still
-//! taken.
+//! A connection behaves as the production transport looks from above. Small frames share one stream
+//! and arrive in order; each bulk frame has a separate stream and may overtake others. While the
+//! connection stands no frame is lost, but acknowledgements may be, and frames may arrive twice.
+//! When it breaks, all frames under way are cut off; some of them arrive later. After an outage
+//! each side reports the frames that it has received. It still accepts frames that arrive while
+//! this report travels.
 //!
-//! Every connection stands from the beginning, and breaks only while a frame is under way: so an
-//! idle network has no events, and a job that stalls is found out.
+//! Every connection stands from the beginning, and breaks only while a frame is under way. So an
+//! idle network has no events, and a stalled job is detected.
 
 use crate::faults::{FaultCounts, SessionFaults};
 use crate::network::Network;
@@ -19,41 +19,41 @@ use gridspan_topology::dice::Dice;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// The longest wait before an acknowledgement is sent; it covers all frames until then.
+/// Maximum delay of an acknowledgement, which covers all frames until then.
 const ACKNOWLEDGEMENT_DELAY_MAX: Duration = Duration::from_millis(2);
-/// How long after a lost acknowledgement another is sent.
+/// Time after a lost acknowledgement at which the next is sent.
 const ACKNOWLEDGEMENT_AGAIN: Duration = Duration::from_millis(20);
-/// How much later than its turn a bulk frame may arrive.
+/// Maximum extra delay of a bulk frame.
 const BULK_DELAY_MAX: Duration = Duration::from_millis(5);
 
 /// From one node to another.
 type Way = (NodeId, NodeId);
 
-/// What happens on connections.
+/// An event on a connection.
 pub(crate) enum Happening {
     /// A bulk frame begins to arrive.
     Begins { way: Way, life: u64, number: u64 },
     /// A whole frame arrives.
     Arrives { way: Way, life: u64, class: Class, number: u64, frame: Bytes, late: bool },
-    /// It is time for an acknowledgement of what came this way.
+    /// An acknowledgement of the frames that arrived this way is due.
     AcknowledgeNow { way: Way },
     /// The acknowledgement arrives.
     Acknowledged { way: Way, received: Received },
     /// The connection between two nodes breaks.
     Breaks { way: Way, life: u64 },
-    /// It is made again.
+    /// The connection is established again.
     Connects { way: Way, life: u64 },
-    /// The sender learns what the receiver had received when the connection was made.
+    /// The sender receives the receiver's state as of the new connection.
     Resumes { way: Way, life: u64, received: Received },
 }
 
-/// What the simulation has to do.
+/// A command to the simulation.
 pub(crate) enum Command {
-    /// Come back with this at that time.
+    /// Schedule a happening at this time.
     Schedule(Time, Happening),
-    /// Hand a frame up that came this way.
+    /// Deliver a frame that arrived this way.
     Deliver(Way, Bytes),
-    /// The session broke its promise.
+    /// The session violated its guarantee.
     Fail(String),
 }
 
@@ -71,13 +71,13 @@ pub(crate) struct Connections {
     faults: SessionFaults,
     dice: Dice,
     directions: BTreeMap<Way, Direction>,
-    /// How often the connection between two nodes, the lower first, was lost.
+    /// Number of losses of the connection between two nodes, of which the lower comes first.
     lives: BTreeMap<Way, u64>,
     pub(crate) counts: FaultCounts,
     commands: Vec<Command>,
 }
 
-/// The two ends in order.
+/// The two ends, the lower first.
 fn pair((from, to): Way) -> Way {
     (from.min(to), from.max(to))
 }
@@ -94,12 +94,12 @@ impl Connections {
         }
     }
 
-    /// What the last call led to, in order.
+    /// Takes the commands of the last call, in order.
     pub(crate) fn take_commands(&mut self) -> Vec<Command> {
         std::mem::take(&mut self.commands)
     }
 
-    /// Takes a frame for another node.
+    /// Accepts a frame for another node.
     pub(crate) fn send(&mut self, now: Time, way: Way, frame: Bytes, network: &mut Network) {
         let class = match frame.len() < self.faults.bulk_bytes {
             true => Class::Small,
@@ -112,7 +112,7 @@ impl Connections {
         self.write(now, way, network);
     }
 
-    /// Deals with something that was scheduled.
+    /// Handles a scheduled happening.
     pub(crate) fn handle(&mut self, now: Time, happening: Happening, network: &mut Network) {
         match happening {
             Happening::Begins { way, life, number } => {
@@ -175,7 +175,7 @@ impl Connections {
         })
     }
 
-    /// Writes what waits to the connection, if it stands.
+    /// Writes the queued frames to the connection, if it stands.
     fn write(&mut self, now: Time, way: Way, network: &mut Network) {
         let life = self.life(way);
         for class in [Class::Small, Class::Bulk] {
@@ -220,7 +220,7 @@ impl Connections {
 
     fn arrive(&mut self, now: Time, way: Way, class: Class, number: u64, frame: Bytes, late: bool) {
         let receiver = &mut self.direction(way).receiver;
-        // A stream hands nothing up behind a gap, and what is late comes without its stream.
+        // A stream delivers nothing behind a gap, and a late frame arrives without its stream.
         if late && class == Class::Small && number >= receiver.received().small {
             return;
         }
@@ -239,7 +239,7 @@ impl Connections {
         }
     }
 
-    /// A frame was under way when its connection broke. It may turn up yet.
+    /// Cuts off a frame that was under way when its connection broke. It may still arrive later.
     fn cut_off(&mut self, now: Time, happening: Happening) {
         self.counts.cut_off += 1;
         if let Happening::Arrives { way, life, class, number, frame, .. } = happening
@@ -307,7 +307,7 @@ impl Connections {
         }
     }
 
-    /// A connection is lost and will be made again.
+    /// Breaks a connection until `again`.
     fn lose(&mut self, way: Way, again: Time, network: &mut Network) {
         self.counts.disconnects += 1;
         let lives = self.lives.entry(pair(way)).or_default();

@@ -1,4 +1,4 @@
-//! What may go wrong in a simulation.
+//! The faults of a simulation.
 
 use gridspan_runtime::{NodeId, PeId, Time, session};
 use gridspan_topology::dice::Dice;
@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 /// Faults, each drawn from the seed of the simulation. The default has none. All of them leave the
-/// delivery promise intact, so that a correct runtime hides every one.
+/// delivery guarantee intact, so that a correct runtime hides every one.
 #[derive(Clone, Debug, Default)]
 pub struct FaultPlan {
     /// The probability that a frame to another node is delayed.
@@ -15,22 +15,22 @@ pub struct FaultPlan {
     pub local_delay: f64,
     /// The longest such delay.
     pub delay_max: Duration,
-    /// Whether delayed frames and packets may be overtaken. Otherwise those behind them wait.
+    /// Whether other frames and packets may overtake delayed ones. If not, those behind them wait.
     pub reorder: bool,
-    /// Nodes that stop for a while.
+    /// Pauses of nodes.
     pub pauses: Option<PauseFaults>,
-    /// Runs the frames between nodes through the session machine, over connections that fail.
-    /// Frames are then in the hands of the session: `frame_delay` does not apply.
+    /// Runs the frames between nodes through the session machine, over connections that fail. The
+    /// session then handles the frames: `frame_delay` does not apply.
     pub sessions: Option<SessionFaults>,
-    /// Runs the frames between nodes over QUIC in virtual time, by the transport of production, and
+    /// Runs the frames between nodes over QUIC in virtual time, through the production transport;
     /// `sessions` does not apply. Delays, loss and the rates of links then apply to datagrams.
     pub quic: Option<QuicFaults>,
 }
 
-/// Nodes that stop for a while: all PEs of a node do nothing, and then go on.
+/// Nodes that pause: all PEs of a node do nothing for a while, and then continue.
 #[derive(Clone, Copy, Debug)]
 pub struct PauseFaults {
-    /// The probability that a node stops after the turn of one of its PEs.
+    /// The probability that a node pauses after the turn of one of its PEs.
     pub probability: f64,
     /// The longest pause.
     pub longest: Duration,
@@ -47,14 +47,13 @@ pub struct SessionFaults {
     pub duplicate: f64,
     /// The probability that a connection breaks while a given frame is under way.
     pub disconnect: f64,
-    /// The probability that a frame under way on a broken connection still turns up, later.
+    /// The probability that a frame under way on a broken connection still arrives, later.
     pub late: f64,
-    /// The longest time before a broken connection is made again.
+    /// The longest time until a broken connection is established again.
     pub outage_max: Duration,
-    /// The probability that a connection between two sites takes all others between them along when
-    /// it breaks.
+    /// The probability that all connections between two sites break along with one between them.
     pub partition: f64,
-    /// The longest time before those are made again.
+    /// The longest time until those are established again.
     pub partition_max: Duration,
     /// The bug in the session, if any.
     pub planted: session::PlantedFault,
@@ -83,16 +82,16 @@ impl Default for SessionFaults {
 pub struct QuicFaults {
     /// Frames of more than this many bytes go as bulk and overtake others.
     pub bulk_bytes: u64,
-    /// The probability that a datagram is lost, besides what its link loses.
+    /// The probability that a datagram is lost, besides the loss of its link.
     pub loss: f64,
     /// The probability that a datagram arrives twice.
     pub duplicate: f64,
     /// The probability that a connection breaks soon after a given frame was sent.
     pub disconnect: f64,
-    /// The probability that two sites do not reach each other for a while when a connection between
-    /// them would break. The connection stays, as far as the transport makes it.
+    /// The probability that, when a connection between two sites would break, the sites instead do
+    /// not reach each other for a while. The connection stays unless the transport gives it up.
     pub partition: f64,
-    /// The longest such while.
+    /// The longest partition.
     pub partition_max: Duration,
     /// The bug in the transport or the session, if any.
     pub planted: session::PlantedFault,
@@ -113,18 +112,18 @@ impl Default for QuicFaults {
     }
 }
 
-/// What happened on QUIC connections. All zero where the nodes do not talk over QUIC.
+/// Counts of events on QUIC connections. All zero where the nodes do not use QUIC.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct QuicCounts {
     /// Connections that carried a session, between founders.
     pub connections: u64,
     /// Datagrams that were sent.
     pub datagrams: u64,
-    /// Of those, datagrams that links lost. Those that a partition cut off are not among them.
+    /// Of those, datagrams that links lost. Datagrams that a partition cut off do not count.
     pub datagrams_lost: u64,
-    /// How often a node suspected another.
+    /// Number of times that a node suspected another.
     pub suspicions: u64,
-    /// How often a node declared another lost: guests, unless a job fails.
+    /// Number of times that a node declared another lost: only guests, unless the job fails.
     pub lost_nodes: u64,
 }
 
@@ -138,7 +137,7 @@ impl std::ops::AddAssign for QuicCounts {
     }
 }
 
-/// How often each kind of fault happened.
+/// Number of faults of each kind.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct FaultCounts {
     /// Frames and packets that were delayed.
@@ -149,11 +148,11 @@ pub struct FaultCounts {
     pub pauses: u64,
     /// Connections that broke.
     pub disconnects: u64,
-    /// Times that two sites did not reach each other at all.
+    /// Number of times that two sites did not reach each other.
     pub partitions: u64,
-    /// Frames, or datagrams, that were under way then.
+    /// Frames, or datagrams, that were under way at such a time.
     pub cut_off: u64,
-    /// Of those, frames that turned up after all.
+    /// Of those, frames that arrived later.
     pub late: u64,
     /// Frames and acknowledgements, or datagrams, that arrived twice.
     pub duplicated: u64,
@@ -175,11 +174,11 @@ impl std::ops::AddAssign for FaultCounts {
     }
 }
 
-/// Throws the dice for delays, and counts them.
+/// Draws delays, and counts them.
 pub(crate) struct Delays {
     plan: FaultPlan,
     dice: Dice,
-    /// The latest arrival between two places so far.
+    /// The latest arrival so far between two places.
     latest: BTreeMap<(u32, u32), Time>,
     pub(crate) counts: FaultCounts,
 }
@@ -190,13 +189,15 @@ impl Delays {
         Self { plan, dice, latest: BTreeMap::new(), counts: FaultCounts::default() }
     }
 
-    /// When a frame from one node to another arrives that would arrive at `at`.
+    /// Returns the time at which a frame between nodes arrives that would arrive at `at` without
+    /// faults.
     pub(crate) fn frame(&mut self, from: NodeId, to: NodeId, at: Time) -> Time {
         let probability = self.plan.frame_delay;
         self.arrival((!from.0, !to.0), probability, at)
     }
 
-    /// When a packet between PEs of one node arrives that would arrive at `at`.
+    /// Returns the time at which a packet between PEs of a node arrives that would arrive at `at`
+    /// without faults.
     pub(crate) fn local(&mut self, from: PeId, to: PeId, at: Time) -> Time {
         let probability = self.plan.local_delay;
         self.arrival((from.0, to.0), probability, at)
@@ -221,7 +222,7 @@ impl Delays {
         at
     }
 
-    /// How long a node stops after a turn of one of its PEs, if it does.
+    /// Draws the pause of a node after a turn of one of its PEs, if any.
     pub(crate) fn pause(&mut self) -> Option<Duration> {
         let PauseFaults { probability, longest } = self.plan.pauses?;
         if !self.dice.chance(probability) {

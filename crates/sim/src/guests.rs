@@ -1,44 +1,44 @@
-//! Nodes that join a simulated job while it runs, and what becomes of them.
+//! Nodes that join a simulated job while it runs, and their departures.
 
 use gridspan_runtime::{NodeId, PeId, SiteId};
 use std::collections::BTreeMap;
 use std::ops::{Index, IndexMut};
 use std::time::Duration;
 
-/// A node that joins the job. Times are since the job began.
+/// A node that joins the job. Times are relative to the start of the job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct GuestPlan {
-    /// Where it is; its links are those of that site.
+    /// Site of the guest; its links are those of the site.
     pub site: SiteId,
-    /// How many PEs it has, at least one.
+    /// Number of PEs, at least one.
     pub pes: u32,
-    /// When it asks to join.
+    /// Time at which it asks to join.
     pub joins: Duration,
-    /// When and how it goes, if it does before the job ends.
+    /// Time and kind of its departure, if it departs before the job ends.
     pub departs: Option<(Duration, Departure)>,
 }
 
-/// How a guest goes.
+/// Kind of a guest's departure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Departure {
     /// It asks to leave.
     Leaves,
-    /// It dies; others find out after [`SimOptions::silence`](crate::SimOptions::silence).
+    /// It dies. Others notice after [`SimOptions::silence`](crate::SimOptions::silence).
     Killed,
-    /// Others take it for dead although it lives and works on.
+    /// Others declare it dead although it lives and continues to work.
     Mistaken,
 }
 
-/// What happens to a guest.
+/// An event of a guest.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum GuestStep {
     Joins,
     Departs(Departure),
-    /// The others find that it does not answer.
+    /// The other nodes notice that it does not answer.
     Missed,
 }
 
-/// Something for each place of a job: in a row for founders, by number for guests.
+/// A value for each place (PE or node) of a job: in a vector for founders, by number for guests.
 pub(crate) struct Roster<T> {
     founders: Vec<T>,
     guests: BTreeMap<u32, T>,
@@ -49,12 +49,12 @@ impl<T> Roster<T> {
         Self { founders, guests: BTreeMap::new() }
     }
 
-    /// Adds that of a guest.
+    /// Adds the value of a guest.
     pub(crate) fn add(&mut self, place: impl Place, thing: T) {
         self.guests.insert(place.number(), thing);
     }
 
-    /// All of them.
+    /// All values.
     pub(crate) fn iter(&self) -> impl Iterator<Item = &T> {
         self.founders.iter().chain(self.guests.values())
     }

@@ -1,15 +1,15 @@
-//! Since when a job has done nothing.
+//! Measures for how long a job has been idle.
 
 use gridspan_topology::Time;
 use std::time::Duration;
 
-/// As long as the coordinator of a job in real time is idle before it is found to have stalled: no
-/// upkeep of which anybody waits for the outcome pauses for longer.
+/// Idle time after which a job counts as stalled, as for the coordinator in real time: no upkeep
+/// whose outcome an actor waits for pauses for longer.
 const QUIET: Duration = Duration::from_secs(4);
-/// The pause between two looks at how much has been done.
+/// Time between two checks of the job's activity.
 const LOOK: Duration = Duration::from_secs(1);
 
-/// How much a job had done when it was last looked at, and since when that has been so.
+/// The activity of a job at the last check, and the time since which it has not changed.
 #[derive(Default)]
 pub(crate) struct Idleness {
     next: Time,
@@ -18,7 +18,7 @@ pub(crate) struct Idleness {
 }
 
 impl Idleness {
-    /// Whether a job has done nothing for long. `activity`: how much it has done by now.
+    /// Whether a job has been idle for long. `activity` returns how much it has done so far.
     pub(crate) fn is_long(&mut self, now: Time, activity: impl FnOnce() -> u64) -> bool {
         if now < self.next {
             return false;

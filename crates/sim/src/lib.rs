@@ -4,11 +4,11 @@
 //! virtual time, so that a run depends on its seed alone and can be repeated byte for byte.
 //!
 //! - [`Simulation`] runs a [`Job`](gridspan_runtime::Job) on a
-//!   [`GridSpec`](gridspan_topology::GridSpec); [`SimOptions`] says what things cost, and
-//!   [`SimReport`] what happened.
+//!   [`GridSpec`](gridspan_topology::GridSpec); [`SimOptions`] sets the costs of operations, and
+//!   [`SimReport`] gives the results.
 //! - [`FaultPlan`]: delays, reordering, lost connections and paused nodes. With [`QuicFaults`],
-//!   nodes talk over QUIC by the transport of production, in virtual time too.
-//! - [`GuestPlan`]: nodes that join while the job runs, leave, die, or are taken for dead.
+//!   nodes communicate over QUIC through the production transport, also in virtual time.
+//! - [`GuestPlan`]: nodes that join while the job runs, leave, die, or are declared dead.
 //! - [`campaign`]: random jobs under random faults, against a reference model.
 
 pub mod campaign;

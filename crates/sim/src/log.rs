@@ -1,24 +1,24 @@
-//! The record of a run, by which two runs are compared.
+//! The log of a run, with which two runs can be compared.
 
 use gridspan_topology::{NodeId, PeId, Time};
 
 /// One packet, as it arrived.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LogEntry {
-    /// When it arrived.
+    /// Time of arrival.
     pub time: Time,
     /// The PE that sent it.
     pub from: PeId,
-    /// The PE it is for.
+    /// The receiving PE.
     pub to: PeId,
-    /// The first two bytes of its content on the network: what kind of packet it is. Zero for
-    /// packets that move as values inside a node.
+    /// The first two bytes of its content on the network, which give the kind of the packet. Zero
+    /// for packets that move as values inside a node.
     pub kind: u16,
     /// A hash of its bytes on the network. Zero for packets that move as values inside a node.
     pub bytes: u64,
 }
 
-/// Collects entries, or at least their hash.
+/// Computes the hash of all entries, and keeps the entries if asked to.
 pub(crate) struct Log {
     entries: Option<Vec<LogEntry>>,
     hash: u64,
@@ -29,9 +29,9 @@ impl Log {
         Self { entries: keep.then(Vec::new), hash: FNV_OFFSET }
     }
 
-    /// Notes a packet; `frame` is its form on the network, if it had one.
+    /// Adds a packet; `frame` is its form on the network, if any.
     pub(crate) fn add(&mut self, time: Time, from: PeId, to: PeId, frame: Option<&[u8]>) {
-        // Sender and receiver take up the first eight bytes of a frame.
+        // The first eight bytes of a frame are its sender and receiver.
         let content = frame.and_then(|frame| frame.get(8..)).unwrap_or_default();
         let kind = match content {
             [tag, what, ..] => u16::from_be_bytes([*tag, *what]),
@@ -46,20 +46,20 @@ impl Log {
         }
     }
 
-    /// Notes a datagram under the packets: when it arrives, from where, to where and how long it
-    /// is. Its bytes are encrypted by keys that no seed decides.
+    /// Adds a datagram: its time of arrival, ends and length. Its bytes are not hashed, because
+    /// they are encrypted with keys that do not depend on the seed.
     pub(crate) fn add_datagram(&mut self, time: Time, (from, to): (NodeId, NodeId), bytes: usize) {
         let ends = u64::from(from.0) << 32 | u64::from(to.0);
         self.hash = [time.0, ends, bytes as u64].into_iter().fold(self.hash, mix);
     }
 
-    /// The hash, and the entries if they were kept.
+    /// Returns the hash, and the entries if they were kept.
     pub(crate) fn finish(self) -> (u64, Vec<LogEntry>) {
         (self.hash, self.entries.unwrap_or_default())
     }
 }
 
-/// FNV-1a, taken eight bytes at a time.
+/// FNV-1a offset; the hash takes eight bytes at a time.
 const FNV_OFFSET: u64 = 0xcbf2_9ce4_8422_2325;
 
 fn mix(hash: u64, word: u64) -> u64 {

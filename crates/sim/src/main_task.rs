@@ -6,15 +6,15 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll, Wake, Waker};
 
-/// How often main may go on that wakes itself before anything else happens. Who waits for an actor
-/// in this way is polled again after the next event.
+/// Number of polls in a row of a main that wakes itself. A main that busy-waits for an actor is
+/// polled again after the next event.
 const OWN_WAKES_MAX: u32 = 10_000;
 
-/// Who holds main's waker beside those who will wake it: two of a [`MainTask`], and what main waits
-/// for.
+/// Number of references to main's waker beside those that will wake it: two of a [`MainTask`], and
+/// one of the promises for which main waits.
 const OWN_HOLDERS: usize = 3;
 
-/// Says that main should be polled.
+/// Set when main should be polled.
 struct Flag(AtomicBool);
 
 impl Wake for Flag {
@@ -23,7 +23,7 @@ impl Wake for Flag {
     }
 }
 
-/// Main, and the work that it has for PE 0.
+/// Main, and its actions for PE 0.
 pub(crate) struct MainTask {
     future: Option<MainFuture>,
     flag: Arc<Flag>,
@@ -33,7 +33,7 @@ pub(crate) struct MainTask {
 }
 
 impl MainTask {
-    /// Takes main out of a program. It begins when it is polled first.
+    /// Takes main out of a program. It starts with the first poll.
     pub(crate) fn new(program: Program) -> Self {
         let actions: Arc<Mutex<Vec<Action>>> = Arc::default();
         let queue = actions.clone();
@@ -48,8 +48,8 @@ impl MainTask {
         Self { future, flag, waker, awaited, actions }
     }
 
-    /// Polls main as long as it was woken, by others or by itself, up to a bound. Returns its
-    /// outcome once.
+    /// Polls main while it is woken, by others or by itself, up to a bound. Returns its outcome
+    /// once.
     pub(crate) fn poll(&mut self) -> Option<Result<(), JobError>> {
         let future = self.future.as_mut()?;
         for _ in 0..OWN_WAKES_MAX {
@@ -75,7 +75,7 @@ impl MainTask {
         self.is_done() || self.awaited.is_all(Arc::strong_count(&self.flag) - OWN_HOLDERS)
     }
 
-    /// What main wants PE 0 to do, in order.
+    /// Takes main's actions for PE 0, in order.
     pub(crate) fn take_actions(&self) -> Vec<Action> {
         std::mem::take(&mut self.actions.lock().unwrap_or_else(PoisonError::into_inner))
     }

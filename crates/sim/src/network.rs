@@ -1,17 +1,17 @@
-//! The links between nodes, as a reliable transport over them looks from above.
+//! The links between nodes, as a reliable transport over them appears to its users.
 //!
-//! A frame meets the [`Shaper`] of its link: between two nodes of a site each pair has its own, and
-//! all pairs of two sites share one, since that is the link that is scarce.
+//! A frame passes the [`Shaper`] of its link. Each pair of nodes in one site has a separate shaper,
+//! and all pairs of two sites share one, because that link is scarce.
 //!
-//! **Loss.** A transport that is reliable turns loss into delay. A frame is cut into packets, and
-//! as long as some of them are lost, one more round trip passes. Retransmissions take no bandwidth
-//! in the model. What does not fit the link's queue waits at the sender, which paces itself. A link
-//! that loses everything delivers nothing.
+//! **Loss.** A reliable transport turns loss into delay. A frame is cut into packets, and each
+//! round in which some of them are lost adds a round trip. Retransmissions take no bandwidth in the
+//! model. Data that exceeds the link's queue waits at the sender, which paces itself. A link that
+//! loses everything delivers nothing.
 //!
-//! **Packets.** Where a transport runs on top, each of its packets meets the link as it is, and is
-//! lost or overtaken.
+//! **Packets.** Where a transport runs on top, each of its packets meets the link individually, and
+//! may be lost or overtaken.
 //!
-//! **Order.** Frames between two nodes arrive in the order sent, unless the link says
+//! **Order.** Frames between two nodes arrive in the order sent, unless the link has
 //! [`Link::reorder`].
 
 use gridspan_topology::dice::{Dice, GOLDEN_GAMMA};
@@ -22,16 +22,16 @@ use std::time::Duration;
 
 /// Bytes of a frame in one packet.
 const PACKET_BYTES: u64 = 1200;
-/// What IPv6 and UDP add to a packet.
+/// Bytes that IPv6 and UDP add to a packet.
 const PACKET_OVERHEAD_BYTES: u64 = 48;
-/// After this many round trips a frame counts as arrived; what still loses packets then is so close
-/// to a cut that no job would survive it.
+/// Number of round trips after which a frame counts as arrived. A link that still loses packets
+/// then is so close to a cut that no job would survive it.
 const ROUNDS_MAX: u32 = 1000;
 
 /// All links of a grid.
 pub(crate) struct Network {
     spec: GridSpec,
-    /// Whether it carries packets, and not frames of a reliable transport.
+    /// Whether it carries packets rather than frames of a reliable transport.
     is_packets: bool,
     lans: BTreeMap<(NodeId, NodeId), Shaper>,
     wans: BTreeMap<(SiteId, SiteId), Shaper>,
@@ -53,7 +53,7 @@ impl Network {
         }
     }
 
-    /// The same network, which carries packets.
+    /// Makes the network carry packets.
     pub(crate) fn of_packets(self) -> Self {
         Self { is_packets: true, ..self }
     }
@@ -62,13 +62,13 @@ impl Network {
         &self.spec
     }
 
-    /// How long a bit takes from one node to another, one way.
+    /// The one-way latency from one node to another.
     pub(crate) fn latency(&self, from: NodeId, to: NodeId) -> Duration {
         self.spec.link(from, to).latency.duration()
     }
 
-    /// Sends a frame or packet of `bytes` at `now`. Returns when it arrives, or `None` if it never
-    /// does.
+    /// Sends a frame or packet of `bytes` at `now`. Returns its time of arrival, or `None` if it is
+    /// lost.
     pub(crate) fn carry(
         &mut self,
         now: Time,
@@ -87,7 +87,7 @@ impl Network {
         if link.loss >= 1.0 {
             return None;
         }
-        // What the model treats otherwise.
+        // The model accounts for loss and the queue separately.
         let smooth = link.with_loss(0.0).with_queue_bytes(Link::UNLIMITED_QUEUE);
         let Fate::Deliver { at } = self.shaper(&smooth, from, to).send(now, bytes) else {
             return None;
@@ -106,13 +106,13 @@ impl Network {
         Some(at)
     }
 
-    /// Brings the link between two nodes back into an order in which nothing follows what was sent
-    /// before: a new connection has a new stream.
+    /// Resets the order of a link, so that later frames need not follow those sent before: a new
+    /// connection has a new stream.
     pub(crate) fn forget_order(&mut self, from: NodeId, to: NodeId) {
         self.last_arrival.remove(&(from, to));
     }
 
-    /// The shaper of a link as it is now.
+    /// The shaper of a link, with the link's current properties.
     fn shaper(&mut self, link: &Link, from: NodeId, to: NodeId) -> &mut Shaper {
         let layout = self.spec.layout();
         let sites = (layout.site_of_node(from), layout.site_of_node(to));
@@ -135,7 +135,7 @@ impl Network {
         shaper
     }
 
-    /// How many round trips pass before all packets of a frame have come through.
+    /// Draws the number of round trips until all packets of a frame have arrived.
     fn lossy_rounds(&mut self, loss: f64, mut packets: u64) -> u32 {
         for rounds in 0..ROUNDS_MAX {
             if self.dice.chance(power(1.0 - loss, packets)) {
@@ -147,7 +147,7 @@ impl Network {
     }
 }
 
-/// `base` to a whole power, by squaring: the same on every machine.
+/// Raises `base` to an integer power by squaring, with the same result on every machine.
 fn power(mut base: f64, mut exponent: u64) -> f64 {
     let mut result = 1.0;
     while exponent > 0 {

@@ -1,30 +1,29 @@
-//! One node in virtual time: its processors, and whether it stands still.
+//! One node in virtual time: its processors, and whether it is paused.
 
 use crate::processors::Processors;
 use gridspan_runtime::{NodeId, PeId, Time};
 use gridspan_topology::GridSpec;
 
-/// What the PEs of a node have in common.
+/// The state that the PEs of a node share.
 pub(crate) struct Node {
-    /// `None` where every PE always has one of its own.
+    /// The shared processors; `None` if every PE has a separate one.
     pub(crate) processors: Option<Processors>,
-    /// When the processors are to be attended next, and the number of the event that stands for it.
+    /// When the processors are attended next, and the number of the event for that.
     pub(crate) planned: Option<(Time, u64)>,
-    /// When its relay is woken next, and the number of the event that stands for it.
+    /// When the relay is woken next, and the number of the event for that.
     pub(crate) relay_due: Option<(Time, u64)>,
-    /// When its relay has sent what it has.
+    /// When the relay has finished sending.
     pub(crate) relay_free: Time,
-    /// When its host of the coordinator is woken next, and the number of the event that stands for
-    /// it.
+    /// When the coordinator host is woken next, and the number of the event for that.
     pub(crate) coordinator_due: Option<(Time, u64)>,
-    /// When that has sent what it has.
+    /// When the coordinator host has finished sending.
     pub(crate) coordinator_free: Time,
-    /// When the node goes on that a fault has paused.
+    /// When the node continues after a pause by a fault.
     pub(crate) paused_until: Time,
 }
 
 impl Node {
-    /// A node of a grid, with so many processors or else one for each PE.
+    /// A node of a grid, with this number of processors, or one for each PE if `None`.
     pub(crate) fn new(spec: &GridSpec, node: NodeId, processors: Option<u32>) -> Self {
         let pes = spec.layout().place(node).pes.len();
         let processors =
@@ -40,7 +39,7 @@ impl Node {
         }
     }
 
-    /// A guest, whose PEs have processors of their own.
+    /// A guest node, whose PEs have separate processors.
     pub(crate) fn guest() -> Self {
         Self {
             processors: None,
@@ -53,12 +52,12 @@ impl Node {
         }
     }
 
-    /// A PE that has got what it wanted of a processor.
+    /// Takes a PE whose turn on the processors is complete.
     pub(crate) fn take_done(&mut self, now: Time) -> Option<PeId> {
         self.processors.as_mut()?.take_done(now)
     }
 
-    /// When the processors are to be attended next.
+    /// When the processors must be attended next.
     pub(crate) fn next(&self) -> Option<Time> {
         self.processors.as_ref()?.next()
     }

@@ -1,4 +1,4 @@
-//! What things cost in virtual time, and when to give up.
+//! The costs of operations in virtual time, faults and limits.
 
 use crate::faults::FaultPlan;
 use crate::guests::GuestPlan;
@@ -10,23 +10,22 @@ use std::time::Duration;
 pub struct SimOptions {
     /// Seeds jitter, loss and faults. Default 0.
     pub seed: u64,
-    /// How long a PE takes for a message whose handler charges nothing. Default 1 µs.
+    /// Time of a PE for a message whose handler charges nothing. Default 1 µs.
     pub message_cost: Duration,
-    /// How long a PE takes to accept a packet from another PE, before it handles anything. Default
-    /// 200 ns.
+    /// Time of a PE to accept a packet from another PE, before it handles anything. Default 200 ns.
     pub packet_cost: Duration,
-    /// How long a PE takes to send a packet to a PE of its own node. Default 100 ns.
+    /// Time of a PE to send a packet to a PE of its own node. Default 100 ns.
     pub local_send_cost: Duration,
-    /// How long a PE takes to encode a frame and send it to another node. Default 500 ns.
+    /// Time of a PE to encode a frame and send it to another node. Default 500 ns.
     pub remote_send_cost: Duration,
-    /// How many processors each node has, which its PEs and other users' processes share fairly.
+    /// Number of processors of each node, which its PEs and other users' processes share fairly.
     /// Default one for each PE.
     pub processors: Option<u32>,
-    /// What goes wrong. Default nothing.
+    /// The faults. Default none.
     pub faults: Option<FaultPlan>,
-    /// Who joins while the job runs. Default nobody.
+    /// Guests that join while the job runs. Default none.
     pub guests: Vec<GuestPlan>,
-    /// How long a node that has died goes unnoticed. Default 3 s.
+    /// Time until others notice that a node has died. Default 3 s.
     pub silence: Duration,
     /// Whether to keep a [`LogEntry`](crate::LogEntry) for each packet, 40 bytes each. The hash of
     /// the log is computed in any case. Default false.
@@ -59,13 +58,13 @@ impl SimOptions {
         Self { seed, ..Self::default() }
     }
 
-    /// The same settings with so many processors in each node.
+    /// Sets the number of processors of each node.
     pub fn with_processors(mut self, processors: u32) -> Self {
         self.processors = Some(processors);
         self
     }
 
-    /// The same settings with faults.
+    /// Sets the faults.
     pub fn with_faults(mut self, faults: FaultPlan) -> Self {
         self.faults = Some(faults);
         self

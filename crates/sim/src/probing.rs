@@ -1,4 +1,4 @@
-//! What nodes measure of each other, packet by packet, over the modelled network.
+//! Measurements between nodes, packet by packet, over the modelled network.
 
 use crate::network::Network;
 use gridspan_runtime::message::probe::{ProbeKind, ProbeOrder, Probed};
@@ -8,14 +8,14 @@ use std::time::Duration;
 
 /// The bytes of a ping, and of the answer to a train.
 const PING_BYTES: u64 = 62;
-/// Pings to each target; the least round trip counts.
+/// Number of pings to each target; the least round trip counts.
 const PINGS: u64 = 4;
-/// Between two pings to one target.
+/// Time between two pings to one target.
 const ROUND: Duration = Duration::from_millis(10);
-/// How long to wait for answers that were lost.
+/// Time to wait for the last answers.
 const PATIENCE: Duration = Duration::from_millis(1_500);
 
-/// A packet of an order: to which target.
+/// An event of a packet of an order to a target.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Step {
     order: u64,
@@ -27,23 +27,24 @@ pub(crate) struct Step {
 enum What {
     /// A packet leaves; it may be the last of a train.
     Leave { is_last: bool },
-    /// A packet that left then has arrived.
+    /// A packet that left at time `left` has arrived.
     Arrive { left: Time, is_last: bool },
     /// The answer is back.
     Answer { left: Time },
-    /// What is not back by now is lost.
+    /// Answers that are not back by now count as lost.
     GiveUp,
 }
 
-/// An order that is being worked off.
+/// An order in execution.
 struct Running {
     pe: PeId,
     from: NodeId,
     order: ProbeOrder,
     found: Vec<Probed>,
-    /// The first and the last arrival of each target's train, and how many packets came.
+    /// The first and the last arrival of each target's train, and the number of packets that
+    /// arrived.
     trains: Vec<(Time, Time, u64)>,
-    /// Packets whose answer is not back.
+    /// Number of packets whose answer is not back.
     open: u64,
 }
 
@@ -54,14 +55,14 @@ pub(crate) struct Report {
     pub(crate) found: Vec<Probed>,
 }
 
-/// All orders that are being worked off.
+/// All orders in execution.
 #[derive(Default)]
 pub(crate) struct Probing {
     running: BTreeMap<u64, Running>,
 }
 
 impl Probing {
-    /// Begins an order of a PE of node `from`. Returns what happens when.
+    /// Starts an order of a PE of node `from`. Returns its events with their times.
     pub(crate) fn begin(
         &mut self,
         now: Time,
@@ -96,8 +97,8 @@ impl Probing {
         steps
     }
 
-    /// Lets a packet leave, arrive or be answered. Returns what follows, and the results of the
-    /// order if that was all.
+    /// Handles an event of a packet. Returns the next event, and the results of the order if it is
+    /// complete.
     pub(crate) fn step(
         &mut self,
         now: Time,

@@ -1,32 +1,33 @@
 //! The processors of one node, which its PEs and other users' processes share fairly.
 //!
-//! Whoever computes gets an equal part of the node's processors, but at most one: with `c` of them
-//! and `n` processes, `c / n` (paper 4, section 3.3: three tasks and one foreign process get a
-//! quarter each). Since all get the same, one clock that counts what each has got is enough, and a
-//! PE is done when that clock reaches a mark.
+//! Each computing process gets an equal share of the node's processors, but at most one: with `c`
+//! processors and `n` processes, `c / n` (Iskra, Hendrikse, van Albada, Overeinder and Sloot
+//! (2000), "Performance Measurements on Dynamite/DPVM", section 3.3: three tasks and one foreign
+//! process get a quarter each). Since all shares are equal, one clock that counts the time that
+//! each has got is enough, and a PE is done when that clock reaches a mark.
 
 use gridspan_runtime::{PeId, Time};
 use std::collections::{BTreeSet, VecDeque};
 use std::time::Duration;
 
-/// The processors of a node, and who computes on them.
+/// The processors of a node, and the PEs that compute on them.
 #[derive(Debug)]
 pub(crate) struct Processors {
     count: u64,
-    /// How many processes of other users compute.
+    /// Number of other users' processes that compute.
     foreign: u64,
-    /// How many will, from when on.
+    /// Future numbers of other users' processes, with the times from which they apply.
     changes: VecDeque<(Time, u32)>,
     now: Time,
-    /// Nanoseconds of a processor that everyone got who computed all the time.
+    /// Processor time in nanoseconds that a process got if it computed all the time.
     got: u64,
-    /// PEs that compute, by the mark at which they are done.
+    /// Computing PEs, by the mark at which they are done.
     running: BTreeSet<(u64, PeId)>,
 }
 
 impl Processors {
-    /// So many processors; `changes` says by time how many foreign processes there are, none at
-    /// first.
+    /// `count` processors. `changes` gives the number of foreign processes by time; there are none
+    /// at first.
     pub(crate) fn new(count: u32, changes: impl IntoIterator<Item = (Time, u32)>) -> Self {
         Self {
             count: u64::from(count.max(1)),
@@ -38,18 +39,18 @@ impl Processors {
         }
     }
 
-    /// Whether so many PEs never have to share.
+    /// Whether this number of PEs never have to share.
     pub(crate) fn are_ample_for(&self, pes: usize) -> bool {
         self.count >= pes as u64 && self.changes.is_empty() && self.foreign == 0
     }
 
-    /// A PE that does not compute wants a processor for so long.
+    /// Starts `work` of a PE that does not compute yet.
     pub(crate) fn begin(&mut self, now: Time, pe: PeId, work: Duration) {
         self.advance(now);
         self.running.insert((self.got + work.as_nanos() as u64, pe));
     }
 
-    /// Who is done by now, one at a time.
+    /// Takes a PE that is done by now, one at a time.
     pub(crate) fn take_done(&mut self, now: Time) -> Option<PeId> {
         self.advance(now);
         let &(mark, pe) = self.running.first()?;
@@ -59,7 +60,8 @@ impl Processors {
         })
     }
 
-    /// When someone will be done or the parts will change. `None` while nobody computes.
+    /// The time at which the next PE will be done or the shares will change. `None` while no PE
+    /// computes.
     pub(crate) fn next(&self) -> Option<Time> {
         let &(mark, _) = self.running.first()?;
         let left = u128::from(mark.saturating_sub(self.got));
@@ -69,7 +71,7 @@ impl Processors {
         Some(self.changes.front().map_or(done, |&(at, _)| done.min(at.max(self.now))))
     }
 
-    /// The part of a processor that each gets, as a fraction.
+    /// The share of a processor that each process gets, as a fraction.
     fn part(&self) -> (u64, u64) {
         let all = self.running.len() as u64 + self.foreign;
         if all > self.count { (self.count, all) } else { (1, 1) }
@@ -87,7 +89,7 @@ impl Processors {
     fn let_pass(&mut self, to: Time) {
         let (count, all) = self.part();
         let passed = u128::from(to.since(self.now).as_nanos() as u64);
-        // Rounded down here and up in `next`, so that whoever is done when expected is done indeed.
+        // Rounded down here and up in `next`, so that a PE is indeed done when expected.
         self.got += (passed * u128::from(count) / u128::from(all)) as u64;
         self.now = self.now.max(to);
     }
@@ -103,7 +105,7 @@ mod tests {
         Time(millis * 1_000_000)
     }
 
-    /// When each PE is done that begins at 0 and needs so many ms, in order.
+    /// Returns when each PE is done that starts at 0 and needs `works` ms, in order.
     fn ends(processors: &mut Processors, works: &[u32]) -> Vec<(u32, f64)> {
         for (pe, &work) in works.iter().enumerate() {
             processors.begin(at(0), PeId(pe as u32), MS * work);
@@ -127,7 +129,7 @@ mod tests {
     #[test]
     fn three_tasks_and_a_foreign_process_get_a_quarter_each() {
         let mut processors = Processors::new(1, [(at(0), 1)]);
-        // Until 40 ms each gets 10 ms; then there are three, and then two.
+        // Until 40 ms each of the four gets 10 ms; then three are left, and then two.
         assert_eq!(ends(&mut processors, &[10, 20, 30]), [(0, 40.0), (1, 70.0), (2, 90.0)]);
     }
 

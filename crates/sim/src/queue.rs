@@ -1,12 +1,12 @@
-//! What will happen, in order of time.
+//! The event queue, ordered by time.
 
 use gridspan_topology::Time;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-/// Events by time and, at the same time, in the order they were added.
+/// Events ordered by time and, at equal times, by insertion.
 ///
-/// The heap holds small keys and the events lie still in slots, because events are large and a heap
+/// The heap holds small keys, and the events stay in slots, because events are large and a heap
 /// moves its entries often.
 pub(crate) struct EventQueue<E> {
     heap: BinaryHeap<Reverse<(Time, u64, u32)>>,
@@ -20,7 +20,7 @@ impl<E> EventQueue<E> {
         Self { heap: BinaryHeap::new(), slots: Vec::new(), free: Vec::new(), added: 0 }
     }
 
-    /// Adds an event. Returns its number, which no other event has.
+    /// Adds an event. Returns its unique number.
     pub(crate) fn push(&mut self, at: Time, event: E) -> u64 {
         let slot = match self.free.pop() {
             Some(slot) => {
@@ -38,17 +38,17 @@ impl<E> EventQueue<E> {
         number
     }
 
-    /// How many events wait.
+    /// Number of queued events.
     pub(crate) fn len(&self) -> usize {
         self.heap.len()
     }
 
-    /// The events that wait, in no order that matters.
+    /// The queued events, in arbitrary order.
     pub(crate) fn iter(&self) -> impl Iterator<Item = &E> {
         self.slots.iter().flatten()
     }
 
-    /// Takes out the next event, with its time and number.
+    /// Removes the next event, with its time and number.
     pub(crate) fn pop(&mut self) -> Option<(Time, u64, E)> {
         let Reverse((at, number, slot)) = self.heap.pop()?;
         self.free.push(slot);

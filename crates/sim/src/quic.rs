@@ -1,11 +1,11 @@
-//! Nodes that talk over QUIC in virtual time.
+//! Nodes that communicate over QUIC in virtual time.
 //!
-//! Every node has the transport of production, without sockets and clocks. Its datagrams meet the
+//! Every node has the production transport, without sockets and clocks. Its datagrams meet the
 //! links of the grid one by one: they are lost, delayed, overtaken and duplicated, and cut off
-//! while two sites do not reach each other. What follows is the transport's own doing: it finds out
-//! by its heartbeats, makes connections again and resumes sessions, or declares a node lost.
+//! while two sites do not reach each other. The transport reacts by itself: it detects failures by
+//! its heartbeats, connects again and resumes sessions, or declares a node lost.
 //!
-//! Heartbeats never end, so a job that stalls is not known by an empty queue; see
+//! Heartbeats never end, so the queue of a stalled job is not empty; see
 //! [`QuicNetwork::is_stalled`].
 
 use crate::faults::{Delays, FaultCounts, QuicCounts, QuicFaults};
@@ -20,25 +20,25 @@ use gridspan_topology::dice::Dice;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// The longest time after its original that a duplicate of a datagram arrives.
+/// Maximum time between a datagram and its duplicate.
 const DUPLICATE_DELAY_MAX: Duration = Duration::from_millis(50);
-/// The longest time after a frame was sent that its connection breaks, besides a round trip.
+/// Maximum time, besides a round trip, between a frame and the break of its connection.
 const BREAK_DELAY_MAX: Duration = Duration::from_millis(5);
-/// How long two sites reach each other at least between two partitions. Nodes are lost after 3 s of
-/// silence, which two partitions of 1.5 s must not add up to.
+/// Minimum time between two partitions of two sites. Nodes are lost after 3 s of silence, and two
+/// partitions of 1.5 s must not add up to that.
 const BETWEEN_PARTITIONS: Duration = Duration::from_secs(3);
-/// How long a node that others are to take for dead is cut off: longer than their patience.
+/// Time for which a node is cut off that others should declare dead: longer than their timeout.
 const CUT_OFF: Duration = Duration::from_secs(6);
-/// How long a guest that is done waits for others to confirm what it sent.
+/// Time that a finished guest waits for confirmations of the frames that it sent.
 const FLUSH: Duration = Duration::from_secs(3);
-/// When nothing but transports has done anything for so long, a job has stalled. A node that never
-/// answered is given up after 20 s, which may let a job go on.
+/// Time without other activity than that of transports after which a job counts as stalled. A node
+/// that never answered is given up after 20 s, after which a job may continue.
 const QUIET: Duration = Duration::from_secs(25);
 
 /// From one node to another.
 type Way = (NodeId, NodeId);
 
-/// What happens on the network or to a transport.
+/// An event on the network or of a transport.
 pub(crate) enum Happening {
     /// A datagram arrives.
     Arrives { way: Way, datagram: BytesMut },
@@ -46,23 +46,23 @@ pub(crate) enum Happening {
     Due { node: NodeId },
     /// The connection between two nodes breaks, or all between their sites do.
     Breaks { way: Way },
-    /// A guest that is done waits no longer.
+    /// A finished guest stops waiting for confirmations.
     Closes { node: NodeId },
 }
 
-/// What the simulation has to do.
+/// A command to the simulation.
 pub(crate) enum Command {
-    /// Come back with this at that time.
+    /// Schedule a happening at this time.
     Schedule(Time, Happening),
-    /// Hand a frame up that came this way.
+    /// Deliver a frame that arrived this way.
     Deliver(Way, Bytes),
-    /// Tell a node that another is lost.
+    /// Report to a node that another is lost.
     Lose { at: NodeId, node: NodeId, reason: LossReason },
     /// A transport refused a frame that it must take.
     Fail(String),
 }
 
-/// What datagrams pass.
+/// The network and the delays that datagrams pass.
 pub(crate) struct Air<'a> {
     pub(crate) network: &'a mut Network,
     pub(crate) delays: Option<&'a mut Delays>,
@@ -70,7 +70,7 @@ pub(crate) struct Air<'a> {
 
 struct Member {
     transport: VirtualTransport,
-    /// For when its timer is in the queue.
+    /// Time of its timer event in the queue.
     planned: Option<Time>,
     stage: Stage,
 }
@@ -78,7 +78,7 @@ struct Member {
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Stage {
     Running,
-    /// Its node has ended; it closes when others have all that it sent.
+    /// Its node has ended; it closes when others have received all frames that it sent.
     Leaving,
     Closed,
 }
@@ -98,21 +98,21 @@ pub(crate) struct QuicNetwork {
     members: BTreeMap<NodeId, Member>,
     faults: QuicFaults,
     dice: Dice,
-    /// Until when two sites, the lower first, do not reach each other.
+    /// Times until which two sites, the lower first, do not reach each other.
     cuts: BTreeMap<(SiteId, SiteId), Time>,
-    /// Until when a node reaches nobody.
+    /// Times until which a node reaches no other node.
     cut_off: BTreeMap<NodeId, Time>,
     faults_seen: FaultCounts,
     counts: QuicCounts,
     commands: Vec<Command>,
-    /// Happenings in the queue of the simulation.
+    /// Number of happenings in the queue of the simulation.
     queued: usize,
-    /// When something else was last in it.
+    /// Last time at which the queue held another event.
     active: Time,
 }
 
 impl QuicNetwork {
-    /// The transports of the founders, each of which connects to the coordinator.
+    /// Creates the transports of the founders, each of which connects to the coordinator.
     pub(crate) fn new(layout: &Layout, faults: QuicFaults, seed: u64) -> Result<Self, String> {
         let limits = TransportLimits {
             small_bytes_max: faults.bulk_bytes,
@@ -141,7 +141,7 @@ impl QuicNetwork {
         Ok(network)
     }
 
-    /// A guest comes and connects to all founders. Returns where others reach it.
+    /// Adds a guest, which connects to all founders. Returns its address for others.
     pub(crate) fn join(&mut self, now: Time, guest: NodeId) -> Result<String, String> {
         let founders: Vec<NodeId> = self.layout.nodes().collect();
         let transport = self.enter(now, guest)?;
@@ -157,24 +157,24 @@ impl QuicNetwork {
         Ok(&mut self.members.entry(node).or_insert(member).transport)
     }
 
-    /// A node hears where a guest can be reached.
+    /// Gives a node the address of a guest.
     pub(crate) fn meet(&mut self, node: NodeId, guest: NodeId, contact: &str) {
         if let Some(member) = self.members.get_mut(&node) {
             member.transport.meet(guest, contact);
         }
     }
 
-    /// A node dies: what it has sent is under way, and nothing else follows.
+    /// Kills a node: frames that it has sent stay under way, and nothing else follows.
     pub(crate) fn kill(&mut self, node: NodeId) {
         self.members.remove(&node);
     }
 
-    /// The others do not hear of a node that lives for so long that they take it for dead.
+    /// Cuts off a live node for so long that the others declare it dead.
     pub(crate) fn cut_off(&mut self, now: Time, node: NodeId) {
         self.cut_off.insert(node, now + CUT_OFF);
     }
 
-    /// A guest has ended: its transport closes when the others have all that it sent.
+    /// Ends a guest: its transport closes when the others have received all frames that it sent.
     pub(crate) fn finish(&mut self, now: Time, guest: NodeId) {
         if let Some(member) = self.members.get_mut(&guest)
             && member.stage == Stage::Running
@@ -185,21 +185,21 @@ impl QuicNetwork {
         }
     }
 
-    /// What the last calls led to, in order.
+    /// Takes the commands of the last calls, in order.
     pub(crate) fn take_commands(&mut self) -> Vec<Command> {
         std::mem::take(&mut self.commands)
     }
 
-    /// Takes a frame for another node. It leaves with the next [`pump`](Self::pump).
+    /// Accepts a frame for another node. It leaves with the next [`pump`](Self::pump).
     pub(crate) fn send(&mut self, now: Time, way: Way, is_bulk: bool, frame: Bytes, air: &Network) {
         let (from, to) = way;
         let Some(member) = self.members.get_mut(&from) else { return };
         let class = if is_bulk { FrameClass::Bulk } else { FrameClass::Auto };
         match member.transport.send(to, class, frame) {
             Ok(()) => {}
-            // The node was told of the loss.
+            // The loss was reported to the node.
             Err(SendError::Lost(_)) => {}
-            // A guest that this node has not heard of, or that is forgotten.
+            // The node does not know the guest yet, or has forgotten it.
             Err(SendError::NoSuchPeer(_)) if self.layout.is_guest(to) => {}
             Err(error) => self.commands.push(Command::Fail(format!("{from} to {to}: {error}"))),
         }
@@ -210,7 +210,7 @@ impl QuicNetwork {
         }
     }
 
-    /// Deals with something that was scheduled. A node that stands still does so later.
+    /// Handles a scheduled happening. The caller delays it while its node is paused.
     pub(crate) fn handle(&mut self, now: Time, happening: Happening, air: &mut Air<'_>) {
         match happening {
             Happening::Arrives { way: (from, to), datagram } => {
@@ -237,7 +237,7 @@ impl QuicNetwork {
         }
     }
 
-    /// The node that something happens to, and that may stand still meanwhile.
+    /// The node of a happening, if a pause of the node delays it.
     pub(crate) fn place(happening: &Happening) -> Option<NodeId> {
         match happening {
             Happening::Arrives { way: (_, to), .. } => Some(*to),
@@ -246,7 +246,7 @@ impl QuicNetwork {
         }
     }
 
-    /// Hands up what a transport has, lets its datagrams leave and plans its timer.
+    /// Processes the events of a transport, sends its datagrams and plans its timer.
     pub(crate) fn pump(&mut self, now: Time, node: NodeId, air: &mut Air<'_>) {
         let Some(mut member) = self.members.remove(&node) else { return };
         loop {
@@ -267,7 +267,7 @@ impl QuicNetwork {
             let depart = &mut |to, datagram| self.travel(now, (node, to), datagram, air);
             member.transport.transmit(now, depart);
         }
-        // An earlier timer comes first, and finds out when the next is.
+        // An earlier timer event fires first, and plans the next.
         let due = member.transport.poll_timeout().map(|due| due.max(now));
         if let Some(due) = due
             && member.planned.is_none_or(|planned| due < planned)
@@ -350,7 +350,7 @@ impl QuicNetwork {
         self.commands.push(Command::Schedule(at, happening));
     }
 
-    /// The simulation has put something into its queue, or taken it out.
+    /// Records that the simulation has put a happening into its queue, or taken it out.
     pub(crate) fn note_queued(&mut self, is_put: bool) {
         match is_put {
             true => self.queued += 1,
@@ -358,8 +358,7 @@ impl QuicNetwork {
         }
     }
 
-    /// Whether nothing but transports will ever do anything, with so many events in the queue:
-    /// that has been so for long.
+    /// Whether only transports have been active for long, given the number of events in the queue.
     pub(crate) fn is_stalled(&mut self, now: Time, events: usize) -> bool {
         if events > self.queued {
             self.active = now;
@@ -367,7 +366,7 @@ impl QuicNetwork {
         now.since(self.active) > QUIET
     }
 
-    /// What went wrong on the network, and how much passed it.
+    /// Counts of faults and of traffic on the network.
     pub(crate) fn counts(&self) -> (FaultCounts, QuicCounts) {
         let founders = self.members.iter().filter(|(node, _)| !self.layout.is_guest(**node));
         let connections = founders.flat_map(|(node, member)| {

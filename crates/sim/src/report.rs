@@ -1,4 +1,4 @@
-//! What a simulation found.
+//! The results of a simulation.
 
 use crate::faults::{FaultCounts, QuicCounts};
 use crate::log::LogEntry;
@@ -6,24 +6,24 @@ use gridspan_runtime::JobError;
 use gridspan_runtime::pe::{PendingWork, Statistics};
 use gridspan_topology::Time;
 
-/// Why a simulation could not begin. Nothing ran; correct what is named.
+/// A simulation could not start. Nothing ran; correct the named problem.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SimError {
-    /// The job's definition is wrong.
+    /// The job's definition is invalid.
     #[error("the job cannot run: {0}")]
     Job(#[from] JobError),
-    /// A guest is to join a site that does not exist; sites are numbered from 0.
+    /// A guest's site does not exist; sites are numbered from 0.
     #[error("there is no place for a guest in site {site}")]
     NoPlace {
         /// The number of the site.
         site: u32,
     },
-    /// The nodes are to talk over QUIC, and cannot have certificates.
+    /// No certificates could be created for nodes that communicate over QUIC.
     #[error("cannot give the nodes certificates: {0}")]
     Certificates(String),
 }
 
-/// How a simulation came to its end.
+/// How a simulation ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ending {
     /// Main returned, or the job failed.
@@ -37,34 +37,34 @@ pub enum Ending {
 /// A run in figures: the same for the same job, grid and options.
 #[derive(Clone, Debug)]
 pub struct SimReport {
-    /// How the job ended. A job that stalled or took too long has failed.
+    /// Outcome of the job. A job that stalled or exceeded the time limit has failed.
     pub outcome: Result<(), JobError>,
     /// Why the simulation ended.
     pub ending: Ending,
-    /// When it ended, in virtual time.
+    /// Virtual time at the end.
     pub virtual_time: Time,
-    /// Events that were simulated.
+    /// Number of simulated events.
     pub events: u64,
-    /// Messages that were handled.
+    /// Number of handled messages.
     pub messages: u64,
-    /// Packets between PEs, of one node or of two.
+    /// Number of packets between PEs, of one node or of two.
     pub packets: u64,
-    /// Packets to other nodes, each one frame.
+    /// Number of packets to other nodes, each one frame.
     pub frames: u64,
-    /// Frames to other sites.
+    /// Number of frames to other sites.
     pub wide_area_frames: u64,
-    /// Their bytes.
+    /// Number of bytes of those frames.
     pub wide_area_bytes: u64,
-    /// What all PEs did, summed.
+    /// Statistics of all PEs, summed.
     pub statistics: Statistics,
-    /// What was unfinished when main returned, or when the simulation gave up, summed.
+    /// Unfinished work when main returned, or when the simulation gave up, summed.
     pub pending: PendingWork,
-    /// How often each kind of fault happened.
+    /// Number of faults of each kind.
     pub faults: FaultCounts,
-    /// What happened on QUIC connections, if nodes talk over QUIC.
+    /// Counts of events on QUIC connections, if nodes use QUIC.
     pub quic: QuicCounts,
-    /// A hash over all packets: when, from where, to where, and, between nodes, what bytes. Over
-    /// QUIC it has the times and sizes of all datagrams, too.
+    /// A hash over all packets: their times, senders, receivers and, between nodes, bytes. Over
+    /// QUIC it includes the times and sizes of all datagrams.
     pub log_hash: u64,
     /// All packets, if [`SimOptions::log`](crate::SimOptions::log) asked for them.
     pub log: Vec<LogEntry>,

@@ -1,19 +1,20 @@
-//! The loop: takes the next event, steps a PE or a connection, schedules what follows.
+//! The event loop: takes the next event, steps a PE or a connection, and schedules the events that
+//! follow.
 //!
-//! **Time.** A PE that is free takes what has come and handles one message; it is busy for as long
-//! as the handler charged, or for the default cost. What it sends leaves when the handler ends, one
-//! packet after the other. Idle PEs take no time at all.
+//! **Time.** A free PE accepts the packets that have arrived and handles one message. It is busy
+//! for as long as the handler charged, or for the default cost. Its packets leave when the handler
+//! ends, one after the other. Idle PEs take no time.
 //!
 //! **Processors.** Where a node has fewer processors than PEs, or other users' processes compute on
-//! it, a PE is busy for as long as its part of a processor needs, and what it sends leaves at the
-//! end of that. It is told its part as drivers in real time tell it, from how long it ran and how
-//! long it waited.
+//! it, a PE is busy for as long as its share of a processor takes, and its packets leave at the end
+//! of that. The PE learns its share from the times for which it ran and waited, as under real-time
+//! drivers.
 //!
-//! **Packets.** Between PEs of one node packets move as values, after the latency of the loopback.
-//! To another node they are encoded, meet the link, and are decoded where they arrive, so that what
-//! crosses the network in a simulation is what crosses it in production; see `frames`.
+//! **Packets.** Packets between PEs of one node move as values, after the latency of the loopback.
+//! Packets to another node are encoded, pass the link, and are decoded on arrival, so that the
+//! bytes on the network are the same as in production; see `frames`.
 //!
-//! **Main** is polled between events. What it asks of PE 0 reaches it at once.
+//! **Main** is polled between events. Its actions reach PE 0 at once.
 
 mod coordination;
 mod ending;
@@ -47,34 +48,34 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// What happens at some time.
+/// A timed event.
 enum Event {
-    /// A PE may go on.
+    /// A PE may have its next turn.
     Turn(PeId),
-    /// A PE may be done on the processors of a node, or the parts that its PEs get change.
+    /// A PE may be done on the processors of a node, or the shares of its PEs change.
     Processors(NodeId),
-    /// The relay of a node may have something to do.
+    /// The relay of a node may have work.
     Relay(NodeId),
-    /// The coordinator may have something to do, if it is on this node.
+    /// The coordinator may have work, if it is on this node.
     Coordinator(NodeId),
     /// A packet arrives from a PE of the same node.
     Packet { node: NodeId, from: PeId, to: PeId, packet: Packet },
-    /// A handler has ended, and what it sent to other nodes leaves.
+    /// A handler has ended, and its frames to other nodes leave.
     Leave(Vec<Outgoing>),
     /// A frame arrives from another node.
     Frame(Arrival),
-    /// A packet with which a node measures goes on its way.
+    /// A measurement packet of a node makes its next step.
     Probe(Step),
-    /// Something happens to a guest.
+    /// An event of a guest.
     Guest(NodeId, GuestStep),
-    /// Something happens on a connection that can break.
+    /// An event on a connection that can break.
     Connection(Happening),
-    /// Something happens on the network under QUIC, or to a transport.
+    /// An event on the network under QUIC, or of a transport.
     Quic(quic::Happening),
 }
 
-/// Evaluations of a tree that the advisor of broadcasts may make at a time. In virtual time they
-/// take none.
+/// Number of tree evaluations that the broadcast advisor may make at a time. In virtual time they
+/// take no time.
 const PLANNING: u64 = 20_000;
 
 /// A frame for another node.
@@ -107,7 +108,7 @@ pub struct Simulation {
     dead: BTreeSet<NodeId>,
     relays: Roster<Relay>,
     hosts: Roster<CoordinatorHost>,
-    /// The node that the coordinator is on, or was on last.
+    /// The node of the coordinator, or its last node while it moves.
     coordinator_at: NodeId,
     queue: EventQueue<Event>,
     probing: Probing,
@@ -115,14 +116,19 @@ pub struct Simulation {
     options: SimOptions,
     log: Log,
     counts: Counts,
-    /// What was unfinished when main returned.
+    /// Unfinished work when main returned.
     pending: Option<PendingWork>,
     broken: Option<JobError>,
     idleness: Idleness,
     on_quiescence: Option<OnQuiescence>,
+    /// Whether the run is cancelled.
+    is_cancelled: Option<Box<dyn Fn() -> bool + Send>>,
 }
 
-/// What is called when the coordinator finds the job quiescent.
+/// Events between two checks whether the run is cancelled.
+const CANCEL_EVENTS: u64 = 1000;
+
+/// Callback for each time that the coordinator finds the job quiescent.
 pub(crate) type OnQuiescence = Box<dyn Fn(&PendingWork) + Send>;
 
 #[derive(Default)]
@@ -135,7 +141,7 @@ struct Counts {
 }
 
 impl Simulation {
-    /// Lays a job out on a grid. Memory: about 8 KB for each PE, and what its actors hold.
+    /// Lays out a job on a grid. Memory: about 8 KB for each PE, plus the state of its actors.
     pub fn new(job: Job, spec: GridSpec, options: SimOptions) -> Result<Self, SimError> {
         let program = Program::new(job, spec.layout().clone())?;
         let layout = program.layout().clone();
@@ -176,11 +182,19 @@ impl Simulation {
             broken: None,
             idleness: Idleness::default(),
             on_quiescence: None,
+            is_cancelled: None,
             layout,
         };
         simulation.expect(guests);
         simulation.obey_quic();
         Ok(simulation)
+    }
+
+    /// Makes the run end with [`JobError::Cancelled`] once `is_cancelled` returns true, which is
+    /// called every thousand events.
+    pub fn cancelled_by(mut self, is_cancelled: impl Fn() -> bool + Send + 'static) -> Self {
+        self.is_cancelled = Some(Box::new(is_cancelled));
+        self
     }
 
     /// Runs the job to its end.
@@ -200,6 +214,11 @@ impl Simulation {
             if now > limit {
                 return self.give_up(Ending::TimeLimit);
             }
+            if self.counts.events.is_multiple_of(CANCEL_EVENTS)
+                && self.is_cancelled.as_ref().is_some_and(|is_cancelled| is_cancelled())
+            {
+                return self.report(Ending::Finished, Err(JobError::Cancelled));
+            }
             if self.only_transports_are_active(now, &event) || self.only_upkeep_is_left(now, &event)
             {
                 return self.give_up(Ending::Stalled);
@@ -211,7 +230,7 @@ impl Simulation {
 
     fn step(&mut self, number: u64, event: Event) {
         match event {
-            // A turn that was brought forward leaves its old event behind.
+            // When a turn is brought forward, its old event stays in the queue.
             Event::Turn(pe) if self.stations[pe].next_turn != Some((self.now, number)) => {
                 return;
             }
@@ -280,8 +299,8 @@ impl Simulation {
         self.schedule_turn(pe);
     }
 
-    /// Sends what a handler that ends at `ends` has left, one packet after the other. Returns when
-    /// the last has left.
+    /// Sends the packets of a handler that ends at `ends`, one after the other. Returns when the
+    /// last has left.
     fn send(&mut self, pe: PeId, ends: Time, packets: Vec<(PeId, Packet)>) -> Time {
         let (node, speed) = (self.layout.node_of(pe), self.stations[pe].speed);
         let mut leaves = ends;
@@ -305,14 +324,16 @@ impl Simulation {
             }
         }
         if !frames.is_empty() {
-            // Links see frames in the order in which they leave, and this handler may take long.
+            // Links must see frames in the order in which they leave, and this handler may take
+            // long.
             let at = if self.quic.is_some() { leaves } else { ends };
             self.queue.push(at, Event::Leave(frames));
         }
         leaves
     }
 
-    /// Sees who is done on the processors of a node. An event that was overtaken stays behind.
+    /// Releases the PEs that are done on the processors of a node. Ignores an event that was
+    /// replaced by an earlier one.
     fn attend_processors(&mut self, at: NodeId, number: u64) {
         if self.nodes[at].planned.take_if(|plan| *plan == (self.now, number)).is_none() {
             return;
@@ -335,7 +356,7 @@ impl Simulation {
         }
     }
 
-    /// Begins what a PE is asked to measure of the links from its node.
+    /// Starts the measurements of links that a PE has ordered.
     fn measure(&mut self, pe: PeId, begin: Time) {
         let node = self.layout.node_of(pe);
         for order in self.stations[pe].machine.take_probe_orders() {
@@ -359,7 +380,7 @@ impl Simulation {
         }
     }
 
-    /// Sees to it that a PE has its next turn when it has something to do.
+    /// Schedules the next turn of a PE, if it has work.
     fn schedule_turn(&mut self, pe: PeId) {
         let station = &mut self.stations[pe];
         if station.held.is_some() {
@@ -371,7 +392,7 @@ impl Simulation {
         }
     }
 
-    /// Sends a packet inside of a node.
+    /// Sends a packet inside a node.
     fn send_local(&mut self, leaves: Time, from: PeId, to: PeId, packet: Packet) {
         let node = self.layout.node_of(if to == COORDINATOR { from } else { to });
         let mut at = leaves + self.network.spec().loopback().duration();
@@ -382,7 +403,7 @@ impl Simulation {
         self.queue.push(at, Event::Packet { node, from, to, packet });
     }
 
-    /// Gives a packet to a PE of a node, or to the host of the coordinator there.
+    /// Delivers a packet to a PE of a node, or to the coordinator host there.
     fn deliver(&mut self, node: NodeId, from: PeId, to: PeId, packet: Packet) {
         if to == COORDINATOR {
             return self.deliver_to_host(node, from, packet);
@@ -394,7 +415,7 @@ impl Simulation {
         self.schedule_turn(to);
     }
 
-    /// Lets main go on if what it waited for has come.
+    /// Polls main if it was woken.
     fn poll_main(&mut self) {
         let ended = self.main.poll();
         let mut actions = self.main.take_actions();

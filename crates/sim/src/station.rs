@@ -1,4 +1,4 @@
-//! One PE in virtual time: its machine, what waits for it, and when it is free.
+//! One PE in virtual time: its machine, its inbox, and the time at which it is free.
 
 use crate::options::SimOptions;
 use gridspan_runtime::message::Packet;
@@ -14,31 +14,31 @@ pub(crate) struct Station {
     pub(crate) machine: Pe,
     pub(crate) speed: Speed,
     pub(crate) inbox: Vec<(PeId, Packet)>,
-    /// What main wants the PE to do.
+    /// Actions for the PE, such as those of main.
     pub(crate) actions: Vec<Action>,
-    /// When the PE has done what it is doing.
+    /// When the PE has finished its current turn.
     pub(crate) busy_until: Time,
-    /// When its next turn is, and the number of the event that stands for it.
+    /// When its next turn is, and the number of the event for that.
     pub(crate) next_turn: Option<(Time, u64)>,
-    /// What the PE does on a processor that it shares.
+    /// The current turn on a shared processor.
     pub(crate) held: Option<Held>,
 }
 
-/// A turn on a processor that is shared.
+/// A turn on a shared processor.
 pub(crate) struct Held {
     begin: Time,
-    /// How long it takes on a processor of its own.
+    /// Time that it takes on a processor without sharing.
     takes: Duration,
-    /// The part of that for taking what came.
+    /// The part of that time for accepting packets.
     taking: Duration,
-    /// Whether nothing else was to do.
+    /// Whether it is a trial of an idle PE.
     is_trial: bool,
-    /// What leaves when it has ended.
+    /// Packets that leave when the turn has ended.
     packets: Vec<(PeId, Packet)>,
 }
 
 impl Station {
-    /// A PE on processors so fast, as its kernel has found exactly.
+    /// A PE on processors of this speed, which it learns exactly.
     pub(crate) fn new(mut machine: Pe, speed: Speed) -> Self {
         machine.set_pace(speed);
         machine.set_speed(speed.factor());
@@ -53,8 +53,8 @@ impl Station {
         }
     }
 
-    /// Takes what has come and handles one message. Returns how long taking and how long handling
-    /// takes.
+    /// Accepts the packets in the inbox and handles one message. Returns the times for accepting
+    /// and for handling.
     pub(crate) fn turn(&mut self, now: Time, options: &SimOptions) -> (Duration, Duration) {
         let Self { machine, inbox, actions, speed, .. } = self;
         let me = machine.id();
@@ -86,8 +86,9 @@ impl Station {
         (speed.takes(options.packet_cost) * others, handling)
     }
 
-    /// Keeps what a turn sends until it has got what it needs of a processor that it shares.
-    /// Returns how much that is: more where an idle PE uses the turn to try which share it gets.
+    /// Holds the packets of a turn back until the PE has got the time that it needs on a shared
+    /// processor. Returns that time, which is longer if an idle PE uses the turn to measure its
+    /// share.
     pub(crate) fn hold(
         &mut self,
         begin: Time,
@@ -101,7 +102,7 @@ impl Station {
         takes
     }
 
-    /// The turn on a shared processor has ended. Returns what the PE sends.
+    /// Ends the turn on a shared processor. Returns the PE's packets.
     pub(crate) fn release(&mut self, now: Time) -> Vec<(PeId, Packet)> {
         let Some(held) = self.held.take() else { return Vec::new() };
         let Held { begin, takes, taking, is_trial, mut packets } = held;
@@ -116,16 +117,16 @@ impl Station {
         packets
     }
 
-    /// Whether the PE only has upkeep to do, now and later, unless something comes.
+    /// Whether the PE has only upkeep to do, now and later, unless a packet arrives.
     pub(crate) fn has_only_upkeep(&self, now: Time) -> bool {
         let is_free = self.held.is_none() && self.busy_until <= now;
         let has_nothing = self.inbox.is_empty() && self.actions.is_empty();
         is_free && has_nothing && self.machine.has_only_upkeep()
     }
 
-    /// When the PE has something to do next, if nothing else comes.
+    /// When the PE has its next work, unless something arrives before.
     pub(crate) fn wakeup(&self) -> Option<Time> {
-        // A PE that has failed handles nothing more and only waits for the end of the job.
+        // A failed PE handles nothing and only waits for the end of the job.
         let ready = self.machine.has_work() && !self.machine.has_failed();
         if ready || !self.inbox.is_empty() || !self.actions.is_empty() {
             return Some(self.busy_until);

@@ -1,5 +1,5 @@
-//! What a site does that has lent work to another one and runs dry: it works on copies, and the
-//! output that comes first counts.
+//! Copies of lent work: a site that has lent work to another one and runs dry works on copies of
+//! it, and the first output counts.
 #![allow(missing_docs, clippy::unwrap_used)]
 
 mod common;
@@ -12,7 +12,7 @@ use gridspan_topology::{GridSpec, Latency, Layout, Link};
 use std::time::Duration;
 
 const MS: Duration = Duration::from_millis(1);
-/// How long main waits after its result: what still ran would show.
+/// Time that main waits after its result, so that tasks that still run are noticed.
 const AFTER: Duration = Duration::from_millis(500);
 
 #[derive(Clone, Debug)]
@@ -27,7 +27,7 @@ struct Case {
 }
 
 impl Case {
-    /// Counts the tree; how long that took, and how many of its nodes ran twice.
+    /// Counts the tree; returns the time, and the number of nodes that ran twice.
     fn run(&self) -> (Duration, usize) {
         let &Self { is_search, wan, teeth, cost, .. } = self;
         let root = Comb::new(teeth, cost);
@@ -42,7 +42,7 @@ impl Case {
             let ended = grid.now().await?;
             assert_eq!(nodes, 1 << teeth);
             grid.sleep(AFTER).await?;
-            out.send((began, ended)).map_err(|_| "nobody listens")?;
+            out.send((began, ended)).map_err(|_| "the test has ended")?;
             Ok(())
         });
         let sites = self.sites.iter().enumerate();
@@ -55,13 +55,13 @@ impl Case {
         assert_eq!(report.outcome, Ok(()), "{self:?}");
         let (began, ended) = result.recv().unwrap();
         let runs = take_runs();
-        // Who works on the other copy hears of it one way later, and its site of it from there.
+        // The worker on the other copy learns of it after one crossing, and its site after another.
         let last = (ended + 2 * wan + MS + cost).0;
         let late = runs.iter().filter(|run| run.ns > last).count();
-        // What is lost on its way comes later.
+        // A lost message arrives later.
         assert!(
             late == 0 || self.loss > 0.0,
-            "{self:?}: {late} nodes ran although nobody waited for them"
+            "{self:?}: {late} nodes ran although no task waited for them"
         );
         (ended.since(began), runs.len() - (1 << teeth))
     }

@@ -1,5 +1,5 @@
-//! Balancing while the job goes on, in virtual time: now and then, after a link has changed, and
-//! back again after a mistake.
+//! Balancing while the job runs, in virtual time: periodically, after a link has changed, and back
+//! after a mistake.
 #![allow(missing_docs, clippy::unwrap_used)]
 
 use gridspan_balance::{BalanceReport, Cause, Greedy, Plan, Snapshot, Strategy};
@@ -13,11 +13,11 @@ use std::time::Duration;
 const WORKERS: u32 = 32;
 const WORK: Duration = Duration::from_millis(1);
 
-/// Passes a token to and fro with a neighbour; each time costs so much work, by where it is.
+/// Passes a token to and fro with a neighbour. The cost of each hop depends on the PE.
 #[derive(Serialize, Deserialize)]
 struct Worker {
     hops: u64,
-    /// How many times the work takes elsewhere than on PE 0.
+    /// Factor by which the work takes longer on PEs other than PE 0.
     factor: u32,
 }
 
@@ -55,11 +55,11 @@ impl Actor for Worker {
     }
 }
 
-/// What was told, in order.
+/// The reports, in order.
 type Told = Arc<Mutex<Vec<BalanceReport>>>;
 
-/// All workers begin on PE 0 and make so many hops each. Tells the sum of the PEs on which they
-/// end.
+/// A job whose workers all start on PE 0 and make `hops` hops each. Stores the sum of the PEs on
+/// which they end.
 fn job(factor: u32, hops: u32, told: &Told, places: &Arc<Mutex<u64>>) -> Job {
     let (told, places) = (told.clone(), places.clone());
     Job::new("workers")
@@ -83,8 +83,7 @@ fn job(factor: u32, hops: u32, told: &Told, places: &Arc<Mutex<u64>>) -> Job {
         })
 }
 
-/// Runs a job on four PEs of one node. Returns also what was told, and the sum of the PEs in the
-/// end.
+/// Runs a job on four PEs of one node. Also returns the reports, and the sum of the final PEs.
 fn run(
     factor: u32,
     hops: u32,
@@ -106,7 +105,7 @@ fn actors_leave_a_loaded_pe_now_and_then_and_the_same_seed_moves_the_same() {
     let (first, told, places) = run(1, 200, every);
     let (second, told_again, _) = run(1, 200, every);
 
-    // 32 actors on one PE of four.
+    // All 32 actors start on one PE of four.
     let ratio = first.virtual_time.as_nanos() as f64 / still.virtual_time.as_nanos() as f64;
     assert!(ratio < 0.35, "{ratio} of the time without, {told:?}");
     assert!(places > 0);
@@ -119,8 +118,8 @@ fn actors_leave_a_loaded_pe_now_and_then_and_the_same_seed_moves_the_same() {
 
 #[test]
 fn a_plan_that_made_things_worse_is_undone_and_nothing_is_lost() {
-    // It looks as if three more PEs were three times as good; but there, all takes ten times as
-    // long.
+    // To the strategy, three more PEs look three times as good; but there, all work takes ten times
+    // as long.
     let bad =
         |job: Job| job.own_strategy(|_| Box::new(Greedy)).balance_every(Duration::from_millis(200));
     let (report, told, places) = run(10, 300, bad);
@@ -135,7 +134,7 @@ fn a_plan_that_made_things_worse_is_undone_and_nothing_is_lost() {
     assert!(ratio < 1.5, "the mistake cost {ratio} times the job");
 }
 
-/// Moves everything to one site or the other, as it is told of links.
+/// Moves all actors to one PE: PE 0 at first, and PE 1 after a link has become slower.
 struct Follow {
     to: u32,
 }
@@ -162,7 +161,7 @@ fn a_link_that_changes_is_a_reason_to_balance() {
     let job = job(1, 1000, &told, &places)
         .own_strategy(|_| Box::new(Follow { to: 0 }))
         .balance_gate(false)
-        // The links are watched once the places are known.
+        // The links are watched once the places of nodes are known.
         .balance_every(Duration::from_secs(5));
     let spec = GridSpec::from_emulate("2x1,wan=5ms").unwrap();
     let spec = spec.with_change("at 10s link a-b latency=40ms").unwrap();

@@ -1,4 +1,4 @@
-//! When tasks hear of improvements of their pool's bound, in virtual time.
+//! The time until tasks see improvements of their pool's bound, in virtual time.
 #![allow(missing_docs, clippy::unwrap_used)]
 
 use gridspan_runtime::{Goal, Job, Merge, PeId, Search, SearchContext, SiteId};
@@ -10,10 +10,10 @@ use std::time::Duration;
 
 const MS: u64 = 1_000_000;
 const WATCH: Duration = Duration::from_millis(1);
-/// When its finder has found the value, and for how long it goes on.
+/// Time until the finder finds the value, and time for which it continues.
 const FINDS: Duration = Duration::from_millis(500);
 
-/// Many short tasks that look at the bound, and a long one that improves it half way.
+/// Many short tasks that read the bound, and a long one that improves it half way.
 #[derive(Serialize, Deserialize)]
 enum Look {
     Root,
@@ -21,7 +21,8 @@ enum Look {
     Finder,
 }
 
-/// When each PE first saw the value, in nanoseconds; and when it was found.
+/// Times in nanoseconds at which each PE first saw the value and last did not, and at which it was
+/// found.
 #[derive(Debug, Default, Serialize, Deserialize)]
 struct Seen {
     first: BTreeMap<u32, u64>,
@@ -90,12 +91,12 @@ fn all_pes_hear_of_an_improvement_within_the_latency_and_two_milliseconds() {
         let wan = Link::wan().with_latency(Latency::from_millis(wan_ms));
         let spec = GridSpec::from_layout(&layout).unwrap().with_wan(wan);
         let job = Job::new("bound").search::<Look>().main(async move |grid| {
-            // The guest has to be let in before the root's PE is busy.
+            // Time for the guest to be admitted before the root's PE is busy.
             grid.sleep(Duration::from_millis(200)).await?;
             let seen = grid.run_search(Look::Root).await?;
             let home = SiteId(0);
             let layout = grid.layout();
-            // Six PEs of founders watch, all but the finder's, and two of a guest.
+            // Six PEs of founders watch (all but the finder's), and two of a guest.
             let others = seen.first.iter().filter(|seen_by| *seen_by.0 != seen.finder);
             assert_eq!(others.clone().count(), 8, "{seen:?}");
             let mut in_time = 0;
@@ -105,12 +106,12 @@ fn all_pes_hear_of_an_improvement_within_the_latency_and_two_milliseconds() {
                 let watch = WATCH.as_nanos() as u64;
                 let due = seen.found + way + 2 * MS;
                 let last_without = seen.last_without[&pe];
-                assert!(last_without <= due, "{pe} had not heard by {due}: {seen:?}");
+                assert!(last_without <= due, "{pe} had not seen it by {due}: {seen:?}");
                 assert!(first >= seen.found + way, "{pe} saw it before it can be there: {seen:?}");
                 assert!(last_without < first, "{pe} forgot it");
                 in_time += u32::from(first <= due + watch);
             }
-            // A PE may have nothing to run just then.
+            // A PE may have nothing to run at that moment.
             assert!(in_time >= 6, "{in_time} of 8 PEs looked in time: {seen:?}");
             Ok(())
         });

@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use std::sync::mpsc;
 use std::time::Duration;
 
-/// Confirms what it gets by its sum of bytes.
+/// Confirms each message with the sum of its bytes.
 #[derive(Serialize, Deserialize)]
 struct Listener;
 
@@ -30,13 +30,14 @@ impl Actor for Listener {
     }
 }
 
-/// Broadcasts so many times with a pause between; how long each took until all had confirmed it.
+/// Broadcasts `rounds` times with a pause between; returns the time until all members had confirmed
+/// each broadcast.
 fn broadcasts(spec: &GridSpec, rounds: u8, bytes: usize) -> (SimReport, Vec<Duration>) {
     broadcasts_where(spec, rounds, bytes, false)
 }
 
-/// The same; what is near what is found out first, or only when a broadcast is large enough to
-/// matter.
+/// Like [`broadcasts`]. With `is_known`, the places of nodes are measured before the first
+/// broadcast; otherwise only when a broadcast is large enough for that to matter.
 fn broadcasts_where(
     spec: &GridSpec,
     rounds: u8,
@@ -47,7 +48,7 @@ fn broadcasts_where(
     run(job, spec, &vec![bytes; usize::from(rounds)], (is_known, Duration::from_secs(1)))
 }
 
-/// Broadcasts of these sizes.
+/// Makes broadcasts of these sizes.
 fn run(
     job: Job,
     spec: &GridSpec,
@@ -70,7 +71,7 @@ fn run(
                 return Err(JobError::Failed(format!("round {round}: {sum}")));
             }
             let took = grid.now().await?.since(begin);
-            out.send(took).map_err(|_| "nobody listens")?;
+            out.send(took).map_err(|_| "the test has ended")?;
             grid.sleep(pause).await?;
         }
         Ok(())
@@ -91,7 +92,7 @@ fn broadcasts_avoid_a_slow_link_once_it_is_known() {
 
     let (report, times) = broadcasts(&spec, 20, 200_000);
 
-    // Over the slow link 0.53 s; by way of another site twice 32 ms and a little.
+    // Over the slow link 0.53 s; through another site little more than twice 32 ms.
     let (first, last) = (times[0], mean(&times[15..]));
     assert!(first > Duration::from_millis(500), "{times:?}");
     assert!(last < Duration::from_millis(150), "{times:?}");
@@ -119,7 +120,7 @@ fn small_messages_and_their_answers_take_a_detour_that_is_faster() {
 
     let (_, times) = broadcasts_where(&spec, 20, 10, true);
 
-    // There and back: 120 ms straight, 40 ms by way of another site.
+    // There and back: 120 ms directly, 40 ms through another site.
     assert!(times[0] > Duration::from_millis(120), "{times:?}");
     assert!(mean(&times[15..]) < Duration::from_millis(50), "{times:?}");
 }
@@ -138,11 +139,11 @@ fn small_broadcasts_and_those_inside_one_site_stay_as_quick_as_they_were() {
 
 #[test]
 fn plans_are_never_slower_for_long_than_the_tree_they_replace_and_near_the_best() {
-    // The best strategy that `gridctl bcast` knows for it takes so many milliseconds; confirming
-    // takes a latency more.
+    // Each case gives the time in ms of the best strategy of `gridctl bcast`, and of the
+    // confirmation, which takes one latency.
     let cases: [(&str, &[usize], f64, f64); 2] = [
         ("3x2,wan=10ms,rate=50mbit", &[300_000], 45.7, 10.0),
-        // Sizes that came before make no difference.
+        // Earlier sizes make no difference.
         ("3x2,wan=10ms,rate=50mbit", &[40_000, 300_000], 45.7, 10.0),
     ];
     for (spec, sizes, best_ms, confirming_ms) in cases {
@@ -152,7 +153,7 @@ fn plans_are_never_slower_for_long_than_the_tree_they_replace_and_near_the_best(
         let times = |plans| {
             let job = Job::new("listeners").plan_broadcasts(plans);
             let (_, times) = run(job, &spec, &sizes, (false, pause));
-            // After ten broadcasts of the last size.
+            // The last three, after ten broadcasts of the last size.
             mean(&times[times.len() - 3..]).as_secs_f64() * 1e3
         };
         let (planned_ms, tree_ms) = (times(true), times(false));
@@ -162,7 +163,7 @@ fn plans_are_never_slower_for_long_than_the_tree_they_replace_and_near_the_best(
     }
 }
 
-/// Confirms what a section gets.
+/// Confirms the messages to a section.
 #[derive(Serialize, Deserialize)]
 struct Member;
 
@@ -187,8 +188,8 @@ impl Actor for Member {
     }
 }
 
-/// Sends multicasts to the members with these indices, one on each PE; how long each took until all
-/// had confirmed it.
+/// Sends multicasts to the members with these indices, one on each PE; returns the time until all
+/// had confirmed each.
 fn multicasts(spec: &GridSpec, rounds: u8, bytes: usize, to: &[i32]) -> (SimReport, Vec<Duration>) {
     let (out, results) = mpsc::channel();
     let pes = spec.layout().pe_count();
@@ -203,7 +204,7 @@ fn multicasts(spec: &GridSpec, rounds: u8, bytes: usize, to: &[i32]) -> (SimRepo
             if sum != members.len() as u64 * u64::from(round) * bytes as u64 {
                 return Err(JobError::Failed(format!("round {round}: {sum}")));
             }
-            out.send(grid.now().await?.since(begin)).map_err(|_| "nobody listens")?;
+            out.send(grid.now().await?.since(begin)).map_err(|_| "the test has ended")?;
             grid.sleep(Duration::from_secs(1)).await?;
         }
         Ok(())
@@ -218,7 +219,7 @@ fn large_multicasts_avoid_a_slow_link_through_nodes_that_do_not_need_them() {
     let spec = GridSpec::from_emulate("4x2,wan=10ms,rate=50mbit").unwrap();
     let spec = spec.with_change("at 0s link a-d rate=3mbit").unwrap();
 
-    // Both nodes of the site behind the slow link, and nobody between.
+    // Both nodes of the site behind the slow link, and no node between.
     let (report, times) = multicasts(&spec, 20, 200_000, &[6, 7]);
 
     let (first, last) = (times[0], mean(&times[15..]));
@@ -234,11 +235,11 @@ fn large_multicasts_are_passed_on_as_they_arrive() {
 
     let (_, times) = multicasts(&spec, 3, 1_000_000, &[4, 5, 6, 7]);
 
-    // 100 ms over the wide area, and inside the site at most one segment more.
+    // 100 ms over the wide area, and at most one segment more inside the site.
     assert!(times[0] < Duration::from_millis(150), "{times:?}");
 }
 
-/// What the last of some broadcasts from the node `root` take until all members have them, in ms.
+/// Mean time of the last three broadcasts from the node `root` until all members have them, in ms.
 fn from_root_ms(spec: &GridSpec, root: u32, bytes: usize, plans: bool) -> f64 {
     let job = Job::new("speakers").plan_broadcasts(plans);
     let times = times_ms(job, spec, root, (bytes, true), 16);
@@ -254,12 +255,12 @@ fn large_broadcasts_take_as_long_from_any_node_and_small_ones_a_latency_more() {
     ] {
         let spec = GridSpec::from_emulate(name).unwrap();
         let last = spec.layout().node_count() - 1;
-        // To plan takes long where this is not optimised, and is tried once.
+        // Planning takes long in unoptimised builds, so it is tested once.
         let is_planned = name.starts_with("4x2");
         for (bytes, plans) in [(100_000, false), (1_000_000, false), (300_000, is_planned)] {
             let first_ms = from_root_ms(&spec, 0, bytes, plans);
             let last_ms = from_root_ms(&spec, last, bytes, plans);
-            // The number is there after a latency to the root and one from it.
+            // The number arrives after one latency to the root and one from it.
             assert!(
                 last_ms <= 1.1 * first_ms.max(2.0 * latency_ms),
                 "{name}, {bytes} bytes, planned: {plans}: {last_ms} ms instead of {first_ms}"

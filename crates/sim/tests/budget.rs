@@ -1,4 +1,4 @@
-//! What waits behind a broadcast is in the memory budget of its PE, in virtual time.
+//! Messages held behind a broadcast count towards the memory budget of their PE, in virtual time.
 #![allow(missing_docs, clippy::unwrap_used)]
 
 use gridspan_runtime::{Actor, CollectionRef, Context, Ix1, Job, JobError, Limits, Op, To};
@@ -16,7 +16,7 @@ struct Listener {
 
 #[derive(Clone, Serialize, Deserialize)]
 enum Tell {
-    /// A broadcast, if so wished, and then many messages to that member.
+    /// Broadcast if `after_broadcast`, and then send many messages to the member `to`.
     Say {
         to: i32,
         after_broadcast: bool,
@@ -58,13 +58,13 @@ impl Actor for Listener {
     }
 }
 
-/// The second node speaks to the third; broadcasts go by way of the first, which is far from the
-/// second.
+/// Runs a job in which the second node sends to the third, and broadcasts go through the first
+/// node, which is far from the second.
 fn outcome(hard_bytes: usize, after_broadcast: bool) -> Result<(), JobError> {
     let spec = GridSpec::from_emulate("3x1,wan=5ms").unwrap();
     let spec = spec.with_change("at 0s link a-b latency=300ms").unwrap();
-    // So low that messages which wait here would keep out the broadcast, if they counted towards
-    // it.
+    // So low that the held messages would keep out the broadcast, if they counted towards the soft
+    // limit.
     let limits = Limits { soft_bytes: 100_000, hard_bytes, ..Limits::default() };
     let job = Job::new("budget").actor::<Listener>().limits(limits).main(async move |grid| {
         let all = grid.create::<Listener>(Ix1::range(3), |_| ()).await?;
@@ -95,7 +95,7 @@ fn messages_behind_a_broadcast_that_outgrow_the_hard_limit_end_the_job_and_are_n
 
 #[test]
 fn the_same_messages_without_a_broadcast_before_them_do_not_wait() {
-    // They may be ready at once and outgrow the limit so, but none is held.
+    // They may be ready at once and exceed the limit, but none is held.
     match outcome(1_000_000, false) {
         Ok(()) => {}
         Err(JobError::OverBudget { held_bytes, .. }) => assert_eq!(held_bytes, 0),

@@ -1,4 +1,4 @@
-//! The fault campaign: it finds nothing, it can be repeated, and it would find something.
+//! The fault campaign: it finds no bugs, its runs are repeatable, and it finds planted bugs.
 #![allow(missing_docs)]
 
 use gridspan_runtime::{pe, session};
@@ -122,7 +122,7 @@ fn broadcasts_that_do_not_wait_for_messages_are_found() {
 
 #[test]
 fn giving_numbers_to_other_broadcasts_than_they_are_for_is_found() {
-    // The job of seed 0 waits for its time limit then, and simulating that takes minutes.
+    // With this bug the job of seed 0 waits for its time limit, which takes minutes to simulate.
     assert_found_from(1, Planted::Pe(pe::PlantedFault::NumbersMixed));
 }
 

@@ -49,7 +49,7 @@ impl Actor for Cell {
     }
 }
 
-/// Adds up along a ring; sends the total to `out`.
+/// Passes additions along a ring; sends the total to `out`.
 fn ring(out: mpsc::Sender<u64>) -> Job {
     Job::new("ring").actor::<Cell>().main(async move |grid| {
         let cells = grid.create::<Cell>(Ix1::range(100), |ix| ix.0 as u64).await?;
@@ -57,7 +57,7 @@ fn ring(out: mpsc::Sender<u64>) -> Job {
         cells.member(Ix1(7)).send(Msg::Add(1000));
         grid.quiescence().await?;
         cells.broadcast(Msg::Sum);
-        out.send(cells.reduction(Op::Sum).await?).map_err(|_| "nobody listens")?;
+        out.send(cells.reduction(Op::Sum).await?).map_err(|_| "the test has ended")?;
         Ok(())
     })
 }
@@ -85,7 +85,7 @@ fn a_job_gives_the_same_on_threads_and_in_virtual_time() {
     assert_eq!(results, [4950 + 100 + 500_500; 3]);
 }
 
-/// Asks one member after so much computation, and reports when the answer came.
+/// Asks one member after a time of computation, and reports the time until the answer.
 fn question(member: i32, compute: Duration) -> Job {
     Job::new("question").actor::<Cell>().main(async move |grid| {
         let cells = grid.create::<Cell>(Ix1::range(7), |ix| ix.0 as u64).await?;
@@ -151,7 +151,7 @@ fn a_job_that_never_ends_is_ended() {
 fn a_panic_in_a_handler_ends_the_job_and_names_the_place() {
     let job = Job::new("panic").actor::<Cell>().main(async |grid| {
         let cells = grid.create::<Cell>(Ix1::range(7), |_| 0).await?;
-        // There is more to do, which a PE that has failed leaves.
+        // Further messages, which a failed PE does not handle.
         cells.member(Ix1(6)).send(Msg::Panic);
         cells.member(Ix1(6)).send(Msg::Add(1));
         grid.quiescence().await?;
@@ -178,8 +178,8 @@ fn an_unknown_strategy_is_refused_before_anything_runs() {
 
 #[test]
 fn a_rebalance_is_over_when_all_live_where_the_plan_says() {
-    // From b to c it is far, so that an actor that leaves b for c arrives long after b has let it
-    // go.
+    // The latency from b to c is so large that an actor that moves there arrives long after b has
+    // released it.
     let sites = ["a", "b", "c"].map(|name| (name.to_owned(), vec![1]));
     let link = |latency| Link::new(Latency::from_millis(latency), Bandwidth::UNLIMITED);
     let spec = GridSpec::from_layout(&Layout::new(sites.to_vec()))

@@ -1,4 +1,4 @@
-//! References that reach a PE before the description of their collection does.
+//! References that reach a PE before the description of their collection.
 #![allow(missing_docs)]
 
 use gridspan_runtime::{
@@ -10,13 +10,13 @@ use serde::{Deserialize, Serialize};
 use std::time::Duration;
 
 const MEMBERS: u32 = 6;
-/// Reaches everyone, in no order with the others.
+/// A broadcast word, which is not ordered with the other words.
 const SHOUT: u64 = 9;
 
-/// Tells a listener about its collection while it is being made.
+/// Sends a reference to its collection to a listener while the collection is being created.
 #[derive(Serialize, Deserialize)]
 struct Newcomer {
-    /// What it heard from the listener, as digits.
+    /// Words received from the listener, as digits.
     heard: u64,
     shouts: u64,
 }
@@ -24,13 +24,13 @@ struct Newcomer {
 #[derive(Clone, Serialize, Deserialize)]
 enum Hear {
     Word(u64),
-    /// Contribute whether all was heard: these digits, and so many shouts.
+    /// Contribute whether all was received: these digits, and this number of shouts.
     Check(u64, u64),
 }
 
 impl Actor for Newcomer {
     type Index = Ix1;
-    /// Whom to tell, if anybody.
+    /// The listeners, one of which gets the reference; `None` to send nothing.
     type Init = Option<CollectionRef<Listener>>;
     type Message = Hear;
 
@@ -53,7 +53,7 @@ impl Actor for Newcomer {
     }
 }
 
-/// Not part of any job.
+/// An actor type that is not part of any job.
 #[derive(Serialize, Deserialize)]
 struct Stranger;
 
@@ -81,9 +81,9 @@ enum Way {
 #[derive(Clone, Serialize, Deserialize)]
 enum Talk {
     To(CollectionRef<Newcomer>),
-    /// Once more, when the collection is known.
+    /// Send again, once the collection is known.
     Again(CollectionRef<Newcomer>),
-    /// To a collection that nobody has made.
+    /// Send to a collection that does not exist.
     ToNobody(Way),
 }
 
@@ -132,8 +132,8 @@ impl Actor for Listener {
     }
 }
 
-/// Three sites with one PE each. The third hears from the second long before it hears from the
-/// first.
+/// Three sites with one PE each. Messages from the second reach the third long before those from
+/// the first.
 fn skewed() -> GridSpec {
     let sites = ["a", "b", "c"].map(|name| (name.to_owned(), vec![1]));
     let link = |latency| Link::new(Latency::from_millis(latency), Bandwidth::UNLIMITED);
@@ -153,7 +153,7 @@ fn a_reference_works_before_its_collection_is_known() {
     let job = Job::new("early").actor::<Listener>().actor::<Newcomer>().main(async |grid| {
         let listeners = grid.create_group::<Listener>(Per::Pe, |_| ()).await?;
         let listeners = listeners.reference();
-        // The third member is the first on the second site.
+        // The third member is the first at the second site.
         let tell = |Ix1(index)| (index == 2).then_some(listeners);
         let newcomers = grid.create::<Newcomer>(Ix1::range(MEMBERS), tell).await?;
 
@@ -163,7 +163,7 @@ fn a_reference_works_before_its_collection_is_known() {
         let satisfied: u64 = newcomers.reduction(Op::Sum).await?;
         match satisfied == u64::from(MEMBERS) {
             true => Ok(()),
-            false => Err(JobError::Failed(format!("{satisfied} heard all, in order and once"))),
+            false => Err(JobError::Failed(format!("{satisfied} received all, in order and once"))),
         }
     });
 

@@ -1,4 +1,4 @@
-//! Other users' processes on simulated nodes: what they cost, and what the runtime sees of them.
+//! Other users' processes on simulated nodes: their effect, and the runtime's view of them.
 #![allow(missing_docs, clippy::unwrap_used)]
 
 use gridspan_balance::Snapshot;
@@ -11,7 +11,7 @@ use std::time::Duration;
 
 const MS: Duration = Duration::from_millis(1);
 
-/// Computes ten milliseconds at a time.
+/// Computes ten milliseconds per message.
 #[derive(Serialize, Deserialize)]
 struct Worker {
     left: u32,
@@ -46,15 +46,15 @@ impl Actor for Worker {
     }
 }
 
-/// Workers of 10 ms times `pieces` each, one for each PE of a grid with so many processors in a
-/// node.
+/// Runs workers of 10 ms times `pieces` each, one for each PE of a grid with this number of
+/// processors per node.
 fn run(spec: &str, processors: Option<u32>, pieces: u32) -> SimReport {
     let job = Job::new("work").actor::<Worker>().main(async move |grid| {
         let count = grid.layout().pe_count();
         let workers = grid.create::<Worker>(Ix1::range(count), |_| pieces).await?;
         workers.broadcast(Msg::Compute);
         let done: u64 = workers.reduction(Op::Sum).await?;
-        if done == u64::from(count) { Ok(()) } else { Err("somebody is missing".into()) }
+        if done == u64::from(count) { Ok(()) } else { Err("a worker is missing".into()) }
     });
     let options = SimOptions { processors, ..SimOptions::default() };
     let report =
@@ -69,7 +69,7 @@ fn millis(report: &SimReport) -> u64 {
 
 #[test]
 fn a_process_of_others_takes_half_of_the_processor_while_it_runs() {
-    // 1 s of work; half of the 0.5 s from 0.2 s on is lost.
+    // 1 s of work, of which half of the 0.5 s from 0.2 s on is lost.
     let report = run("1x1; at 200ms node a1 load=1; at 700ms node a1 load=0", None, 100);
 
     assert_eq!(millis(&report), 1250);
@@ -77,7 +77,8 @@ fn a_process_of_others_takes_half_of_the_processor_while_it_runs() {
 
 #[test]
 fn three_tasks_of_one_processor_lose_a_quarter_to_a_fourth_process() {
-    // Paper 4, section 3.3: "no more than 33 %" longer.
+    // Iskra et al. (2000), "Performance Measurements on Dynamite/DPVM", section 3.3: "no more than
+    // 33 %" longer.
     let alone = run("1x1x3", Some(1), 100);
     let loaded = run("1x1x3; at 0s node a1 load=1", Some(1), 100);
 
@@ -113,7 +114,7 @@ fn the_runtime_sees_what_part_it_gets_also_where_nothing_runs_any_more() {
             workers.broadcast(Msg::Compute);
             grid.sleep(1500 * MS).await?;
             grid.rebalance().await?;
-            // Nothing is left on the second PE, whose load ends after three seconds.
+            // The second PE becomes empty; its foreign load ends after three seconds.
             workers.member(Ix1(0)).send(Msg::MoveTo(0));
             workers.member(Ix1(1)).send(Msg::MoveTo(0));
             grid.sleep(1000 * MS).await?;
@@ -131,12 +132,12 @@ fn the_runtime_sees_what_part_it_gets_also_where_nothing_runs_any_more() {
 
     let seen: Vec<Snapshot> = receive.iter().collect();
 
-    // The runtime looks by itself, too, when it notices a change.
+    // The runtime also takes snapshots by itself when it notices a change.
     let mut available: Vec<_> =
         seen.iter().map(|seen| [seen.pes[0].available, seen.pes[1].available]).collect();
     available.dedup();
     assert_eq!(available, [[1.0, 0.5], [1.0, 1.0]]);
-    // While it got half of a processor, it did half as much.
+    // The actor that got half of a processor did half of the work.
     let loads: Vec<_> = seen[0].actors.iter().map(|actor| actor.load.as_secs_f64()).collect();
     assert!((loads[0] / loads[1] - 2.0).abs() < 0.1, "{loads:?}");
 }

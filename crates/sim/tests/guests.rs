@@ -1,4 +1,4 @@
-//! Guests in virtual time: whoever joins, leaves, dies or is taken for dead, every task counts
+//! Guests in virtual time: whichever join, leave, die or are declared dead, every task counts
 //! exactly once.
 #![allow(missing_docs, clippy::unwrap_used)]
 
@@ -26,7 +26,7 @@ fn sites(nodes: usize) -> GridSpec {
 
 const TEETH: u32 = 14;
 
-/// Counts the tree, by one kind of work or the other, and checks that the job is quiescent then.
+/// A job that counts the tree as a search or as tasks, and then checks that it is quiescent.
 fn job(policy: &str, is_search: bool) -> (Job, Arc<Mutex<Vec<GuestEvent>>>) {
     let events = Arc::new(Mutex::new(Vec::new()));
     let told = Arc::clone(&events);
@@ -113,7 +113,8 @@ fn a_lost_guest_ends_a_job_that_does_not_tolerate_it_and_is_named() {
 
 #[test]
 fn a_guest_that_is_lost_before_it_has_begun_costs_nothing() {
-    // It takes 5 ms to knock and 10 more until the root knows that all know the guest.
+    // The request to join takes 5 ms, and 10 more until the root knows that all nodes know the
+    // guest.
     let guests = vec![guest(1, 0, Some((8, Departure::Mistaken)))];
     let (job, events) = job("directory", true);
 
@@ -139,12 +140,12 @@ fn one_founder_with_one_pe_shares_its_work_with_guests() {
         });
         let report = run(job, spec.clone(), vec![guest(0, 5, None), guest(0, 6, None)]);
         assert_eq!(report.outcome, Ok(()));
-        // Alone it would take 1.6 s; five PEs could do it in 0.33 s.
+        // The founder alone would take 1.6 s; five PEs could do it in 0.33 s.
         assert!(report.virtual_time.as_secs_f64() < 0.5, "{}", report.virtual_time);
     }
 }
 
-/// Guests that come and go as the dice say.
+/// Guests that join and depart at random.
 fn random_guests(dice: &mut Dice) -> Vec<GuestPlan> {
     let mut below = |bound: u64| dice.below(bound);
     let plan = |_| {

@@ -1,4 +1,5 @@
-//! Balancing on a period keeps no job from coming to rest, or from being found to wait in vain.
+//! Periodic balancing does not keep a job from becoming quiescent, or from being found to have
+//! stalled.
 #![allow(missing_docs, clippy::unwrap_used)]
 
 use gridspan_runtime::{Actor, Context, Ix1, Job, Op, To};
@@ -13,7 +14,7 @@ struct Cell;
 
 #[derive(Clone, Serialize, Deserialize)]
 enum Order {
-    /// Pass this on to the next member, so many times.
+    /// Pass this order on to the next member, this number of times.
     Pass(u32),
     Contribute,
 }
@@ -60,7 +61,7 @@ fn a_job_that_rests_is_quiescent_however_often_it_is_balanced() {
                 grid.sleep(Duration::from_secs(rest)).await?;
                 let begin = grid.now().await?;
                 grid.quiescence().await?;
-                out.send(grid.now().await?.since(begin)).map_err(|_| "nobody listens")?;
+                out.send(grid.now().await?.since(begin)).map_err(|_| "the test has ended")?;
             }
             Ok(())
         });

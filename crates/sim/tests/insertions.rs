@@ -1,4 +1,4 @@
-//! Messages to members whose insertion takes long, or that nobody ever inserts.
+//! Messages to members whose insertion takes long, or that are never inserted.
 #![allow(missing_docs, clippy::unwrap_used)]
 
 use gridspan_runtime::{Actor, Context, Ix1, Job, Op, PeId, To};
@@ -21,7 +21,7 @@ enum Order {
     Insert,
     /// Write to members that do not exist.
     Write,
-    /// Insert a member if so, broadcast a word, and insert another member.
+    /// Insert a member if `true`, broadcast a word, and insert another member.
     Around(bool),
     Word,
     Report,
@@ -60,8 +60,9 @@ impl Actor for Counter {
     }
 }
 
-/// The member on site b gets this order. Returns how many words were heard once all was quiet, and
-/// when that was. A message from a to b takes this long, all others a millisecond.
+/// Sends this order to the member at site b. Returns the number of words received by the time of
+/// quiescence, and the time until then. A message from a to b takes `latency`, all others a
+/// millisecond.
 fn run(order: Order, latency: Duration) -> (u64, Duration, SimReport) {
     let slow = Link::wan().with_latency(Latency(latency));
     let spec = GridSpec::from_emulate("3x1,wan=1ms").unwrap();
@@ -74,7 +75,7 @@ fn run(order: Order, latency: Duration) -> (u64, Duration, SimReport) {
         grid.quiescence().await?;
         let quiet = grid.now().await?.since(begin);
         all.broadcast(Order::Report);
-        out.send((all.reduction(Op::Sum).await?, quiet)).map_err(|_| "nobody listens")?;
+        out.send((all.reduction(Op::Sum).await?, quiet)).map_err(|_| "the test has ended")?;
         Ok(())
     });
     let report = Simulation::new(job, spec, SimOptions::default()).unwrap().run();
@@ -97,7 +98,7 @@ fn messages_to_members_that_do_not_exist_are_dropped_once_no_insertion_is_on_its
 
     assert_eq!(words, 0);
     assert_eq!(report.statistics.dead_letters, FRESH.len() as u64);
-    // A few rounds of questions, and no time-out.
+    // A few rounds of questions, and no timeout.
     assert!(quiet < Duration::from_millis(100), "{quiet:?}");
 }
 
@@ -106,7 +107,8 @@ fn a_member_takes_no_broadcast_that_was_sent_before_it_was_inserted() {
     let latency = Duration::from_millis(1);
     let (without, _, _) = run(Order::Around(false), latency);
     assert_eq!(without, 3, "the members of the beginning");
-    // The broadcast waits for the first insertion, and so does the second one.
+    // The broadcast waits for the first insertion, and the second insertion waits for the
+    // broadcast.
     let (with, _, _) = run(Order::Around(true), latency);
     assert_eq!(with, 4, "these and the one that was inserted before");
 }

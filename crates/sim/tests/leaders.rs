@@ -20,9 +20,9 @@ struct Cell {
     left: u32,
     heard: u64,
     sum: u64,
-    /// How many times the work takes elsewhere than on PE 0.
+    /// Factor by which the work takes longer on PEs other than PE 0.
     factor: u32,
-    /// After so many steps it waits at its sync point; 0 is never.
+    /// Number of steps between its sync points; 0 for none.
     sync_every: u32,
 }
 
@@ -42,7 +42,7 @@ impl Cell {
         all.into_iter().filter(move |at| (0..side).contains(&at.0) && (0..side).contains(&at.1))
     }
 
-    /// Does all steps for which everything is here; a neighbour is at most one step ahead.
+    /// Executes all steps whose inputs have arrived; a neighbour is at most one step ahead.
     fn advance(&mut self, cx: &mut Context<'_, Self>) {
         let due = Self::neighbours(cx.index()).count() as u64;
         while self.heard >= due && self.left > 0 {
@@ -113,16 +113,16 @@ impl Actor for Cell {
 
 type Told = Arc<Mutex<Vec<BalanceReport>>>;
 
-/// What a run has left behind.
+/// Results of a run.
 struct Outcome {
     report: SimReport,
     told: Vec<BalanceReport>,
-    /// A hash of where everybody is.
+    /// A hash of the places of all members.
     places: u64,
 }
 
-/// Runs phases of so many steps, with a rebalance on request in between. Members begin where
-/// `place` says.
+/// Runs phases of these numbers of steps, with a requested rebalance after each. `place` gives the
+/// initial places of members.
 fn run(
     emulate: &str,
     factor: u32,
@@ -146,7 +146,7 @@ fn run(
                 cells.broadcast(Msg::Begin(steps));
                 grid.quiescence().await?;
                 grid.rebalance().await?;
-                // 528 neighbours, and the numbers of the steps.
+                // 528 ordered pairs of neighbours, times the sum of the step numbers.
                 expected += u64::from(4 * SIDE * (SIDE - 1)) * u64::from(steps * (steps + 1) / 2);
             }
             cells.broadcast(Msg::Sum);
@@ -181,7 +181,7 @@ fn leaders_of_three_sites_together_cut_what_none_of_them_holds() {
         .iter()
         .find(|report| report.moved > 0)
         .unwrap_or_else(|| panic!("{:?}", first.told));
-    // Three strips of four columns have two borders of 12 pairs, with two messages each.
+    // Three strips of four columns have two borders of 12 pairs, with two messages per pair.
     assert!(moved.before.messages > 250, "{moved:?}");
     assert!(moved.after.messages <= 2 * 24 + 24, "{moved:?}");
     assert_eq!(first.report.log_hash, second.report.log_hash, "the same seed, the same run");
@@ -191,7 +191,7 @@ fn leaders_of_three_sites_together_cut_what_none_of_them_holds() {
 #[test]
 fn leaders_move_whom_one_place_that_holds_all_would_move() {
     let led = run("3x2,wan=5ms", 1, vec![20], anywhere, |job| job);
-    // Whoever wants to see snapshots needs a place that holds them.
+    // A snapshot callback requires one place that holds all loads.
     let alone = run("3x2,wan=5ms", 1, vec![20], anywhere, |job| job.on_snapshot(|_, _| ()));
 
     assert!(led.told[0].moved > 50, "{:?}", led.told);
@@ -213,7 +213,7 @@ fn leaders_cut_about_as_well_as_grid_cut_that_sees_everything() {
 
 #[test]
 fn a_plan_of_leaders_that_made_things_worse_is_undone() {
-    // It looks as if three more PEs were better; but there, all takes ten times as long.
+    // To the strategy, three more PEs look better; but there, all work takes ten times as long.
     let every = |job: Job| job.balance_every(Duration::from_millis(200));
     let outcome = run("2x2,wan=1ms", 10, vec![150], |_, _| PeId(0), every);
 
@@ -233,7 +233,7 @@ fn nothing_is_lost_while_leaders_move_actors_again_and_again() {
     assert!(plans > 5 && moves > 200, "{plans} plans moved {moves}");
 }
 
-/// How long 40 steps take, with a sync point after `every` of them.
+/// Time of 40 steps, with a sync point after `every` of them, and the reports.
 fn synced(every: u32) -> (Duration, Vec<BalanceReport>) {
     let told = Told::default();
     let tell = told.clone();
@@ -266,8 +266,8 @@ fn nobody_waits_at_sync_points_after_the_first_while_far_leaders_talk() {
 
 #[test]
 fn what_is_asked_for_while_a_plan_is_judged_or_undone_is_answered() {
-    // The first plan is a mistake. Each phase asks for a rebalance at its end, and all the while
-    // there are others.
+    // The first plan is a mistake. Each phase requests a rebalance at its end, while periodic ones
+    // continue.
     let every = |job: Job| job.balance_every(Duration::from_millis(50));
     let outcome = run("2x2,wan=1ms", 10, vec![20; 12], |_, _| PeId(0), every);
 
@@ -284,7 +284,7 @@ fn a_site_without_actors_leads_too() {
     assert!(outcome.told[0].actors == u64::from(SIDE * SIDE), "{:?}", outcome.told);
 }
 
-/// One of very many that do nothing.
+/// One of very many actors that do nothing.
 #[derive(Serialize, Deserialize)]
 struct Idle;
 

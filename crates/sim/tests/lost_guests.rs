@@ -1,4 +1,4 @@
-//! What the loss of a guest costs: nobody goes on with what has come through it, and little is done
+//! The cost of losing a guest: no node continues with work that came through it, and little is done
 //! twice.
 #![allow(missing_docs, clippy::unwrap_used)]
 
@@ -20,7 +20,7 @@ struct Case {
     is_search: bool,
     sites: Vec<Vec<u32>>,
     wan: Duration,
-    /// By site and PEs.
+    /// Site and number of PEs of each guest.
     guests: Vec<(u32, u32)>,
     teeth: u32,
     cost: Duration,
@@ -28,7 +28,8 @@ struct Case {
 }
 
 impl Case {
-    /// Counts the tree; a guest dies at a time. Returns what ran and how long it took.
+    /// Counts the tree; if `dies` is given, that guest dies at that time. Returns the runs and the
+    /// total time.
     fn run(&self, dies: Option<(usize, Duration)>) -> (Vec<Run>, Duration) {
         let (is_search, teeth) = (self.is_search, self.teeth);
         let root = Comb::new(teeth, self.cost);
@@ -58,14 +59,14 @@ impl Case {
         (take_runs(), Duration::from_nanos(report.virtual_time.0))
     }
 
-    /// Kills a guest at half time. Returns the processor time of all others, as a part of that of
-    /// an undisturbed run.
+    /// Kills a guest at half time. Returns the processor time of all others as a fraction of that
+    /// of an undisturbed run.
     fn lose(&self, victim: usize) -> f64 {
         let (calm, took) = self.run(None);
         let dies = took / 2;
         let (runs, _) = self.run(Some((victim, dies)));
-        // Under the default policy, sites work on copies of what they have lent to others: there,
-        // what runs twice need not be an orphan.
+        // Under the default policy, sites work on copies of the tasks that they have lent: there, a
+        // task that runs twice need not be an orphan.
         if self.policy != "directory" || self.sites.len() == 1 {
             self.check_orphans(&runs, dies + self.silence);
         }
@@ -82,8 +83,8 @@ impl Case {
         layout.guest(SiteId(site), number) == Some(layout.node_of(pe))
     }
 
-    /// Of a task that runs twice, one was an orphan: it did not begin later than two crossings
-    /// after the news, but for the slice that ran when that came.
+    /// Checks that no task that runs twice ran as an orphan later than two crossings after the news
+    /// of the loss, except for the slice that was running when the news arrived.
     fn check_orphans(&self, runs: &[Run], news: Duration) {
         let slice = Duration::from_micros(200) + self.cost;
         let end = (news + 2 * self.wan + Duration::from_millis(1) + slice).as_nanos() as u64;
@@ -92,7 +93,7 @@ impl Case {
             *late.entry(run.path).or_insert(0) += 1;
         }
         let twice = late.values().filter(|&&times| times > 1).count();
-        assert_eq!(twice, 0, "{self:?}: so many of {} ran twice after {end} ns", late.len());
+        assert_eq!(twice, 0, "{self:?}: tasks of {} that ran twice after {end} ns", late.len());
     }
 }
 
@@ -120,7 +121,7 @@ fn under_every_policy_orphans_stop_within_two_crossings_of_the_news() {
     }
 }
 
-/// A case as the dice say, under the default policy and another in turn.
+/// Draws a random case, under the default policy and another in turn.
 fn draw(seed: u64) -> (Case, usize) {
     let mut dice = Dice::new(seed);
     let mut below = |bound: u64| dice.below(bound) as u32;
@@ -144,8 +145,8 @@ fn draw(seed: u64) -> (Case, usize) {
 
 #[test]
 fn a_guest_lost_at_half_time_costs_little_more_than_it_had_done() {
-    // What was finished on its behalf is done again: half of all work, where everything had come
-    // through the guest.
+    // Results that were finished on the guest's behalf are computed again: half of all work, if all
+    // of it came through the guest.
     let costs: Vec<f64> = (0..8).map(draw).map(|(case, victim)| case.lose(victim)).collect();
     assert!(costs.iter().all(|&cost| cost < 1.5), "{costs:?}");
     let mean = costs.iter().sum::<f64>() / costs.len() as f64;

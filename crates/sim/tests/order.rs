@@ -1,5 +1,5 @@
-//! What one sender tells all members of a collection, some of them, and single ones arrives in the
-//! order in which it was sent.
+//! Broadcasts, multicasts and single messages of one sender arrive in the order in which they were
+//! sent.
 #![allow(missing_docs, clippy::unwrap_used)]
 
 use gridspan_runtime::{
@@ -12,19 +12,20 @@ use serde::{Deserialize, Serialize};
 use std::time::Duration;
 
 const MEMBERS: usize = 11;
-/// Main speaks as one more.
+/// Number of main, which sends too.
 const MAIN: usize = MEMBERS;
 /// Messages of one priority are in order.
 const PRIORITIES: [i32; 2] = [0, 7];
 
-/// What a sender has sent so far at each priority.
+/// Numbers of messages that a sender has sent so far at each priority.
 #[derive(Clone, Default, Serialize, Deserialize)]
 struct Said {
     to_all: [u64; 2],
     to_one: [[u64; MEMBERS]; 2],
 }
 
-/// What comes before a message, of the same sender at the same priority.
+/// A message with the numbers of messages that precede it, from the same sender at the same
+/// priority.
 #[derive(Clone, Serialize, Deserialize)]
 enum Word {
     All { before: u64, to_one: [u64; MEMBERS] },
@@ -43,7 +44,7 @@ impl Said {
         Word::One { before: self.to_one[priority][to] - 1, to_all: self.to_all[priority] }
     }
 
-    /// How many members should hear what was said, each word by itself.
+    /// Number of deliveries of all messages.
     fn receivers(&self) -> u64 {
         MEMBERS as u64 * self.to_all.iter().sum::<u64>() + self.to_one.iter().flatten().sum::<u64>()
     }
@@ -66,7 +67,7 @@ enum Msg {
         priority: usize,
         word: Word,
     },
-    /// Say something, and so often more.
+    /// Send messages, and repeat that `left` times.
     Speak {
         left: u32,
         section: SectionRef<Speaker>,
@@ -78,7 +79,7 @@ enum Msg {
 struct Speaker {
     dice: Dice,
     said: Said,
-    /// By priority and sender: messages to this one, and to all.
+    /// By priority and sender: the numbers of messages received as single ones, and as broadcasts.
     heard: [[(u64, u64); MEMBERS + 1]; 2],
 }
 
@@ -125,7 +126,7 @@ impl Speaker {
         }
         if heard != due {
             cx.fail(format!(
-                "{me} has heard {heard:?} of {from} when what comes after {due:?} came"
+                "{me} has {heard:?} of {from}, but got the message that follows {due:?}"
             ));
         }
     }
@@ -184,8 +185,7 @@ async fn talk(grid: &Grid, seed: u64, turns: u32) -> Result<(u64, u64), JobError
 }
 
 fn faults() -> FaultPlan {
-    // Hundreds of frames are under way at a time, and a connection that breaks sends them all
-    // again.
+    // Hundreds of frames are under way at a time, and a broken connection sends them all again.
     let sessions = SessionFaults { bulk_bytes: 200, disconnect: 0.002, ..SessionFaults::default() };
     FaultPlan {
         local_delay: 0.1,
@@ -215,7 +215,7 @@ fn one_sender_is_heard_in_the_order_in_which_it_spoke_while_all_move_and_links_b
     }
 }
 
-/// Notes when it heard a letter, and from then on what it hears.
+/// Records the letters that it receives, with their times.
 #[derive(Default, Serialize, Deserialize)]
 struct Listener {
     heard: Vec<(char, Time)>,
@@ -224,9 +224,9 @@ struct Listener {
 #[derive(Clone, Serialize, Deserialize)]
 enum Tell {
     Letter(char),
-    /// First a letter to that member, then one to all, then another to that member.
+    /// Send a letter to that member, one to all, another to that member, and another to all.
     Say(i32),
-    /// Contribute what was heard, and after how many milliseconds, if this is the member.
+    /// Contribute the received letters with their times, if this is the member.
     Report(i32),
 }
 
@@ -262,7 +262,7 @@ impl Actor for Listener {
     }
 }
 
-/// What that member heard, and after how many milliseconds since the words were said.
+/// The letters that each member received, with the milliseconds since they were sent.
 fn hears(spec: &str, change: &str, speaker: i32, to: i32) -> Vec<Vec<(char, u64)>> {
     let spec = GridSpec::from_emulate(spec).unwrap().with_change(change).unwrap();
     let pes = spec.layout().pe_count();
@@ -280,7 +280,7 @@ fn hears(spec: &str, change: &str, speaker: i32, to: i32) -> Vec<Vec<(char, u64)
             });
             heard.push(letters.collect::<Vec<_>>());
         }
-        out.send(heard).map_err(|_| "nobody listens")?;
+        out.send(heard).map_err(|_| "the test has ended")?;
         Ok(())
     });
     let report = Simulation::new(job, spec, SimOptions::default()).unwrap().run();
@@ -307,7 +307,7 @@ fn who_was_inserted_hears_the_broadcast_that_main_asks_for_next() {
         grid.quiescence().await?;
         all.broadcast(Tell::Report(9));
         let heard: Vec<u8> = all.reduction(Op::Concat).await?;
-        out.send(heard.first().copied()).map_err(|_| "nobody listens")?;
+        out.send(heard.first().copied()).map_err(|_| "the test has ended")?;
         Ok(())
     });
     let report = Simulation::new(job, spec, SimOptions::default()).unwrap().run();
@@ -317,7 +317,7 @@ fn who_was_inserted_hears_the_broadcast_that_main_asks_for_next() {
 
 #[test]
 fn a_broadcast_waits_for_an_earlier_message_on_a_slow_link_and_only_where_that_goes() {
-    // Broadcasts go by way of the first node.
+    // Broadcasts go through the first node.
     let heard = hears("3x1,wan=5ms", "at 0s link b-c latency=200ms", 1, 2);
 
     assert_eq!(letters(&heard[2]), "abcd");

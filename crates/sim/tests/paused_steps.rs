@@ -1,5 +1,5 @@
-//! The gate compares steps before and after a plan as they are without main's pauses between them,
-//! in virtual time.
+//! The gate compares the lengths of steps before and after a plan without main's pauses between
+//! them, in virtual time.
 #![allow(missing_docs, clippy::unwrap_used)]
 
 use gridspan_balance::{BalanceReport, Cause};
@@ -16,12 +16,12 @@ const ROWS: i32 = 24;
 const STEPS: usize = 60;
 const PAUSE: Duration = Duration::from_millis(50);
 
-/// A row of a mesh, which computes once it has heard from its neighbours.
+/// A row of a mesh, which computes once it has received its neighbours' edges.
 #[derive(Serialize, Deserialize)]
 struct Row {
     work: Duration,
     step: u32,
-    /// How many have told for this step and for the next.
+    /// Number of messages received for the current step and for the next, by the step's parity.
     heard: [usize; 2],
 }
 
@@ -63,8 +63,8 @@ impl Actor for Row {
     }
 }
 
-/// Runs steps with a pause before each but the first, on 2 sites of 2 PEs, of which the first has 9
-/// of a site's 12 rows. Returns what was told, and how long the last step took.
+/// Runs steps with a pause before each but the first, on 2 sites of 2 PEs, where the first PE has 9
+/// of a site's 12 rows. Returns the reports, and the time of the last step.
 fn run(strategy: &str, every: Duration) -> (Vec<BalanceReport>, Duration) {
     let (told, last) = (Arc::new(Mutex::new(Vec::new())), Arc::new(Mutex::new(Duration::ZERO)));
     let (notes, took) = (told.clone(), last.clone());
@@ -108,11 +108,11 @@ fn a_plan_that_shortens_steps_stays_however_long_main_pauses_between_them() {
 
         let first = told.iter().find(|report| report.moved > 0);
         let first = first.unwrap_or_else(|| panic!("every {every_ms} ms: {told:#?}"));
-        // From 46 ms to 34.
+        // A step shrinks from 46 ms to 34.
         let (predicted, realised) = (first.predicted.unwrap(), first.realised.unwrap());
         assert!(predicted > 0.1 && realised > 0.05, "every {every_ms} ms: {first}");
         assert!(told.iter().all(|report| report.cause != Cause::Undo), "every {every_ms} ms");
-        // 9 rows of 4 ms at first, 6 at best.
+        // A PE has 9 rows of 4 ms at first, and 6 at best.
         assert!(last < Duration::from_millis(36), "every {every_ms} ms: {last:?}");
     }
 }

@@ -1,5 +1,5 @@
-//! Nodes that talk over QUIC in virtual time: a seed repeats its run, whatever else the process
-//! does, faults happen and cost nothing, and transports alone find out who is dead.
+//! Nodes that communicate over QUIC in virtual time: a seed repeats its run, whatever else the
+//! process does; faults happen and change no result; and transports alone detect dead nodes.
 #![allow(missing_docs, clippy::unwrap_used)]
 
 mod common;
@@ -35,8 +35,8 @@ fn grid() -> GridSpec {
     GridSpec::from_layout(&Layout::new(vec![site("a"), site("b")])).unwrap().with_wan(wan)
 }
 
-/// Counts the tree over QUIC, with a guest from 100 ms on that may depart after a second. Returns
-/// who was lost, too.
+/// Counts the tree over QUIC, with a guest from 100 ms on that may depart after a second. Also
+/// returns the nodes that were lost.
 fn count(seed: u64, departs: Option<Departure>) -> (SimReport, Vec<NodeId>) {
     let lost = Arc::new(Mutex::new(Vec::new()));
     let told = Arc::clone(&lost);
@@ -55,7 +55,7 @@ fn count(seed: u64, departs: Option<Departure>) -> (SimReport, Vec<NodeId>) {
     let joins = Duration::from_millis(100);
     let options = SimOptions {
         guests: vec![GuestPlan { site: SiteId(1), pes: 2, joins, departs }],
-        // The simulation itself tells nobody within the time that the job takes.
+        // The simulation itself reports no loss within the duration of the job.
         silence: Duration::from_secs(3_600),
         faults: Some(FaultPlan {
             frame_delay: 0.2,
@@ -75,12 +75,12 @@ fn guest() -> NodeId {
     grid().layout().guest(SiteId(1), 0).unwrap()
 }
 
-/// All that a report says, apart from its log.
+/// All fields of a report except its log.
 fn figures(report: &SimReport) -> String {
     format!("{:?}", SimReport { log: Vec::new(), ..report.clone() })
 }
 
-/// Runs other seeds on a thread of their own meanwhile.
+/// Runs `act` while another thread runs other seeds.
 fn beside_other_runs<T>(act: impl FnOnce() -> T) -> T {
     let is_done = AtomicBool::new(false);
     std::thread::scope(|scope| {

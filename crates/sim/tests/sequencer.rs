@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use std::sync::mpsc;
 use std::time::Duration;
 
-/// What a [`Speaker`] is asked to send to all, and what they get.
+/// Commands to a [`Speaker`], and the messages that it broadcasts.
 #[derive(Clone, Serialize, Deserialize)]
 enum Speech {
     Speak {
@@ -21,11 +21,11 @@ enum Speech {
         bytes: Vec<u8>,
     },
     Tell,
-    /// Send so many greetings to all, insert a member, and send one more.
+    /// Send this number of greetings to all, insert a member, and send one more.
     Insert {
         greetings: u64,
     },
-    /// Insert a member, move there, if so, and have this member greet all.
+    /// Insert a member, move to `to` if given, and make the member `teller` greet all.
     InsertAndTell {
         to: Option<PeId>,
         teller: i32,
@@ -40,11 +40,11 @@ enum Speech {
     },
 }
 
-/// Broadcasts, and tells main after how many nanoseconds it got a broadcast.
+/// Broadcasts, and reports to main the time in nanoseconds that each broadcast took to reach it.
 #[derive(Serialize, Deserialize)]
 struct Speaker {
     spoken: u64,
-    /// A digest of what it heard, in the order in which it heard it.
+    /// A digest of the broadcasts that it received, in order.
     order: u64,
 }
 
@@ -98,11 +98,11 @@ impl Actor for Speaker {
     }
 }
 
-/// A member that is inserted.
+/// Index of a member that is inserted.
 const INSERTED: Ix1 = Ix1(100);
 
-/// What each of some broadcasts from the nodes `roots`, in turn, takes until all members have it,
-/// in ms; and how often the right to number them passed. The members agree on the order.
+/// Times of broadcasts from the nodes `roots`, in turn, until all members have them, in ms; and the
+/// number of handovers of the right to number them. Checks that the members agree on the order.
 fn from_roots_ms(spec: &GridSpec, roots: &[u32], bytes: usize, pause: u64) -> (Vec<f64>, u64) {
     let (out, results) = mpsc::channel();
     let roots = roots.to_vec();
@@ -115,7 +115,7 @@ fn from_roots_ms(spec: &GridSpec, roots: &[u32], bytes: usize, pause: u64) -> (V
         }
         for _ in &roots {
             let took_ns: u64 = all.reduction(Op::Max).await?;
-            out.send(took_ns as f64 / 1e6).map_err(|_| "nobody listens")?;
+            out.send(took_ns as f64 / 1e6).map_err(|_| "the test has ended")?;
         }
         grid.quiescence().await?;
         all.broadcast(Speech::Tell);
@@ -161,7 +161,7 @@ fn the_right_goes_from_root_to_root_and_all_agree_on_the_order() {
         assert_eq!(times_ms.len(), roots.len());
         if pause == 60 {
             assert!(handovers >= 3, "{handovers}");
-            // Who takes it from another waits for the root to have it back.
+            // A node that takes the right from another waits until the root has it back.
             assert!(times_ms.iter().all(|&took| took < 52.0), "{times_ms:?}");
         }
     }
@@ -172,7 +172,7 @@ fn two_roots_that_take_turns_wait_little_longer_than_without_handovers() {
     let spec = GridSpec::from_emulate("4x2,wan=10ms,rate=50mbit").unwrap();
     let roots: Vec<u32> = (0..240).map(|round| if round / 3 % 2 == 0 { 7 } else { 4 }).collect();
     let (times_ms, handovers) = from_roots_ms(&spec, &roots, 8, 100);
-    // 20.1 ms through the root. A right that is recalled at once is granted ever more seldom.
+    // 20.1 ms through the root. A right that is recalled at once is granted less and less often.
     let mean_ms = times_ms.iter().sum::<f64>() / times_ms.len() as f64;
     assert!(mean_ms < 21.0 && handovers < 4, "{mean_ms} ms, {handovers} handovers");
 }
@@ -180,14 +180,14 @@ fn two_roots_that_take_turns_wait_little_longer_than_without_handovers() {
 #[test]
 fn who_has_several_requests_under_way_gets_no_right() {
     let spec = GridSpec::from_emulate("4x2,wan=10ms,rate=50mbit").unwrap();
-    // The first comes back after 20 ms.
+    // The first number arrives after 20 ms.
     let (times_ms, handovers) = from_roots_ms(&spec, &[7; 200], 8, 5);
     assert_eq!(handovers, 0);
     assert!(times_ms.iter().all(|&took| took < 21.0), "{times_ms:?}");
 }
 
-/// Has the member on PE 7 number broadcasts, then move, if it is to, then send greetings and insert
-/// a member, which gets the last greeting only.
+/// Makes the member on PE 7 number broadcasts, then move to `to` if given, then send greetings and
+/// insert a member, which gets only the last greeting.
 fn insert_after_greetings(greetings: u64, to: Option<PeId>) {
     let job = Job::new("speakers").actor::<Speaker>().main(async move |grid| {
         let all = grid.create::<Speaker>(Ix1::range(8), |_| ()).await?;
@@ -221,8 +221,8 @@ fn a_member_gets_what_its_maker_broadcasts_after_inserting_it_and_nothing_from_b
     }
 }
 
-/// The last member numbers broadcasts; then some member, or main, inserts one and has another
-/// greet all. The new member gets the greeting.
+/// Makes the last member number broadcasts; then another member, or main, inserts a member and
+/// makes `teller` greet all. The new member gets the greeting.
 fn insert_and_tell(name: &str, inserter: Option<i32>, to: Option<PeId>, teller: i32) {
     let spec = GridSpec::from_emulate(name).unwrap();
     let pes = spec.layout().pe_count();

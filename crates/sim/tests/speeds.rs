@@ -1,4 +1,5 @@
-//! PEs of unequal speed: strategies weigh parts by it, whether kernels see it or actors show it.
+//! PEs of unequal speed: strategies weigh their shares by it, whether kernels report it or actors'
+//! times show it.
 #![allow(missing_docs, clippy::unwrap_used)]
 
 use gridspan_runtime::{Actor, Context, Ix1, Job, Op, Time, To};
@@ -16,12 +17,12 @@ const US: Duration = Duration::from_micros(1);
 /// Computes once in each step. Every sixteenth step it waits at its sync point.
 #[derive(Serialize, Deserialize)]
 struct Worker {
-    /// What it takes on an ordinary PE, in microseconds.
+    /// Time of a step on an ordinary PE, in microseconds.
     work: u32,
-    /// By how many percent that changes from step to step, at most.
+    /// Maximum change of that from step to step, in percent.
     change: u32,
     dice: Dice,
-    /// How many times longer it takes on odd PEs, for a reason that no kernel sees.
+    /// Factor by which it takes longer on odd PEs, for a reason that no kernel sees.
     odd: u32,
     left: u32,
 }
@@ -61,20 +62,20 @@ struct Case {
     is_gated: bool,
     odd: u32,
     change: u32,
-    /// How many times everybody waits at a sync point.
+    /// Number of sync points at which all members wait.
     looks: u32,
 }
 
-/// What came of a case.
+/// Result of a case.
 #[derive(Debug)]
 struct Ran {
-    /// What the last steps took.
+    /// Mean time of the last steps.
     step: Duration,
-    /// How many looks have moved somebody.
+    /// Number of rebalances that moved actors.
     moving: usize,
 }
 
-/// What the last steps took, after so many looks at the loads, at sync points.
+/// Runs a case, with `looks` looks at the loads, at sync points.
 fn run(case: Case) -> Ran {
     let Case { grid: text, strategy, is_gated, odd, change, looks } = case;
     let steps = 16 * looks + 15;
@@ -108,8 +109,8 @@ fn run(case: Case) -> Ran {
 
 const SERIOUS: [&str; 6] = ["greedy", "refine", "grid-cut", "border", "leader-cut", "auto"];
 
-/// What a step of 64 actors of 1 ms takes at best if each second of four PEs is three times slower:
-/// half of what it takes as they begin. Over two sites a broadcast and a reduction cross as well.
+/// Minimum time of a step of 64 actors of 1 ms if every second one of four PEs is three times
+/// slower: half of the initial time. Over two sites a broadcast and a reduction cross as well.
 fn best(grid: &str) -> Duration {
     if grid.starts_with('2') { 26 * MS } else { 24 * MS }
 }
@@ -119,7 +120,7 @@ fn what_only_actors_show_is_balanced_within_three_rebalances() {
     let mut slow = Vec::new();
     for strategy in SERIOUS {
         for grid in ["1x4", "2x2,wan=1ms"] {
-            // The gate judges a plan for some looks before it lets another pass.
+            // The gate judges a plan for several looks before it allows the next.
             for (is_gated, looks) in [(false, 3), (true, 20)] {
                 for change in [0, 10] {
                     let case = Case { strategy, grid, is_gated, looks, odd: 3, change };

@@ -1,4 +1,4 @@
-//! The order in which messages of steps are handled: older steps first, then who is nearer to
+//! The order in which messages of steps are handled: older steps first, then members nearer to
 //! another site.
 #![allow(missing_docs)]
 
@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use std::sync::mpsc;
 use std::time::Duration;
 
-/// Member 0 says what is to be handled; member 1 keeps what it was told, in order.
+/// Member 0 sends numbers; member 1 records them in the order in which it handles them.
 #[derive(Serialize, Deserialize)]
 struct Clerk {
     told: Vec<u64>,
@@ -17,7 +17,7 @@ struct Clerk {
 
 #[derive(Clone, Serialize, Deserialize)]
 enum Order {
-    /// Tell member 1 numbers, each in the step that goes with it or in none.
+    /// Send numbers to member 1, each in its step, or outside of steps.
     Dictate(Vec<(Option<u64>, u64)>),
     Note(u64),
     Report,
@@ -52,7 +52,7 @@ impl Actor for Clerk {
     }
 }
 
-/// What member 1 noted, in order.
+/// The numbers that member 1 recorded, in order.
 fn noted(emulate: &str, notes: Vec<(Option<u64>, u64)>) -> Vec<u64> {
     let (tell, told) = mpsc::channel();
     let job = Job::new("clerks").actor::<Clerk>().main(async move |grid| {
@@ -61,11 +61,11 @@ fn noted(emulate: &str, notes: Vec<(Option<u64>, u64)>) -> Vec<u64> {
         grid.quiescence().await?;
         clerks.broadcast(Order::Report);
         let all: Vec<u64> = clerks.reduction(Op::Concat).await?;
-        tell.send(all).map_err(|_| "nobody listens")?;
+        tell.send(all).map_err(|_| "the test has ended")?;
         Ok(())
     });
     simulate(job, emulate);
-    told.recv().expect("main has told")
+    told.recv().expect("main has sent it")
 }
 
 fn simulate(job: Job, emulate: &str) {
@@ -92,7 +92,7 @@ fn messages_of_one_pair_and_step_keep_their_order_between_sites() {
     }
 }
 
-/// Four in a row, each of which talks to the next; only the last lives at the other site.
+/// Four members in a row, each of which sends to the next; only the last is at the other site.
 #[derive(Serialize, Deserialize)]
 struct Link {
     heard: Vec<u64>,
@@ -100,16 +100,16 @@ struct Link {
 
 #[derive(Clone, Serialize, Deserialize)]
 enum Talk {
-    /// Talk to the next, so that who talks to whom is known.
+    /// Send to the next member, so that the pattern of communication is known.
     Chat,
-    /// In one step, wake all members of this site but this one, the farthest from the border first.
+    /// In one step, wake members 0 to 2, the farthest from the border first.
     Wake {
         watch: ActorRef<Link>,
     },
     Awake {
         watch: ActorRef<Link>,
     },
-    /// To the watch: this member was woken.
+    /// Message to the watch: this member was woken.
     Woken(u64),
     Report,
 }
@@ -146,11 +146,11 @@ impl Actor for Link {
     }
 }
 
-/// In which order members 0 to 2 are woken, all of them by one handler.
+/// The order in which members 0 to 2 are woken, all of them by one handler.
 fn woken(strategy: &str) -> Vec<u64> {
     let (tell, told) = mpsc::channel();
     let job = Job::new("links").actor::<Link>().strategy(strategy);
-    // Three on the one PE of site a, one on that of site b.
+    // Three are on the one PE of site a, one on that of site b.
     let job = job.placement("row", |key, _| gridspan_runtime::PeId(u32::from(key == last())));
     let job = job.main(async move |grid| {
         let row = gridspan_runtime::Placement::Custom("row".to_owned());
@@ -163,11 +163,11 @@ fn woken(strategy: &str) -> Vec<u64> {
         grid.quiescence().await?;
         links.broadcast(Talk::Report);
         let order: Vec<u64> = links.reduction(Op::Concat).await?;
-        tell.send(order).map_err(|_| "nobody listens")?;
+        tell.send(order).map_err(|_| "the test has ended")?;
         Ok(())
     });
     simulate(job, "2x1,wan=1ms");
-    told.recv().expect("main has told")
+    told.recv().expect("main has sent it")
 }
 
 fn last() -> gridspan_runtime::Key {

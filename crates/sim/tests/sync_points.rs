@@ -1,4 +1,4 @@
-//! Sync points cost next to nothing: members do not wait there, but once.
+//! Sync points cost next to nothing: members wait at the first only.
 #![allow(missing_docs, clippy::unwrap_used)]
 
 use gridspan_runtime::{Actor, CollectionRef, Context, Ix1, Job, Op, Time, To};
@@ -10,14 +10,14 @@ use std::time::Duration;
 const MEMBERS: i32 = 48;
 const STEPS: u32 = 160;
 
-/// Computes once in each step, and needs what its neighbours had after the one before.
+/// Computes once in each step, from its neighbours' values of the step before.
 #[derive(Serialize, Deserialize)]
 struct Point {
     step: u32,
     sync_every: u32,
-    /// What has come for this step and for the next.
+    /// Number of values that have arrived for this step and for the next.
     heard: [u32; 2],
-    /// Whether it has told its neighbours of this step.
+    /// Whether it has sent its value of this step to its neighbours.
     has_sent: bool,
 }
 
@@ -76,7 +76,7 @@ impl Actor for Point {
     }
 }
 
-/// How long all steps take on 18 PEs at three sites, 2 ms apart.
+/// Time of all steps on 18 PEs at three sites that are 2 ms apart.
 fn steps(strategy: &'static str, sync_every: u32) -> Duration {
     let job = Job::new("ring").actor::<Point>().strategy(strategy).main(async move |grid| {
         let points = grid.create::<Point>(Ix1::range(MEMBERS as u32), |_| sync_every).await?;
@@ -107,14 +107,14 @@ fn strategies_that_move_nothing_cost_one_barrier() {
     for strategy in ["refine", "leader-cut", "auto"] {
         for every in [1, 8] {
             let with = steps(strategy, every);
-            // They are gathered and let go, and loads are measured in between.
+            // Members are gathered and released, and loads are measured in between.
             let most = without.mul_f64(1.001) + 2 * round_trip + round_trip / 4;
             assert!(with <= most, "{strategy}, after each {every}: {with:?}, {without:?} without");
         }
     }
 }
 
-/// Counts the runners that have come to their end.
+/// Counts the runners that have ended.
 #[derive(Serialize, Deserialize)]
 struct Count(u64);
 
@@ -141,12 +141,12 @@ impl Actor for Count {
     }
 }
 
-/// Goes from sync point to sync point, as fast as its index lets it. If it ends early, it is
-/// destroyed.
+/// Goes from sync point to sync point, at a speed that depends on its index. If it ends early, it
+/// is destroyed.
 #[derive(Serialize, Deserialize)]
 struct Runner {
     left: u32,
-    /// With how many sync points left it inserts a successor, which does those.
+    /// Number of sync points left at which it inserts a successor, which does the rest too.
     inserts_at: u32,
     ends_at: u32,
     count: CollectionRef<Count>,
@@ -168,7 +168,7 @@ impl Runner {
         self.left -= 1;
         cx.at_sync();
         if self.left == self.inserts_at {
-            // By then it may wait for the others, as far ahead of what is settled as it can be.
+            // By then it may wait for the others, as far ahead of settled sync points as possible.
             let successor = cx.collection().at(Ix1(index + 100));
             cx.insert(&successor, (self.left, u32::MAX, 0, self.count));
             cx.send(&successor, Run);

@@ -1,4 +1,4 @@
-//! Tasks in virtual time: the same answer under every policy, the same run for the same seed.
+//! Tasks in virtual time: the same result under every policy, and the same run for the same seed.
 #![allow(missing_docs)]
 
 mod common;
@@ -12,10 +12,10 @@ use serde::{Deserialize, Serialize, Serializer};
 use std::sync::mpsc;
 use std::time::Duration;
 
-/// What a node takes.
+/// Time of a node.
 const COST: Duration = Duration::from_micros(100);
 
-/// A tree of `2^teeth` nodes, from a PE that is not the first.
+/// Counts a tree of `2^teeth` nodes, from a PE that is not the first.
 async fn run(grid: &Grid, teeth: u32) -> Result<(Nodes, StealStatistics, Duration), JobError> {
     let pool = grid.search_pool().await?;
     let begin = grid.now().await?;
@@ -36,7 +36,7 @@ fn simulate(policy: &str, spec: GridSpec, teeth: u32) -> (SimReport, StealStatis
     let job = Job::new("comb").search::<Comb>().stealing(policy).main(async move |grid| {
         let (nodes, statistics, took) = run(&grid, teeth).await?;
         assert_eq!(nodes, Nodes(1 << teeth));
-        out.send((statistics, took)).map_err(|_| "nobody listens")?;
+        out.send((statistics, took)).map_err(|_| "the test has ended")?;
         Ok(())
     });
     let report = Simulation::new(job, spec, SimOptions::default()).expect("a valid job").run();
@@ -50,7 +50,7 @@ fn a_search_is_complete_under_every_policy_and_several_nodes_take_part() {
     for policy in STEALING_POLICIES {
         let (_, statistics, took) = simulate(policy, sites(4, 2), 15);
         assert!(statistics.grants > 0, "{policy}: {statistics:?}");
-        // 16 PEs; alone it would take 3.3 s.
+        // There are 16 PEs; one would take 3.3 s.
         assert!(took < Duration::from_millis(1500), "{policy}: {took:?}");
     }
 }
@@ -76,7 +76,7 @@ impl Search for Batch {
     }
 }
 
-/// How long so many tasks of a second take on nodes of these numbers of PEs at one site.
+/// Time of `tasks` tasks of a second on nodes with these numbers of PEs at one site.
 fn seconds(policy: &str, nodes: &[u32], tasks: u32) -> Duration {
     let (out, result) = mpsc::channel();
     let job = Job::new("batch").search::<Batch>().stealing(policy).main(async move |grid| {
@@ -84,7 +84,7 @@ fn seconds(policy: &str, nodes: &[u32], tasks: u32) -> Duration {
         grid.sleep(Duration::from_secs(1)).await?;
         let begin = grid.now().await?;
         assert_eq!(pool.run(Batch::Root(tasks)).await?, Nodes(tasks.into()));
-        out.send(grid.now().await?.since(begin)).map_err(|_| "nobody listens")?;
+        out.send(grid.now().await?.since(begin)).map_err(|_| "the test has ended")?;
         Ok(())
     });
     let layout = Layout::new(vec![("a".to_owned(), nodes.to_vec())]);
@@ -111,7 +111,7 @@ fn other_nodes_get_tasks_while_all_pes_compute() {
     }
 }
 
-/// Short tasks, one after the other, and many at the end.
+/// Short tasks, one after the other, and many in parallel at the end.
 #[derive(Serialize, Deserialize)]
 struct Late {
     alone: u32,
@@ -139,7 +139,7 @@ fn other_nodes_hear_of_short_tasks_that_a_busy_node_has_late() {
         let begin = grid.now().await?;
         let nodes = pool.run(Late { alone: 1_000, together: 20_000 }).await?;
         assert_eq!(nodes, Nodes(21_001));
-        out.send(grid.now().await?.since(begin)).map_err(|_| "nobody listens")?;
+        out.send(grid.now().await?.since(begin)).map_err(|_| "the test has ended")?;
         Ok(())
     });
     let spec = GridSpec::from_layout(&Layout::new(vec![("a".to_owned(), vec![1, 1])]));
@@ -159,7 +159,7 @@ fn the_pes_of_a_node_share_few_long_tasks() {
     }
 }
 
-/// Tasks of which those below the root cannot be turned into bytes.
+/// Tasks that cannot be serialised, except for the root.
 #[derive(Deserialize)]
 struct Shy {
     depth: u32,

@@ -43,7 +43,7 @@ fn nodes_that_share_their_way_out_are_told_from_those_that_do_not() {
     // All pairs of nodes of two sites share one modelled link.
     let spec = GridSpec::from_emulate("2x2,wan=10ms,rate=20mbit").unwrap();
     let links: Links = run(&spec, async |grid| {
-        // Who shares a way is found out after somebody has asked for links.
+        // Shared ways out are detected only after a request for links.
         grid.links().await?;
         grid.sleep(Duration::from_secs(5)).await?;
         grid.links().await
@@ -70,6 +70,6 @@ fn a_silent_link_is_probed_and_its_change_announced() {
     let (before, after) = (change.before.latency.duration(), change.after.latency.duration());
     assert!((9..12).contains(&before.as_millis()), "{before:?}");
     assert!((49..52).contains(&after.as_millis()), "{after:?}");
-    // A longer round trip has to be seen several times, or any burst would be announced.
+    // A longer round trip has to be measured several times, or any burst would be announced.
     assert!((60.0..80.0).contains(&at.as_secs_f64()), "{at}");
 }

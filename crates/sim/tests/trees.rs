@@ -1,4 +1,4 @@
-//! The trees that broadcasts take are those that planners show.
+//! Broadcasts take the trees that planners show.
 #![allow(missing_docs, clippy::unwrap_used)]
 
 use gridspan_bcast::strategies::{Request, by_name};
@@ -11,11 +11,12 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 use std::sync::mpsc;
 
-/// A message of more than 4 kB, which its sender does not leave to PE 0, and of one segment.
+/// Size of a message of one segment that is larger than 4 kB, so that its sender does not leave it
+/// to PE 0.
 const BYTES: usize = 8000;
 
-/// The tags of frames that carry segments of what node 0 sends to all nodes, and of what another
-/// does; node 0 then sends the number of that to all.
+/// Tags of frames that carry segments of a broadcast: one from node 0, and one from another node,
+/// whose number node 0 then sends to all nodes.
 const FROM_FIRST: u16 = 3;
 const FROM_OTHER: u16 = 5;
 
@@ -25,9 +26,9 @@ struct Listener;
 
 #[derive(Clone, Serialize, Deserialize)]
 enum Message {
-    /// To one member: broadcast.
+    /// Command to one member: broadcast.
     Begin,
-    /// What is broadcast, and when that began, in nanoseconds.
+    /// The broadcast, with its start time in nanoseconds.
     Data(u64, Vec<u8>),
 }
 
@@ -51,7 +52,7 @@ impl Actor for Listener {
     }
 }
 
-/// The edges that one broadcast from a node takes, from the frames of a simulated job.
+/// The edges that one broadcast from a node takes, found from the frames of a simulated job.
 fn taken(grid: &GridSpec, mode: Mode, root: u32) -> BTreeSet<(u32, u32)> {
     let (out, began) = mpsc::channel();
     let job = Job::new("trees").broadcasts(mode).actor::<Listener>().main(async move |grid| {
@@ -86,8 +87,8 @@ fn shown(grid: &GridSpec, strategy: &str, root: u32) -> BTreeSet<(u32, u32)> {
     draft.stripes[0].edges.iter().copied().collect()
 }
 
-/// Up to four sites of up to six hosts, each in one of up to three clusters or in none, in any
-/// order.
+/// A random grid of up to four sites of up to six hosts, each in one of up to three clusters or in
+/// none, in any order.
 fn any_grid(dice: &mut Dice) -> GridSpec {
     let sites = (0..1 + dice.below(4_u32)).map(|site| {
         let clusters = dice.below(4_u32);
@@ -143,7 +144,7 @@ fn a_broadcast_crosses_once_to_each_site_and_there_once_to_each_cluster() {
     let from_b2 = ["x1>x2", "x1>y1", "y1>y2", "y1>y3", "y3>y4", "b2>x1", "b2>b1"];
     assert_eq!(named(&two_clusters, "b2"), from_b2);
 
-    // Hosts that are in no cluster are one together.
+    // Hosts that are in no cluster count as one cluster.
     let loners = GridSpec::from_toml(
         "[site.a]\nhosts = [\"l[1-2]\"]\n[site.a.cluster.x]\nhosts = [\"x[1-2]\"]\n",
     )

@@ -1,4 +1,4 @@
-//! Broadcasts where sites are not as far from each other as a tree of groups says.
+//! Broadcasts between sites whose distances do not form a tree of groups.
 
 mod common;
 
@@ -6,7 +6,7 @@ use common::speaker::times_ms;
 use gridspan_runtime::Job;
 use gridspan_topology::{GridSpec, Latency, Layout, Link, SiteId};
 
-/// Sites of two nodes that are so many milliseconds from each other, pair by pair.
+/// Sites of two nodes, with the latency of each pair of sites in milliseconds.
 fn grid(sites: usize, links: &[(u32, u32, u64)]) -> GridSpec {
     let named = (0..sites).map(|at| (format!("s{at}"), vec![1; 2])).collect();
     let grid = GridSpec::from_layout(&Layout::new(named)).expect("sites have nodes");
@@ -19,7 +19,7 @@ fn grid(sites: usize, links: &[(u32, u32, u64)]) -> GridSpec {
 
 #[test]
 fn small_broadcasts_go_by_the_site_that_is_near_to_both() {
-    // Any two of the first three are far from each other, and near the fourth.
+    // Any two of the first three sites are far from each other, and near the fourth.
     let links = [(0, 1, 60), (0, 2, 50), (1, 2, 70), (0, 3, 4), (1, 3, 5), (2, 3, 6)];
     for root in [0, 3] {
         let times = times_ms(Job::new("uneven"), &grid(4, &links), root, (1_000, true), 14);

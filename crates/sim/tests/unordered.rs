@@ -1,4 +1,4 @@
-//! Broadcasts without the total order: as quick from any node, and once for each member.
+//! Broadcasts without the total order: as fast from any node, and once for each member.
 #![allow(missing_docs, clippy::unwrap_used)]
 
 mod common;
@@ -10,7 +10,7 @@ use gridspan_topology::GridSpec;
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
 
-/// What each of some broadcasts from the node `root` takes until all members have it, in ms.
+/// Time of each of six broadcasts from the node `root` until all members have it, in ms.
 fn from_root_ms(spec: &GridSpec, root: u32, bytes: usize) -> Vec<f64> {
     let job = Job::new("speakers").plan_broadcasts(false);
     times_ms(job, spec, root, (bytes, false), 6)
@@ -40,7 +40,7 @@ fn from_any_node_and_at_any_size_the_first_takes_as_long_as_from_the_root() {
 const MEMBERS: u32 = 10;
 const WALKS: u32 = 20;
 
-/// Walks from PE to PE and broadcasts on its way.
+/// Migrates from PE to PE and broadcasts on its way.
 #[derive(Serialize, Deserialize)]
 struct RandomActor {
     heard: u64,
@@ -78,7 +78,7 @@ impl Actor for RandomActor {
             }
             Step::Heard { number } => {
                 self.heard += 1;
-                // Handling one twice and missing another does not give the same sum.
+                // Handling one twice and missing another would change the sum.
                 self.sum = self.sum.wrapping_add(number.wrapping_mul(number));
             }
             Step::Tell => {

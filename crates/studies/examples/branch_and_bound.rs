@@ -1,9 +1,9 @@
-//! Branch and bound by tasks of Gridspan, by rayon and by one thread alone: the same searches of
-//! the same instances with the same bounds, each of which shares the best value that it knows.
+//! Branch and bound by tasks of Gridspan, by rayon and by a single thread: the same searches of the
+//! same instances with the same bounds, each of which shares the best known value.
 //!
-//! All three take turns, so that what else the machine does hits all alike, and each must find the
-//! optimum: a published one, or that of dynamic programming. How many choices a search looks at
-//! depends on when good values are found, so both times and choices are printed.
+//! The three take turns, so that other load on the machine affects all alike, and each must find
+//! the optimum: a published one, or that of dynamic programming. The number of choices that a
+//! search looks at depends on when it finds good values, so the output has both times and choices.
 //!
 //! `cargo run --release -p gridspan-studies --example branch_and_bound [-- --workers 2 --rounds 7]`
 
@@ -23,22 +23,22 @@ struct Options {
     /// PEs of Gridspan, and threads of rayon.
     #[arg(long, default_value_t = 2)]
     workers: u32,
-    /// How many times each is measured; an odd number has a median.
+    /// Measurements of each; the median of an odd number is a measured value.
     #[arg(long, default_value_t = 7, value_parser = clap::value_parser!(u32).range(1..))]
     rounds: u32,
-    /// Items of the drawn knapsack.
+    /// Items of the generated knapsack.
     #[arg(long, default_value_t = 70, value_parser = clap::value_parser!(u32).range(1..=200))]
     items: u32,
 }
 
-/// What one search has found, and what it took.
+/// The result and the cost of one search.
 struct Found {
     value: u64,
     looked: u64,
     elapsed: Duration,
 }
 
-/// One way to search, beside its name.
+/// A way to search, with its name.
 type Way<'a> = (&'static str, Box<dyn Fn() -> Result<Found, String> + 'a>);
 
 fn main() -> ExitCode {
@@ -105,14 +105,14 @@ fn table(instance: &str, optimum: u64, rounds: u32, ways: &[Way<'_>]) -> Result<
     Ok(())
 }
 
-/// The median time in milliseconds, and what was looked at then.
+/// Returns the median time in milliseconds, and the number of choices of that run.
 fn median(found: &mut [Found]) -> (f64, u64) {
     found.sort_by_key(|found| found.elapsed);
     let middle = &found[found.len() / 2];
     (middle.elapsed.as_secs_f64() * 1e3, middle.looked)
 }
 
-/// What a search in a pool of tasks finds, and what that takes without starting the job.
+/// Runs a search in a pool of tasks; the time excludes the start of the job.
 fn by_tasks<S: Search>(
     root: S,
     pes: u32,
@@ -125,7 +125,7 @@ fn by_tasks<S: Search>(
         let total = pool.run(root).await?;
         let elapsed = begin.elapsed();
         let (value, looked) = tell(&total);
-        // The receiver is there until the job is over.
+        // The receiver exists until the job is over.
         let _ = send.send(Found { value, looked, elapsed });
         Ok(())
     });
@@ -133,7 +133,7 @@ fn by_tasks<S: Search>(
     receive.recv().map_err(|error| error.to_string())
 }
 
-/// A search without anybody's help, or with rayon's.
+/// Measures a search without tasks: serial, or with rayon.
 fn timed(search: impl FnOnce() -> (u64, u64)) -> Found {
     let begin = Instant::now();
     let (value, looked) = search();
@@ -192,7 +192,7 @@ fn profit_by_rayon(root: &Choice) -> Found {
         }
         let known = share(choice.profit());
         let next: Vec<Choice> = choice.split(known).collect();
-        // The more promising one comes last, and is to be visited first.
+        // The more promising choice comes last and must be visited first.
         next.par_iter().rev().map(|choice| visit(choice, best)).sum::<u64>() + 1
     }
     let best = AtomicU64::new(0);

@@ -1,16 +1,16 @@
-//! Broadcasts from one of four sites while other traffic comes and goes: over the tree that follows
-//! from the layout, and over planned ones.
+//! Broadcasts from one of four sites while the load of other traffic changes: over the tree derived
+//! from the layout, and over planned trees.
 //!
 //! ```text
 //! cargo run --release -p gridspan-studies --example broadcast_load
 //! cargo run --release -p gridspan-studies --example broadcast_load -- --simulated
 //! ```
 //!
-//! Four sites of two nodes, 10 ms and 50 Mbit/s between each two of them, and a broadcast of 300 kB
-//! every half a second. For the middle third of the time, other traffic leaves only a tenth of the
-//! links from the first site to two others. In real time nodes talk by QUIC over emulated links. A
-//! broadcast is over when the confirmations of all members, which are small, have come back to the
-//! first site.
+//! There are four sites of two nodes, with 10 ms and 50 Mbit/s between each two sites, and a
+//! broadcast of 300 kB every half second. For the middle third of the time, other traffic leaves
+//! only a tenth of the links from the first site to two others. In real time, nodes communicate by
+//! QUIC over emulated links. A broadcast is over when the small confirmations of all members have
+//! returned to the first site.
 
 use clap::Parser;
 use gridspan_runtime::driver::embedded;
@@ -22,18 +22,18 @@ use std::process::ExitCode;
 use std::sync::mpsc;
 use std::time::Duration;
 
-/// The quiet grid.
+/// The grid without other traffic.
 const GRID: &str = "4x2,wan=10ms,rate=50mbit";
-/// The links that are not quiet all the time.
+/// The links that carry other traffic for part of the time.
 const LOADED: [&str; 2] = ["a-c", "a-d"];
 const PAUSE: Duration = Duration::from_millis(500);
 
 #[derive(Parser)]
 struct Arguments {
-    /// In virtual time.
+    /// Run in virtual time.
     #[arg(long)]
     simulated: bool,
-    /// How long each part takes, in seconds.
+    /// Duration of each part, in seconds.
     #[arg(long, default_value_t = 15)]
     seconds: u64,
     /// Bytes of a broadcast.
@@ -41,7 +41,7 @@ struct Arguments {
     bytes: usize,
 }
 
-/// Confirms what it hears by the sum of its bytes.
+/// A member that confirms each payload with the sum of its bytes.
 #[derive(Serialize, Deserialize)]
 struct Listener;
 
@@ -60,7 +60,7 @@ impl Actor for Listener {
     }
 }
 
-/// When a broadcast began after the first, and how long it took.
+/// The start of a broadcast relative to the first, and its duration.
 type Sample = (Duration, Duration);
 
 fn job(is_planned: bool, arguments: &Arguments, out: mpsc::Sender<Sample>) -> Job {
@@ -81,7 +81,7 @@ fn job(is_planned: bool, arguments: &Arguments, out: mpsc::Sender<Sample>) -> Jo
                 return Err(JobError::Failed(format!("broadcast {round} came as {sum}")));
             }
             let took = grid.now().await?.since(begin);
-            out.send((begin.since(start), took)).map_err(|_| "nobody listens")?;
+            out.send((begin.since(start), took)).map_err(|_| "the receiver is gone")?;
             grid.sleep(PAUSE).await?;
         }
         Ok(())
@@ -102,9 +102,10 @@ fn grid(arguments: &Arguments) -> Result<GridSpec, Box<dyn std::error::Error>> {
     Ok(changes.into_iter().try_fold(GridSpec::from_emulate(GRID)?, add)?)
 }
 
-/// The median time of each part, without the first broadcasts of it, which show what has changed.
+/// Returns the median time of each part without its first broadcasts, which still adapt to the
+/// change.
 fn medians(samples: &[Sample], part: Duration) -> [Option<Duration>; 3] {
-    /// How long it may take to find out, and to plan anew.
+    /// Time allowed to detect the change and plan again.
     const SETTLING: Duration = Duration::from_secs(5);
     [0, 1, 2].map(|number| {
         let (begin, end) = (part * number, part * (number + 1));

@@ -1,11 +1,11 @@
-//! Compares broadcasts of the runtime with the best plan there is, over random networks in virtual
+//! Compares broadcasts of the runtime with the best known plan, over random networks in virtual
 //! time.
 //!
 //! `cargo run --release -p gridspan-studies --example broadcast_sweep -- --networks 40 --seed 7`
 //!
-//! - `--networks N`: how many. Default 20.
-//! - `--seed S`: of their dice. Default 1; each line says which network it was.
-//! - `--only N`: this network alone, and the time of each round.
+//! - `--networks N`: number of networks. Default 20.
+//! - `--seed S`: seed of the networks. Default 1; each line gives the number of its network.
+//! - `--only N`: run this network alone, and print the time of each round.
 //! - `--rounds R`: broadcasts of each size; those from the eleventh on count. Default 30.
 //!
 //! Each line is a JSON object: the sites, the size, the root, the median time with plans and with
@@ -23,25 +23,25 @@ use std::process::ExitCode;
 use std::sync::mpsc;
 use std::time::Duration;
 
-/// Broadcasts of a size after which plans have to be good.
+/// Number of broadcasts of a size after which plans have to be good.
 const LEARNING: usize = 10;
-/// Evaluations of each strategy that searches.
+/// Number of evaluations of each strategy that searches.
 const EFFORT: u64 = 20_000;
-/// What beginning a message takes in the model, as in `gridctl bcast`.
+/// The time to initiate a message in the model, as in `gridctl bcast`.
 const INITIATION_S: f64 = 2e-5;
-/// Smaller messages only wait for latencies.
+/// Minimum size: smaller messages depend on the latencies alone.
 const BYTES_MIN: f64 = 1e3;
 const BYTES_MAX: f64 = 3e6;
 
-/// A member on each node, which tells when it has a message.
+/// A member on each node, which reports when it has a message.
 #[derive(Serialize, Deserialize)]
 struct Listener;
 
 #[derive(Clone, Serialize, Deserialize)]
 enum Message {
-    /// To one member: broadcast so many bytes.
+    /// To one member: broadcast this number of bytes.
     Begin(usize),
-    /// What is broadcast, and when that began.
+    /// The payload of a broadcast, and the time at which it started.
     Data(u64, Vec<u8>),
 }
 
@@ -120,7 +120,7 @@ fn main() -> ExitCode {
     ExitCode::SUCCESS
 }
 
-/// The median of what came after the first rounds.
+/// Returns the median of the times after the first `LEARNING` rounds.
 fn late_s(times_s: &[f64]) -> f64 {
     let mut late = times_s[LEARNING.min(times_s.len() - 1)..].to_vec();
     late.sort_by(f64::total_cmp);
@@ -136,12 +136,12 @@ struct Case {
 }
 
 impl Case {
-    /// The case of this number: 2 to 6 sites of 1 to 6 nodes, 1 to 80 ms apart, with 5 to 300
-    /// Mbit/s; in a third all links are alike, and in a third of the others those of one direction
-    /// differ.
+    /// Returns the case with this number: 2 to 6 sites of 1 to 6 nodes, 1 to 80 ms apart, with 5 to
+    /// 300 Mbit/s. In a third of the cases all links are equal; in a third of the others the two
+    /// directions of a link differ.
     fn new(seed: u64, number: u64) -> Self {
         let mut dice = Dice::new(seed.wrapping_mul(GOLDEN_GAMMA) ^ number);
-        // Remainders, since the README has results of these cases.
+        // Uses remainders because the README quotes results of these cases.
         let sites: Vec<usize> =
             (0..2 + dice.remainder(5_u32)).map(|_| 1 + dice.remainder(6_usize)).collect();
         let named = sites.iter().enumerate().map(|(at, &nodes)| (format!("s{at}"), vec![1; nodes]));
@@ -172,7 +172,7 @@ impl Case {
         Self { grid, sites, bytes, root }
     }
 
-    /// What the best strategy is predicted to take, in seconds.
+    /// Returns the predicted time of the best strategy in seconds.
     fn best_s(&self) -> f64 {
         let estimate = NetworkEstimate::from_grid(&self.grid, INITIATION_S, Sharing::SitePairs);
         let network = estimate.network();
@@ -192,7 +192,7 @@ impl Case {
         NAMES.iter().map(takes_s).fold(f64::INFINITY, f64::min)
     }
 
-    /// What each broadcast takes, in seconds.
+    /// Runs the broadcasts and returns the time of each in seconds.
     fn play(&self, rounds: usize, plans: bool) -> Vec<f64> {
         let (out, results) = mpsc::channel();
         let (bytes, root) = (self.bytes as usize, Ix1(self.root as i32));
@@ -202,7 +202,7 @@ impl Case {
                 for _ in 0..rounds {
                     members.member(root).send(Message::Begin(bytes));
                     let took_ns: u64 = members.reduction(Op::Max).await?;
-                    out.send(took_ns as f64 * 1e-9).map_err(|_| "nobody listens")?;
+                    out.send(took_ns as f64 * 1e-9).map_err(|_| "the receiver is gone")?;
                     grid.sleep(Duration::from_millis(50)).await?;
                 }
                 Ok(())

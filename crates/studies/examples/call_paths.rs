@@ -1,14 +1,14 @@
-//! Prints which functions run from a call to its handler: for a send on one PE and to another node, a
-//! migration, a broadcast, a reduction, a steal and a join.
+//! Prints the functions that run from a call to its handler: for a send on one PE and to another
+//! node, a migration, a broadcast, a reduction, a steal and a join.
 //!
 //! ```text
 //! cargo run -p gridspan-studies --example call_paths [ROOT [FOLDER]]
 //! ```
 //!
-//! It copies the source code at ROOT (default `.`) to FOLDER (default `target/call_paths`), where all
-//! functions of the runtime and its policies say that they run, and runs the simulator's example
-//! `call_paths` there. The simulator has one thread, so what runs between two points is what one
-//! operation takes, and what the job does beside it at the time.
+//! It copies the source code at ROOT (default `.`) to FOLDER (default `target/call_paths`), adds a
+//! call to a recorder to all functions of the runtime and its policies, and runs the simulator's
+//! example `call_paths` there. The simulator has one thread, so the functions that run between two
+//! points are those of one operation and of other work that the job does at that time.
 
 use gridspan_studies::structure::instrument;
 use std::error::Error;
@@ -18,8 +18,8 @@ use std::{env, fs};
 
 /// The crates whose functions are recorded.
 const RECORDED: [&str; 3] = ["balance", "bcast", "runtime"];
-/// The one that has the recorder: all others depend on it. Its own functions are not recorded, since
-/// the simulator's model of links is there.
+/// The crate with the recorder: all others depend on it. Its own functions are not recorded,
+/// because it contains the simulator's model of links.
 const BASE: &str = "topology";
 /// The recorder.
 const RECORDER: &str = r#"//! Records which functions run.
@@ -48,7 +48,7 @@ pub fn end() -> Vec<&'static str> {
     SEEN.take()
 }
 "#;
-/// What the example calls there.
+/// The hooks that the example calls in the copy.
 const HOOKS: &str = r#"//! Records which functions run.
 
 use gridspan_topology::recorder;
@@ -81,7 +81,7 @@ fn run(root: &Path, folder: &Path) -> Result<(), Box<dyn Error>> {
     let listed = Command::new("git").arg("-C").arg(root).args(["ls-files"]).output()?;
     for name in String::from_utf8(listed.stdout)?.lines() {
         let (from, to) = (root.join(name), folder.join(name));
-        // It may have been deleted and not yet been committed.
+        // The file may be deleted without the deletion being committed.
         if from.is_file() {
             fs::create_dir_all(to.parent().ok_or("a file is in a folder")?)?;
             copy(&from, name, &to)?;

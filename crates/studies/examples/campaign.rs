@@ -2,14 +2,14 @@
 //!
 //! `cargo run --release -p gridspan-studies --example campaign -- --seeds 500`
 //!
-//! - `--seeds N` or `--seeds A..B`: which seeds. Default 0..100.
-//! - `--seconds S`: virtual seconds of each. Default 60.
-//! - `--threads T`: default one per core.
+//! - `--seeds N` or `--seeds A..B`: the seeds. Default 0..100.
+//! - `--seconds S`: virtual seconds of each seed. Default 60.
+//! - `--threads T`: number of threads. Default one per core.
 //! - `--plant BUG`: `hold-skipped`, `epoch-ignored`, `broadcasts-apart`, `numbers-mixed`,
 //!   `streams-uncounted`, `right-kept`, `one-round`, `transfer-drops-held`,
 //!   `resend-without-sequence`, `forgotten-receive-state`, `acknowledge-before-apply` or
 //!   `not-resumed`.
-//! - `--only quic`: of the seeds those alone whose nodes talk over QUIC in virtual time, which is
+//! - `--only quic`: only the seeds whose nodes communicate over QUIC in virtual time, which is
 //!   every tenth. Default all.
 
 use gridspan_sim::campaign::{Campaign, Planted};

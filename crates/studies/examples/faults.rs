@@ -1,4 +1,4 @@
-//! Runs random groups and calls under random faults, seed by seed, and says what became of them.
+//! Runs random groups and calls under random faults, seed by seed, and reports the outcomes.
 //!
 //! `cargo run --release -p gridspan-studies --example faults -- [SEEDS] [FIRST]`
 #![allow(clippy::unwrap_used, clippy::print_stdout)]
@@ -10,7 +10,7 @@ use std::process::ExitCode;
 use std::time::{Duration, Instant};
 use world::Counts;
 
-/// No more seeds are begun after this time.
+/// Time after which no further seed starts.
 const LIMIT: Duration = Duration::from_secs(540);
 
 fn main() -> ExitCode {
@@ -28,7 +28,7 @@ fn main() -> ExitCode {
             break;
         }
         run += 1;
-        // What the run asserts, it asserts by a panic that says why.
+        // A failed assertion of the run is a panic with a message.
         let Ok((report, counts)) = std::panic::catch_unwind(|| world::run(seed)) else {
             println!("seed {seed}: see above");
             failed += 1;
@@ -48,7 +48,7 @@ fn main() -> ExitCode {
     }
     let Counts { done, reported, dropped, left, lost, restarted, stuck } = all;
     println!(
-        "{run} seeds, {failed} failed; groups and rounds of calls: {done} done, {reported} reported as lost, {dropped} dropped; servers: {left} left, {lost} lost; the registry {restarted} times anew, and {stuck} times beside a server that was stuck; {:.0} s",
+        "{run} seeds, {failed} failed; groups and rounds of calls: {done} done, {reported} reported as lost, {dropped} dropped; servers: {left} left, {lost} lost; the registry was restarted {restarted} times, and {stuck} times while a server was stuck; {:.0} s",
         begun.elapsed().as_secs_f64()
     );
     if failed > 0 { ExitCode::FAILURE } else { ExitCode::SUCCESS }

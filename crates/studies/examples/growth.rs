@@ -1,5 +1,5 @@
-//! How what a group costs grows with its calls: mapped, executed in virtual time, and carried out
-//! by servers on threads.
+//! Measures how the cost of a group grows with its number of calls: mapped, executed in virtual
+//! time, and carried out by servers on threads.
 //!
 //! `cargo run --release -p gridspan-studies --example growth -- [SIZE…]`
 #![allow(clippy::print_stdout)]
@@ -17,7 +17,7 @@ use std::time::Instant;
 
 const PLATFORM: &str = "4x4x2,wan=20ms,rate=100mbit";
 
-/// Tasks that do not depend on each other, of times that differ by a quarter.
+/// Independent tasks whose times differ by a quarter.
 fn flat(tasks: u32) -> Result<TaskGraph, TaskGraphError> {
     let mut graph = GraphBuilder::default();
     let read = graph.external("read", 1000, [Endpoint::Client]);
@@ -30,7 +30,7 @@ fn flat(tasks: u32) -> Result<TaskGraph, TaskGraphError> {
     graph.build()
 }
 
-/// Each task reads what the one before makes.
+/// A chain of tasks, each of which reads the result of the previous one.
 fn chain(tasks: u32) -> Result<TaskGraph, TaskGraphError> {
     let mut graph = GraphBuilder::default();
     let mut data = graph.external("read", 1000, [Endpoint::Client]);
@@ -64,7 +64,7 @@ fn simulated(
         if heuristic.name() != HeftC::default().name() {
             continue;
         }
-        // One server is three times as slow as it was said to be.
+        // One server is three times as slow as estimated.
         let slow = Perturbations { servers: vec![3.0], ..Perturbations::default() };
         for (surprises, how) in [(Perturbations::default(), ""), (slow, " one slow")] {
             for rescue in
@@ -93,7 +93,7 @@ impl Catalogue for Nothing {
     }
 }
 
-/// Calls of nothing in one group, one after the other or none after another.
+/// Makes calls of an empty function in one group, as a chain or independently.
 async fn carried_out(
     services: &Services<Nothing>,
     calls: u32,

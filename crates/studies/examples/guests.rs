@@ -1,12 +1,13 @@
-//! Counts a published tree while guests join, leave, die and are taken for dead, seed after seed.
+//! Counts a published tree while guests join, leave, die and are wrongly reported as dead, seed by
+//! seed.
 //!
 //! `cargo run --release -p gridspan-studies --example guests -- --seeds 500`
 //!
-//! Each seed draws a grid, a policy, faults of the network and six guests. Every run must find the
-//! published count, and a second run of the same seed must be the same, packet by packet.
+//! Each seed draws a grid, a policy, network faults and six guests. Every run must find the
+//! published count, and a second run of the same seed must be identical, packet by packet.
 //!
-//! - `--seeds N` or `--seeds A..B`: which seeds. Default 0..20.
-//! - `--threads T`: default one per core.
+//! - `--seeds N` or `--seeds A..B`: the seeds. Default 0..20.
+//! - `--threads T`: number of threads. Default one per core.
 
 use gridspan_balance::stealing::STEALING_POLICIES;
 use gridspan_jobs::uts::Visit;
@@ -73,7 +74,7 @@ fn work(next: &AtomicU64, end: u64, sum: &Mutex<Result<Sum, String>>) {
     }
 }
 
-/// What happened, over all seeds.
+/// Totals over all seeds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Sum {
     seeds: u64,
@@ -104,7 +105,7 @@ impl std::fmt::Display for Sum {
     }
 }
 
-/// Runs a seed twice.
+/// Runs a seed twice and compares the runs.
 fn check(seed: u64) -> Result<Sum, String> {
     let (report, sum) = run(seed)?;
     let (again, _) = run(seed)?;
@@ -160,7 +161,7 @@ fn run(seed: u64) -> Result<(SimReport, Sum), String> {
     Ok((report, sum))
 }
 
-/// One to three sites of one to three nodes of one or two PEs.
+/// Returns a grid of one to three sites of one to three nodes of one or two PEs.
 fn grid(dice: &mut Dice) -> Result<GridSpec, String> {
     let mut site = |name: &str| {
         let nodes = (0..=dice.below(3_u32)).map(|_| 1 + dice.below(2_u32)).collect();
@@ -173,7 +174,7 @@ fn grid(dice: &mut Dice) -> Result<GridSpec, String> {
     Ok(spec.with_wan(wan))
 }
 
-/// Connections that break, and nodes that stop for a while, in two of three runs.
+/// Returns faults for two of three runs: broken connections, and nodes that pause.
 fn faults(dice: &mut Dice) -> FaultPlan {
     let sessions =
         SessionFaults { outage_max: Duration::from_millis(30), ..SessionFaults::default() };

@@ -1,9 +1,9 @@
-//! Another program on one processor of this machine, for a while: what it costs a job of two PEs
-//! that cannot move its actors, and one that can.
+//! Another program on one processor of this machine for a while: its cost for a job of two PEs that
+//! cannot move its actors, and for one that can.
 //!
-//! Each PE is pinned to a processor of its own, since the system would else move threads instead of
-//! actors. The other program is this one again, as a process that computes for nothing on the
-//! second processor and ends by itself. Linux only.
+//! Each PE is pinned to a separate processor, because the system would otherwise move threads
+//! instead of actors. The other program is this one again, as a process that keeps the second
+//! processor busy and ends by itself. Linux only.
 //!
 //! `cargo run --release -p gridspan-studies --example hogs [-- --runs 5 --hogs 1]`
 
@@ -16,31 +16,31 @@ use std::process::{Child, Command, ExitCode};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-/// How many PEs, and processors.
+/// Number of PEs, and of processors.
 const PES: u32 = 2;
-/// No other program runs for longer, whatever is asked for.
+/// Maximum run time of another program, whatever the options ask for.
 const HOG_MAX: Duration = Duration::from_secs(120);
-/// How long it may take until the threads of all PEs have begun.
+/// Time within which the threads of all PEs must have started.
 const BEGIN_MAX: Duration = Duration::from_secs(5);
 
 #[derive(Clone, Parser)]
 struct Options {
-    /// Of each kind; their medians are shown.
+    /// Runs of each kind; the table shows their medians.
     #[arg(long, default_value_t = 3)]
     runs: u32,
-    /// How many other programs compute at a time.
+    /// Number of other programs that compute at a time.
     #[arg(long, default_value_t = 1)]
     hogs: u32,
-    /// When they begin, in seconds after the job.
+    /// Start of the other programs, in seconds after the job.
     #[arg(long, default_value_t = 1.0)]
     from: f64,
-    /// For how many seconds.
+    /// Run time of the other programs in seconds.
     #[arg(long, default_value_t = 6.0)]
     seconds: f64,
-    /// Prints what became of each look at the loads.
+    /// Print the outcome of each balancing attempt.
     #[arg(long)]
     explain: bool,
-    /// The strategies beside `none`.
+    /// The strategies, compared with `none`.
     #[arg(long, value_delimiter = ',', default_value = "vacate,auto")]
     strategies: Vec<String>,
     /// The job and its options.
@@ -69,7 +69,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// Computes for nothing.
+/// Keeps a processor busy.
 fn compute(processor: usize, time: Duration) -> Result<(), String> {
     pin(None, processor)?;
     let begin = Instant::now();
@@ -83,7 +83,7 @@ fn table(options: &Options) -> Result<(), String> {
     let mut kinds = vec![("none", false), ("none", true)];
     kinds.extend(options.strategies.iter().map(|name| (name.as_str(), true)));
     let mut found: Vec<Vec<Run>> = vec![Vec::new(); kinds.len()];
-    // All kinds in turn, so that what else happens on the machine meets all of them.
+    // The kinds take turns, so that other load on the machine affects all of them.
     for _ in 0..options.runs {
         for (kind, runs) in kinds.iter().zip(&mut found) {
             runs.push(run(options, *kind)?);
@@ -110,7 +110,7 @@ fn table(options: &Options) -> Result<(), String> {
     Ok(())
 }
 
-/// How long a run took, and how many actors moved while others computed, and afterwards.
+/// Run time, and number of actors that moved while the other programs computed, and afterwards.
 #[derive(Clone, Copy, Debug)]
 struct Run {
     seconds: f64,
@@ -161,7 +161,7 @@ fn run(options: &Options, (strategy, is_loaded): (&str, bool)) -> Result<Run, St
     Ok(Run { seconds, away: sum(true), back: sum(false) })
 }
 
-/// Runs a job on pinned PEs, beside other programs if any.
+/// Runs a job on pinned PEs, with other programs if there are any.
 fn run_pinned(job: Job, hogs: Option<&Options>) -> Result<(), String> {
     let running = std::thread::spawn(move || embedded::run(job, PES));
     let begin = Instant::now();
@@ -190,7 +190,7 @@ fn run_pinned(job: Job, hogs: Option<&Options>) -> Result<(), String> {
     outcome.map_err(|error| error.to_string())
 }
 
-/// The threads of this process and their names.
+/// Returns the threads of this process and their names.
 fn threads() -> Vec<(Pid, String)> {
     let Ok(entries) = std::fs::read_dir("/proc/self/task") else { return Vec::new() };
     let thread = |entry: std::io::Result<std::fs::DirEntry>| {
@@ -209,7 +209,7 @@ fn pin(thread: Option<Pid>, processor: usize) -> Result<(), String> {
         .map_err(|error| format!("cannot pin a thread to processor {processor}: {error}"))
 }
 
-/// The other programs; they end when this is dropped, and by themselves.
+/// The other programs. They end when this is dropped, or by themselves.
 struct Hogs(Vec<Child>);
 
 impl Hogs {

@@ -1,10 +1,11 @@
-//! `grid-cut`, which sees all of the object graph in one place, beside `leader-cut`, in which
-//! nobody does.
+//! Compares `grid-cut`, which plans with the whole object graph in one place, with `leader-cut`,
+//! which never collects it.
 //!
 //! `cargo run --release -p gridspan-studies --example leaders -- [--sites N] [--pes N] [--vertices N] [--blocks] SIDE...`:
-//! leanmd of that many cells along each side (19 are 102,885 actors, 41 are 1,033,815) on sites of
-//! so many PEs each. Actors begin anywhere, or with `--blocks` in blocks of equal number, and then
-//! once more after loads have drifted. Bytes are as on the network.
+//! leanmd with SIDE cells along each side (19 are 102,885 actors, 41 are 1,033,815) on sites of
+//! `--pes` PEs each. Actors start at hashed places, or with `--blocks` in blocks of equal number,
+//! and are balanced again after the loads have drifted. Bytes are those of the encoding on the
+//! network.
 #![allow(missing_docs, clippy::unwrap_used, clippy::print_stdout, reason = "a study, which prints")]
 
 use gridspan_balance::leaders::Note;
@@ -69,7 +70,7 @@ fn main() {
     }
 }
 
-/// Compares plans for a snapshot; returns it as they leave it.
+/// Compares plans for a snapshot, and returns the snapshots after them.
 fn compare(snapshot: &Snapshot, options: &Options) -> [Snapshot; 2] {
     row(snapshot, "as it is", &Plan::none(), 0.0);
     println!();
@@ -124,7 +125,7 @@ fn compare(snapshot: &Snapshot, options: &Options) -> [Snapshot; 2] {
     })
 }
 
-/// What all PEs tell the root when it plans alone, and it tells them.
+/// Returns the number of bytes between all PEs and a root that plans alone.
 fn flat_bytes(snapshot: &Snapshot, plan: &Plan) -> usize {
     let actors: usize = snapshot.actors.iter().map(|a| postcard::to_stdvec(a).unwrap().len()).sum();
     let talks: usize = {

@@ -1,8 +1,8 @@
-//! A stream of many short tasks: does each output come to main exactly once, how many a second, and
-//! how much memory does that take?
+//! A stream of many short tasks: checks that each output reaches main exactly once, and measures
+//! the outputs per second and the memory.
 //!
-//! Main marks the number of each output in a bit map; a number that comes twice or never fails the
-//! run. So does a process that needs more memory than it may beyond that map.
+//! Main marks the number of each output in a bit map; a duplicate or missing number fails the run.
+//! So does memory of the process above the limit, not counting that map.
 //!
 //! `cargo run --release -p gridspan-studies --example long_stream [-- --tasks 10000000 --pes 2]`
 
@@ -15,13 +15,13 @@ use std::time::Instant;
 
 #[derive(Clone, Copy, Parser)]
 struct Options {
-    /// How many tasks.
+    /// Number of tasks.
     #[arg(long, default_value_t = 10_000_000)]
     tasks: u64,
     /// PEs of one node.
     #[arg(long, default_value_t = 2)]
     pes: u32,
-    /// How much more memory than before the stream it may take, in megabytes.
+    /// Maximum increase of memory during the stream, in megabytes.
     #[arg(long, default_value_t = 64)]
     megabytes_max: u64,
 }
@@ -71,7 +71,7 @@ fn main() -> ExitCode {
 async fn stream(grid: &Grid, options: Options) -> Result<(), JobError> {
     let Options { tasks, megabytes_max, .. } = options;
     let mut seen = vec![0_u64; tasks.div_ceil(64) as usize];
-    // Touched, so that it is part of what was taken before.
+    // Touched, so that it counts as memory from before the stream.
     seen.fill(u64::MAX);
     seen.fill(0);
     let before = peak_kilobytes();
@@ -106,7 +106,7 @@ async fn stream(grid: &Grid, options: Options) -> Result<(), JobError> {
     }
 }
 
-/// The most memory that this process has had so far.
+/// Returns the peak memory of this process so far.
 fn peak_kilobytes() -> Option<u64> {
     let status = std::fs::read_to_string("/proc/self/status").ok()?;
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;

@@ -1,4 +1,5 @@
-//! Paper 2's experiment, with everybody in it, printed as tables.
+//! The experiment of Gupta and Vadhiyar (2006), "Application-Oriented Adaptive MPI_Bcast for
+//! Grids", with all contenders, printed as tables.
 //!
 //! `cargo run --release -p gridspan-studies --example paper_experiment -- [--seeds 4] [--first 1]
 //! [--evaluations 100000] [--judge packets|flows]`. The same arguments give the same figures.
@@ -8,7 +9,7 @@ use gridspan_studies::broadcast::{BroadcastExperiment, CONTENDERS, Judge, Trial}
 use std::process::ExitCode;
 use std::thread;
 
-/// Broadcasts of at least this size are held against the bound.
+/// Minimum size of the broadcasts that are compared with the bound.
 const BOUNDED_MIN: u64 = 300_000;
 
 struct Arguments {
@@ -66,7 +67,7 @@ fn main() -> ExitCode {
     ExitCode::SUCCESS
 }
 
-/// Mean and range.
+/// Formats the mean and range.
 fn range(values: &[f64]) -> String {
     let mean = values.iter().sum::<f64>() / values.len().max(1) as f64;
     let least = values.iter().copied().fold(f64::INFINITY, f64::min);

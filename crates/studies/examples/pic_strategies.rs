@@ -1,8 +1,8 @@
-//! The moving load imbalance of `pic` under every balancing strategy, in the simulator: does each
-//! particle end where it must, and how long does it take beside the best placement that never
-//! changes?
+//! The moving load imbalance of `pic` under every balancing strategy, in the simulator: checks that
+//! each particle ends where it must, and compares the time with the best placement that never
+//! changes.
 //!
-//! The square is periodic and its particles move along rows, so that whoever has a part of every
+//! The square is periodic and its particles move along rows, so that a PE with a part of every
 //! column has the same work in each step: no strategy can beat that placement, and strategies do
 //! not know of it.
 //!
@@ -19,16 +19,16 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 #[derive(Parser)]
 struct Options {
-    /// PEs, on nodes of one.
+    /// PEs, on nodes of one PE each.
     #[arg(long, default_value_t = 16)]
     pes: u32,
-    /// How often strategies are asked, in virtual time.
+    /// Interval between balancing attempts, in virtual time.
     #[arg(long, default_value = "20ms")]
     every: Latency,
-    /// Asks at sync points after so many steps instead.
+    /// Balance at sync points after this number of steps instead.
     #[arg(long, default_value_t = 0)]
     sync_every: u64,
-    /// Lets every plan pass, whether or not it pays.
+    /// Carry out every plan, whether or not it pays.
     #[arg(long)]
     ungated: bool,
     /// Only these strategies.
@@ -39,8 +39,8 @@ struct Options {
     job: Vec<String>,
 }
 
-/// A problem with some thirty times the work in the fullest block that there is in the emptiest,
-/// and time for the cloud to go around once.
+/// A problem whose fullest block has about thirty times the work of the emptiest, with enough steps
+/// for the cloud to go around once.
 const PROBLEM: &str = "--cells 320 --particles 100000 --rho 0.98 -k 0 --steps 640 --blocks 16";
 
 fn main() -> ExitCode {
@@ -74,8 +74,8 @@ fn table(options: &Options) -> Result<(), String> {
     Ok(())
 }
 
-/// How long it took and how many times a block moved. The job fails if a particle is not where it
-/// must be.
+/// Returns the time of a run and the number of times that a block moved. The job fails if a
+/// particle is not where it must be.
 fn run(options: &Options, strategy: &str, placement: &str) -> Result<(Time, u64), String> {
     let sync_every = options.sync_every.to_string();
     let mut words: Vec<&str> = vec!["pic", "--placement", placement, "--sync-every", &sync_every];

@@ -1,4 +1,5 @@
-//! How fast the simulator is: neighbours on a ring talk, on as many PEs as asked for.
+//! Measures the speed of the simulator: neighbours on a ring send messages, on a given number of
+//! PEs.
 //!
 //! `cargo run --release -p gridspan-studies --example speed -- 4096`
 

@@ -10,7 +10,7 @@ use gridspan_studies::structure::{
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-/// The crate and struct of a processing element, and its part that only the root has.
+/// The crate and struct of a processing element, and its part that exists only at the root.
 const PE: (&str, &str, &str) = ("runtime", "Core", "root");
 
 fn main() -> ExitCode {

@@ -1,11 +1,11 @@
-//! Unbalanced Tree Search over nodes and sites in virtual time: what part of the ideal is reached,
-//! and what is said for it.
+//! Unbalanced Tree Search over nodes and sites in virtual time: the fraction of the ideal speed
+//! that is reached, and the number of messages.
 //!
 //! `cargo run --release -p gridspan-studies --example uts_sites [-- --tree T3 --nodes 2,4 --sites 1,2 --wan-ms 10,50]`
 //!
-//! Nodes have one PE each, and a node of the tree takes 100 ns. The efficiency is against one PE
-//! without any runtime: the nodes of the tree times 100 ns, over the PEs times the time that the
-//! search took. Every count is checked against the published one.
+//! Nodes have one PE each, and a node of the tree takes 100 ns. The efficiency is relative to one
+//! PE without a runtime: the nodes of the tree times 100 ns, divided by the PEs times the time of
+//! the search. Every count is checked against the published one.
 
 use clap::Parser;
 use gridspan_jobs::uts::Visit;
@@ -18,16 +18,16 @@ use std::time::Duration;
 
 #[derive(Parser)]
 struct Options {
-    /// Which of the published sample trees.
+    /// Name of a published sample tree.
     #[arg(long, default_value = "T3")]
     tree: String,
-    /// How many nodes, in all.
+    /// Total numbers of nodes.
     #[arg(long, value_delimiter = ',', default_value = "1,2,4")]
     nodes: Vec<u32>,
-    /// In how many sites.
+    /// Numbers of sites.
     #[arg(long, value_delimiter = ',', default_value = "1,2")]
     sites: Vec<u32>,
-    /// One way between sites, in milliseconds.
+    /// Latencies between sites, one way, in milliseconds.
     #[arg(long, value_delimiter = ',', default_value = "10,50")]
     wan_ms: Vec<u64>,
     /// The policies.
@@ -35,9 +35,9 @@ struct Options {
     policies: Vec<String>,
 }
 
-/// What a node of the tree takes, as the job charges it.
+/// Time of a node of the tree, as the job charges it.
 const COST: Duration = Duration::from_nanos(100);
-/// One way inside a site: Ethernet in one building.
+/// Latency inside a site, one way: Ethernet in one building.
 const LAN_US: u64 = 50;
 
 fn main() -> ExitCode {
@@ -56,7 +56,7 @@ fn table(options: &Options) -> Result<(), String> {
     println!("{:>6} {:>6} {:>8}{heads}", "nodes", "sites", "one way");
     for &sites in &options.sites {
         for &nodes in options.nodes.iter().filter(|&&nodes| nodes >= sites) {
-            // Inside of one site there is one latency.
+            // A single site has a single latency.
             let ways = if sites == 1 { &[0][..] } else { &options.wan_ms };
             for &wan_ms in ways {
                 let mut line = format!("{nodes:>6} {sites:>6} {wan_ms:>5} ms");
@@ -78,7 +78,7 @@ fn cell(tree: &str, place: (u32, u32, u64), policy: &str) -> Result<String, Stri
     Ok(format!("{efficiency:.3} / {messages} ({far_messages}) / {grants}"))
 }
 
-/// How long the search took, and how many nodes the tree has.
+/// Returns the time of the search, the number of nodes of the tree, and the statistics of stealing.
 fn search(
     tree: &str,
     (nodes, sites, wan_ms): (u32, u32, u64),
@@ -87,7 +87,7 @@ fn search(
     let (root, sample) = Visit::root(tree).ok_or(format!("there is no tree {tree}"))?;
     let (tell, told) = mpsc::channel();
     let job = Job::new("uts").search::<Visit>().stealing(policy).main(async move |grid| {
-        // Jobs on a real network measure where nodes are as they begin.
+        // Jobs on a real network measure the places of nodes at the start.
         grid.places().await?;
         let pool = grid.search_pool().await?;
         let begin = grid.now().await?;
@@ -96,7 +96,7 @@ fn search(
         if census != sample.census {
             return Err(JobError::Failed(format!("{census:?} instead of {:?}", sample.census)));
         }
-        tell.send((took, pool.statistics().await?)).map_err(|_| "nobody listens")?;
+        tell.send((took, pool.statistics().await?)).map_err(|_| "the receiver is gone")?;
         Ok(())
     });
     let wan_us = if sites == 1 { LAN_US } else { wan_ms * 1000 };
@@ -106,6 +106,6 @@ fn search(
     let simulation = Simulation::new(job, spec, SimOptions::default());
     let report = simulation.map_err(|error| error.to_string())?.run();
     report.outcome.map_err(|error| error.to_string())?;
-    let (took, statistics) = told.recv().map_err(|_| "main has told nothing")?;
+    let (took, statistics) = told.recv().map_err(|_| "main has sent nothing")?;
     Ok((took, sample.census.nodes, statistics))
 }

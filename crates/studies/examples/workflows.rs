@@ -1,12 +1,12 @@
-//! Heuristics on recorded workflows and four platforms: how long groups take, as planned and with
-//! surprises.
+//! Heuristics on recorded workflows and four platforms: the times of groups, as planned and under
+//! perturbations.
 //!
 //! ```sh
 //! cargo run --release -p gridspan-studies --example workflows -- FOLDER
 //! ```
 //!
-//! FOLDER holds workflows in WfFormat (`*.json`), such as those of the WfInstances collection;
-//! without it only generated ones are taken.
+//! FOLDER contains workflows in WfFormat (`*.json`), such as those of the WfInstances collection;
+//! without it only generated workflows are used.
 #![allow(missing_docs, clippy::print_stdout)]
 
 use gridspan_topology::dice::Dice;
@@ -21,11 +21,11 @@ use std::path::Path;
 use std::process::ExitCode;
 use std::time::Instant;
 
-/// Runs with surprises are repeated with so many seeds.
+/// Number of seeds of each perturbed run.
 const SEEDS: u64 = 6;
 /// The spread of the logarithm of run times.
 const SIGMA: f64 = 0.3;
-/// How many times slower the slow server is.
+/// Slow-down of the slow server.
 const SLOW: f64 = 3.0;
 
 fn main() -> ExitCode {
@@ -71,7 +71,7 @@ fn names() -> Vec<&'static str> {
     NAMES.iter().copied().filter(|name| *name != "exhaustive").collect()
 }
 
-/// What one heuristic did with one workflow on one platform.
+/// The result of one heuristic for one workflow on one platform.
 struct Cell {
     makespan_s: f64,
     predicted_s: f64,
@@ -79,7 +79,7 @@ struct Cell {
     between_sites: u64,
 }
 
-/// By platform, workflow and heuristic; plain GridRPC comes last.
+/// Results by platform, workflow and heuristic; plain GridRPC comes last.
 struct Table {
     cells: Vec<Vec<Vec<Cell>>>,
     graphs: Vec<(String, usize)>,
@@ -183,7 +183,8 @@ fn mean(values: impl Iterator<Item = f64>) -> f64 {
     f64::exp(sum / f64::max(count, 1.0))
 }
 
-/// A strategy under surprises: a heuristic, and what is done while the group is executed.
+/// The strategies under perturbations: a heuristic, and the policy for stragglers while the group
+/// is executed.
 const STRATEGIES: [(&str, StragglerPolicy); 7] = [
     ("heft", StragglerPolicy::None),
     ("heft", StragglerPolicy::StealAndCopy),
@@ -194,8 +195,8 @@ const STRATEGIES: [(&str, StragglerPolicy); 7] = [
     ("portfolio", StragglerPolicy::StealAndCopy),
 ];
 
-/// Noise and slow servers that heuristics know nothing of; relative to the best of all strategies
-/// and of a portfolio that knows.
+/// Prints the results with noise and slow servers unknown to the heuristics, relative to the best
+/// of all strategies and to a portfolio that knows them.
 fn surprises(graphs: &[(String, TaskGraph)]) {
     println!(
         "with surprises: geometric means relative to the best strategy, or a portfolio that knows"
@@ -264,7 +265,7 @@ fn draw(
     surprises
 }
 
-/// The portfolio's makespan if it knows which server is slow.
+/// Returns the portfolio's makespan if it knows which server is slow.
 fn knowing_s(graph: &TaskGraph, ground: &Ground, surprises: &Perturbations) -> f64 {
     let platform = &ground.platform;
     let mut servers = platform.servers().to_vec();

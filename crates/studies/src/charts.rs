@@ -1,4 +1,4 @@
-//! Pictures of curves in panels, as SVG.
+//! Charts of curves in panels, as SVG.
 
 use plotters::coord::Shift;
 use plotters::coord::ranged1d::ValueFormatter;
@@ -7,31 +7,31 @@ use plotters::prelude::*;
 /// A curve.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Curve {
-    /// What the legend calls it.
+    /// Name in the legend.
     pub name: String,
     /// Its points from left to right.
     pub points: Vec<(f64, f64)>,
-    /// Whether it is what no other can pass, which is drawn dashed.
+    /// Whether it is a bound for the others, which is drawn dashed.
     pub is_bound: bool,
 }
 
 /// Curves over the same axes.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Panel {
-    /// What is above it.
+    /// Title above the panel.
     pub title: String,
-    /// What the axes measure, the horizontal one first.
+    /// Labels of the axes, the horizontal one first.
     pub axes: [&'static str; 2],
-    /// At least one.
+    /// The curves, at least one.
     pub curves: Vec<Curve>,
 }
 
-/// How values are spread over the axes of a panel.
+/// The scale of the axes of a panel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Scale {
     /// Evenly, from zero.
     Linear,
-    /// By logarithm, from the least value, or one if that is less.
+    /// Logarithmic, from the least value, or from one if that is less.
     Logarithmic,
 }
 
@@ -41,7 +41,7 @@ type Drawn = Result<(), DrawingAreaErrorKind<std::io::Error>>;
 const PANEL: (u32, u32) = (520, 360);
 const TITLE: u32 = 36;
 const FONT: &str = "sans-serif";
-/// Colours that differ also for people who see few (Okabe and Ito, 2008).
+/// Colours that colour-blind readers can distinguish (Okabe and Ito, 2008).
 const COLOURS: [RGBColor; 7] = [
     RGBColor(0, 114, 178),
     RGBColor(213, 94, 0),
@@ -52,7 +52,7 @@ const COLOURS: [RGBColor; 7] = [
     RGBColor(153, 153, 153),
 ];
 
-/// Panels in rows under one title.
+/// Draws panels in rows under one title.
 pub fn picture(title: &str, scale: Scale, rows: &[Vec<Panel>]) -> String {
     let columns = rows.iter().map(Vec::len).max().unwrap_or(0).max(1);
     let size = (PANEL.0 * columns as u32, TITLE + PANEL.1 * rows.len().max(1) as u32);
@@ -88,7 +88,7 @@ impl Panel {
         }
     }
 
-    /// The least value, at least 1 but below the greatest, and the greatest.
+    /// Returns the least value, at least 1 but at most the greatest, and the greatest.
     fn span(&self, value: impl Fn(&(f64, f64)) -> f64) -> (f64, f64) {
         let values = || self.curves.iter().flat_map(|curve| &curve.points).map(&value);
         let most = values().fold(1.0, f64::max);
@@ -139,7 +139,7 @@ impl Panel {
     }
 }
 
-/// A value in few letters, without what rounding adds to it.
+/// Formats a value in few characters, without rounding noise.
 fn label(value: &f64) -> String {
     let (value, unit) = match *value {
         value @ 1e6.. => (value / 1e6, " M"),

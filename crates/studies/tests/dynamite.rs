@@ -1,5 +1,5 @@
-//! Paper 4's kind of load beside short programs: moving tasks helps where there is room, and is
-//! left alone where there is none. The tables of the paper are made by the example `dynamite`.
+//! Short programs under the kind of load of Iskra et al. (2000): moving tasks helps where nodes are
+//! free, and does not happen where none are. The example `dynamite` makes the tables of the paper.
 #![allow(missing_docs, clippy::unwrap_used, dead_code)]
 
 #[path = "../examples/dynamite/profile.rs"]
@@ -14,7 +14,7 @@ use profile::{GRAIL, NAS, Profile};
 use run::{cycle, run};
 use std::time::Duration;
 
-/// A program of two minutes beside load that stays for half a minute.
+/// Returns a program of two minutes with load that stays for half a minute.
 fn short(profile: &Profile) -> Profile {
     let (alone, stay) = (Duration::from_secs(120), Duration::from_secs(30));
     Profile { alone, stay, bytes: 1_000_000, ..*profile }
@@ -28,14 +28,14 @@ fn seconds(profile: &Profile, strategy: &str, is_loaded: bool) -> f64 {
 
 #[test]
 fn tasks_that_move_away_from_load_lose_little_where_there_are_free_nodes() {
-    // `cg`, whose tasks wait for each other, and `ep`, whose tasks never talk.
+    // `cg`, whose tasks wait for each other, and `ep`, whose tasks never communicate.
     for profile in [short(&NAS[0]), short(&NAS[1])] {
         let alone = seconds(&profile, "none", false);
         let none = seconds(&profile, "none", true) / alone - 1.0;
         let vacate = seconds(&profile, "vacate", true) / alone - 1.0;
 
         assert!(none > 0.15, "{}: {none}", profile.name);
-        // Load is noticed within about two seconds, up to four times in two minutes.
+        // The runtime detects load within about two seconds, up to four times in two minutes.
         assert!(vacate < 0.1 && vacate < none / 2.0, "{}: {none} {vacate}", profile.name);
     }
 }

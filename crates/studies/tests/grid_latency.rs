@@ -1,5 +1,5 @@
-//! A small piece of paper 1, figure 2: the cut by sites hides more latency than the strategy that
-//! looks at loads only.
+//! A small part of figure 2 of Koenig and Kalé (2007): the cut by sites hides more latency than the
+//! strategy that uses loads only.
 #![allow(missing_docs)]
 
 #[allow(dead_code, reason = "the example uses the rest")]

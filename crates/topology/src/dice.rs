@@ -1,13 +1,13 @@
-//! Seeded dice: all random numbers that a seed repeats.
+//! Seeded dice: all random numbers that a seed reproduces.
 //!
 //! A seed gives the same run on every machine and after every update. So the generator is a named
 //! and portable one ([`Pcg64Mcg`]; O'Neill, "PCG: A family of simple fast space-efficient
-//! statistically good algorithms for random number generation", 2014), and ranges, orders and
-//! spans are drawn from its bits by the functions below: those of `rand` may change with a release.
-//! The tests hold stored sequences of all of them. [`Dice`] is a [`rand::Rng`], too, from which
-//! distributions of that crate can draw where no sequence is promised.
+//! statistically good algorithms for random number generation", 2014), and the functions below draw
+//! ranges, orders and durations from its bits, because those of `rand` may change with a release.
+//! The tests contain stored sequences of all of them. [`Dice`] is also a [`rand::Rng`], from which
+//! distributions of that crate can draw where the sequence may change.
 //!
-//! Nothing here is secret. Keys, tokens, and numbers that others must not guess come from the
+//! These numbers are not secret. Keys, tokens, and numbers that must not be guessed come from the
 //! system.
 
 use rand::rand_core::{Infallible, TryRng};
@@ -16,8 +16,8 @@ use rand_pcg::Pcg64Mcg;
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
 
-/// A generator of random numbers that its seed determines. It is serialised with its state, so an
-/// actor that holds one goes on with the same sequence elsewhere.
+/// A generator of random numbers that its seed determines. Serialisation includes its state, so an
+/// actor that contains one continues the same sequence after a migration.
 ///
 /// ```
 /// use gridspan_topology::dice::Dice;
@@ -36,83 +36,84 @@ use std::time::Duration;
 pub struct Dice(Pcg64Mcg);
 
 impl Dice {
-    /// The sequence of this seed.
+    /// Creates a generator with the sequence of this seed.
     pub fn new(seed: u64) -> Self {
         Self(Pcg64Mcg::seed_from_u64(seed))
     }
 
-    /// The sequence of these bytes.
+    /// Creates a generator with the sequence of these bytes.
     pub fn from_bytes(bytes: [u8; 16]) -> Self {
         Self(Pcg64Mcg::from_seed(bytes))
     }
 
-    /// The next 64 bits.
+    /// Returns the next 64 bits.
     #[inline]
     pub fn next_u64(&mut self) -> u64 {
         self.0.next_u64()
     }
 
-    /// A number below `end`, or 0 if that is 0. Numbers are equally likely but for a share of
-    /// `end` in 2^64.
+    /// Returns a number below `end`, or 0 if `end` is 0. All numbers are equally likely up to an
+    /// error of `end` in 2^64.
     #[inline]
     pub fn below<N: Whole>(&mut self, end: N) -> N {
         let product = u128::from(self.next_u64()) * u128::from(end.to_u64());
         N::from_u64((product >> 64) as u64)
     }
 
-    /// The next bits modulo `end`, as equally likely as [`below`](Self::below). Only for sequences
+    /// Returns the next bits modulo `end`, as uniform as [`below`](Self::below). Only for sequences
     /// from which results have been published. Panics if `end` is 0.
     #[inline]
     pub fn remainder<N: Whole>(&mut self, end: N) -> N {
         N::from_u64(self.next_u64() % end.to_u64())
     }
 
-    /// A number in `0.0..1.0`, a multiple of 2^-53.
+    /// Returns a number in `0.0..1.0`, a multiple of 2^-53.
     #[inline]
     pub fn unit(&mut self) -> f64 {
         (self.next_u64() >> 11) as f64 * (1.0 / (1_u64 << 53) as f64)
     }
 
-    /// True with this probability.
+    /// Returns true with this probability.
     pub fn chance(&mut self, probability: f64) -> bool {
         self.unit() < probability
     }
 
-    /// A number in `low..high`.
+    /// Returns a number in `low..high`.
     pub fn between(&mut self, low: f64, high: f64) -> f64 {
         low + (high - low) * self.unit()
     }
 
-    /// A number in `low..high`, both positive, whose logarithm is spread evenly.
+    /// Returns a number in `low..high`, both positive, whose logarithm is uniform.
     pub fn logarithmic(&mut self, low: f64, high: f64) -> f64 {
         low * (high / low).powf(self.unit())
     }
 
-    /// A number of an exponential distribution.
+    /// Returns a number from an exponential distribution.
     pub fn exponential(&mut self, mean: f64) -> f64 {
         -mean * (1.0 - self.unit()).ln()
     }
 
-    /// A time from zero to `longest`, in whole nanoseconds; what exceeds 584 years counts as that.
+    /// Returns a duration from zero to `longest`, in whole nanoseconds. A `longest` above 584 years
+    /// counts as 584 years.
     pub fn up_to(&mut self, longest: Duration) -> Duration {
         let longest_ns = longest.as_nanos().min(u128::from(u64::MAX));
         let drawn = (u128::from(self.next_u64()) * (longest_ns + 1)) >> 64;
         Duration::from_nanos(drawn as u64)
     }
 
-    /// A time from zero to `longest` of any order of magnitude: `longest` is halved up to 15 times
-    /// first.
+    /// Returns a duration from zero to `longest` of any order of magnitude: `longest` is halved up
+    /// to 15 times first.
     pub fn any_scale_up_to(&mut self, longest: Duration) -> Duration {
         let halvings = self.below(16_u32);
         self.up_to(Duration::from_nanos(longest.as_nanos() as u64 >> halvings))
     }
 
-    /// One of them. Panics if there is none.
+    /// Returns one of `choices`. Panics if there is none.
     pub fn one_of<T: Copy>(&mut self, choices: &[T]) -> T {
         choices[self.below(choices.len())]
     }
 
-    /// Puts them into random order (Fisher and Yates, from the last one on).
+    /// Shuffles `items` (Fisher and Yates, from the last item on).
     pub fn shuffle<T>(&mut self, items: &mut [T]) {
         for last in (1..items.len()).rev() {
             items.swap(last, self.below(last + 1));
@@ -138,11 +139,11 @@ impl TryRng for Dice {
     }
 }
 
-/// The types of whole numbers that dice draw.
+/// The integer types that dice draw.
 pub trait Whole: Copy {
-    /// The number; no type has more than 64 bits.
+    /// Converts to `u64`; no type has more than 64 bits.
     fn to_u64(self) -> u64;
-    /// The number, which fits.
+    /// Converts from `u64`; the number fits.
     fn from_u64(number: u64) -> Self;
 }
 
@@ -164,13 +165,14 @@ macro_rules! whole {
 
 whole!(u32 u64 usize);
 
-/// What SplitMix64 adds to its state with each number; 2^64 over the golden ratio. Multiples of it
-/// are far apart, which makes good seeds of numbered things.
+/// The increment of the state of SplitMix64: 2^64 divided by the golden ratio. Its multiples are
+/// far apart, which makes them good seeds for numbered items.
 pub const GOLDEN_GAMMA: u64 = 0x9e37_79b9_7f4a_7c15;
 
-/// Maps each number to another one, of which every bit depends on all bits of the first: the output
-/// function of SplitMix64, whose `n`th number for seed 0, counted from 1, is `mix(n * GOLDEN_GAMMA)` (Steele, Lea and
-/// Flood, "Fast splittable pseudorandom number generators", OOPSLA 2014, figure 16).
+/// Maps each number to another one, of which every bit depends on all bits of the first. This is
+/// the output function of SplitMix64: `mix(n * GOLDEN_GAMMA)` is its `n`th number for seed 0,
+/// counted from 1 (Steele, Lea and Flood, "Fast splittable pseudorandom number generators", OOPSLA
+/// 2014, figure 16).
 #[inline]
 pub fn mix(mut bits: u64) -> u64 {
     bits = (bits ^ (bits >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -189,11 +191,11 @@ mod tests {
 
     #[test]
     fn the_bits_are_those_of_the_reference_implementation() {
-        // From the tests of rand_pcg, which has them from the generator's authors.
+        // From the tests of rand_pcg, which took them from the authors of the generator.
         assert_eq!(Dice::new(0).next_u64(), 6_198_063_878_555_692_194);
         let bytes = [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16];
         assert_eq!(Dice::from_bytes(bytes).next_u64(), 7_071_994_460_355_047_496);
-        // Another implementation of generator and seeding, in Python.
+        // From another implementation of the generator and its seeding, in Python.
         let expected = [
             15_803_641_690_485_367_939,
             2_537_432_388_316_380_799,
@@ -203,7 +205,7 @@ mod tests {
         assert_eq!(drawn(4, Dice::next_u64), expected);
     }
 
-    // Expected values from the same sequence in Python, by the formulas of the documentation.
+    // The expected values below come from the same sequence in Python, by the documented formulas.
 
     #[test]
     fn ranges_repeat_their_stored_sequences() {
@@ -226,7 +228,7 @@ mod tests {
         let is_small = drawn(12, |dice| dice.chance(0.3));
         assert_eq!((0..12).filter(|&at| is_small[at]).collect::<Vec<_>>(), [1, 8, 10, 11]);
 
-        // Logarithms and powers differ in their last bits from machine to machine.
+        // Logarithms and powers may differ in their last bits between machines.
         let is_near = |one: &[f64], other: &[f64]| {
             one.iter().zip(other).all(|(one, other)| (one / other - 1.0).abs() < 1e-12)
         };
@@ -253,7 +255,7 @@ mod tests {
 
     #[test]
     fn numbers_are_mixed_as_splitmix_does() {
-        // The first three numbers of SplitMix64 for seed 0, of the authors' reference code.
+        // The first three numbers of SplitMix64 for seed 0, from the authors' reference code.
         let expected = [0xe220_a839_7b1d_cdaf, 0x6e78_9e6a_a1b9_65f4, 0x06c4_5d18_8009_454f];
         assert_eq!([1, 2, 3].map(|n| mix(GOLDEN_GAMMA.wrapping_mul(n))), expected);
     }

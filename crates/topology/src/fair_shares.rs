@@ -1,13 +1,13 @@
-//! Max-min fair shares of capacities, kept up to date as flows come and go.
+//! Max-min fair shares of capacities, updated as flows come and go.
 //!
-//! Flows that share no capacity with others, directly or by way of other flows, do not concern each
-//! other. So a change only recomputes the flows that it reaches. Nor does it concern slower flows:
-//! rates are found from the least up, and until the rate is reached at which the flow that comes or
-//! goes is decided, nothing differs. They keep what they have, and nothing is reached by way of
-//! them. Flows over the same path get the same, so they are counted and not told apart.
+//! A flow affects only flows with which it shares a capacity, directly or through other flows, so a
+//! change only recomputes the flows that it reaches. Nor does a change affect slower flows: rates
+//! are found in ascending order, and up to the rate of the flow that comes or goes, nothing
+//! differs. Slower flows keep their rates, and the change does not spread through them. Flows over
+//! the same path get the same rate, so they are counted instead of listed.
 
-/// Flows over capacities. A flow is a slot that is used again and again over one path, by any
-/// number of transfers at a time, each of which gets the flow's [rate](Self::rate).
+/// Flows over capacities. A flow is a reusable slot with one path for any number of transfers at a
+/// time, each of which gets the flow's [rate](Self::rate).
 #[derive(Clone, Debug)]
 pub struct FairShares {
     capacities: Vec<f64>,
@@ -18,7 +18,7 @@ pub struct FairShares {
     weights: Vec<u32>,
     /// The flows of each capacity that have transfers.
     users: Vec<Vec<u32>>,
-    /// Memory of one computation.
+    /// Scratch memory of one computation: this field and those below.
     flows: Vec<u32>,
     seen_flow: Vec<bool>,
     seen_capacity: Vec<bool>,
@@ -28,12 +28,12 @@ pub struct FairShares {
     open: Vec<u32>,
 }
 
-/// Rates that differ by less than this part are the same.
+/// Relative difference below which two rates are equal.
 const ROUNDING: f64 = 1e-9;
 
 impl FairShares {
-    /// Capacities in bytes per second, and the path of each flow over them, by their positions. A
-    /// capacity may occur once in a path.
+    /// Creates the capacities, in bytes per second, and the flows, each given by its path as
+    /// positions of capacities. A capacity may occur once in a path.
     pub fn new(capacities: &[f64], paths: Vec<Vec<u32>>) -> Self {
         let flows = paths.len();
         Self {
@@ -52,7 +52,7 @@ impl FairShares {
         }
     }
 
-    /// Adds a flow over a path of its own.
+    /// Adds a flow over a new path and returns its number.
     pub fn add(&mut self, path: Vec<u32>) -> u32 {
         self.paths.push(path);
         self.rates.push(0.0);
@@ -61,12 +61,13 @@ impl FairShares {
         self.paths.len() as u32 - 1
     }
 
-    /// What each transfer of a flow gets, in bytes per second; nothing if it has none.
+    /// Returns the rate of each transfer of a flow in bytes per second, or 0 if it has none.
     pub fn rate(&self, flow: u32) -> f64 {
         self.rates[flow as usize]
     }
 
-    /// A transfer begins; the flows whose rate is computed anew follow in [`FairShares::changed`].
+    /// Starts a transfer of a flow. [`FairShares::changed`] then gives the flows with recomputed
+    /// rates.
     pub fn begin(&mut self, flow: u32) {
         self.weights[flow as usize] += 1;
         if self.weights[flow as usize] == 1 {
@@ -74,7 +75,8 @@ impl FairShares {
                 self.users[capacity as usize].push(flow);
             }
         }
-        // It gets at least an even part of the capacity that then gives least to each.
+        // Its rate is at least an even part of the capacity on its path that gives least to each
+        // transfer.
         let even = self.paths[flow as usize].iter().map(|&capacity| {
             let users = self.users[capacity as usize].iter();
             let transfers: u32 = users.map(|&user| self.weights[user as usize]).sum();
@@ -84,7 +86,7 @@ impl FairShares {
         self.recompute(flow, least);
     }
 
-    /// A transfer of a flow that has some ends.
+    /// Ends a transfer of a flow that has at least one.
     pub fn end(&mut self, flow: u32) {
         let least = self.rates[flow as usize];
         self.weights[flow as usize] -= 1;
@@ -97,12 +99,12 @@ impl FairShares {
         self.recompute(flow, least);
     }
 
-    /// The flows with transfers that the last change reached.
+    /// Returns the flows with transfers that the last change reached.
     pub fn changed(&self) -> &[u32] {
         &self.flows
     }
 
-    /// A flow has come or gone that gets, or got, `least` or more.
+    /// Recomputes the rates after a change of a flow whose rate is, or was, `least` or more.
     fn recompute(&mut self, cause: u32, least: f64) {
         self.reach(cause, least * (1.0 - ROUNDING));
         for &capacity in &self.reached {
@@ -130,14 +132,14 @@ impl FairShares {
         }
     }
 
-    /// Gives rates to the flows that have none, out of what is left of the capacities.
+    /// Assigns rates to the flows that have none, out of the remaining capacities.
     fn fill(&mut self) {
         let mut waiting = self.flows.len();
         self.unfilled.clone_from(&self.reached);
         while waiting > 0 {
             let Self { unfilled, open, .. } = self;
             unfilled.retain(|&capacity| open[capacity as usize] > 0);
-            // The capacity that gives least to each of its flows decides theirs.
+            // The capacity that gives least to each of its flows determines their rates.
             let mut tightest = (f64::INFINITY, None);
             for &capacity in &self.unfilled {
                 let open = self.open[capacity as usize];
@@ -164,8 +166,8 @@ impl FairShares {
         }
     }
 
-    /// The flows of at least this rate that share capacities with a flow that has come or gone, or
-    /// with one that does.
+    /// Collects the flows of at least this rate that share capacities with the changed flow,
+    /// directly or through other such flows.
     fn reach(&mut self, cause: u32, least: f64) {
         self.flows.clear();
         self.reached.clear();
@@ -193,7 +195,7 @@ impl FairShares {
     }
 }
 
-/// What flows that are all there at once get together.
+/// Returns the total rate of flows that all have a transfer at the same time.
 pub fn joint_rate(capacities: &[f64], paths: Vec<Vec<u32>>) -> f64 {
     let flows = paths.len() as u32;
     let mut shares = FairShares::new(capacities, paths);
@@ -226,7 +228,7 @@ mod tests {
 
     #[test]
     fn slower_flows_elsewhere_are_left_alone_and_count_where_they_pass() {
-        // The first flow gets 2 behind a link of its own, whatever the others on the link of 10 do.
+        // The first flow gets 2 behind its separate link, whatever the others on the link of 10 do.
         let paths = vec![vec![0, 1], vec![1], vec![1]];
         let mut shares = FairShares::new(&[2.0, 10.0], paths);
         shares.begin(0);
@@ -240,8 +242,8 @@ mod tests {
     }
 
     proptest! {
-        /// What a bottleneck is (D. Bertsekas, R. Gallager, Data Networks, 6.5.2): each flow
-        /// crosses a full capacity on which none is faster.
+        /// The definition of a bottleneck (D. Bertsekas, R. Gallager, Data Networks, 6.5.2): each
+        /// flow crosses a full capacity on which no flow is faster.
         #[test]
         fn after_any_changes_no_flow_could_get_more_but_from_slower_ones(
             capacities in prop::collection::vec(1..50_u32, 6),

@@ -13,7 +13,7 @@ macro_rules! dense_id {
         pub struct $name(pub u32);
 
         impl $name {
-            /// The identifier as a position in a slice.
+            /// Returns the identifier as a position in a slice.
             #[inline]
             pub const fn index(self) -> usize {
                 self.0 as usize
@@ -21,7 +21,7 @@ macro_rules! dense_id {
         }
 
         impl From<usize> for $name {
-            /// Panics when `index` does not fit 32 bits; no grid comes near it.
+            /// Panics if `index` does not fit 32 bits, which no grid approaches.
             fn from(index: usize) -> Self {
                 Self(u32::try_from(index).expect("identifiers fit 32 bits"))
             }

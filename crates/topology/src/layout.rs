@@ -1,24 +1,24 @@
-//! Which PEs, nodes, hosts and sites a job has, and what is part of what.
+//! The PEs, nodes, hosts and sites of a job, and how they contain each other.
 
 use crate::id::{HostId, NodeId, PeId, SiteId};
 use serde::{Deserialize, Serialize};
 use std::ops::Range;
 use thiserror::Error;
 
-/// A guest has at most this many PEs: so far are the first PEs of two guests apart.
+/// Maximum number of PEs of a guest, which is the distance between the first PEs of two guests.
 pub const GUEST_PES_MAX: u32 = 4096;
 
-/// Guests have numbers up to this PE: a PE is a position in groups, which is signed.
+/// The last PE number of guests: a PE is a position in groups, which is signed.
 const LAST_PE: u32 = i32::MAX as u32;
 
 /// The places of one job, known in full to every PE. PEs are numbered node by node and nodes site
-/// by site, so that neighbouring numbers are neighbours in the network. It is stored as what it is
-/// made from, so that a stored layout cannot contradict itself.
+/// by site, so that consecutive numbers are neighbours in the network. The stored form is the input
+/// of the constructor, so that a stored layout cannot contradict itself.
 ///
-/// These are the nodes that found the job. *Guests* are nodes that join it while it runs. Their
-/// numbers follow those of the founders and say in which site they are, so that everybody can tell
-/// where a guest belongs without having heard of it. A number is never used again. What counts and
-/// lists here, counts and lists founders only.
+/// The nodes here are those that found the job. *Guests* are nodes that join it while it runs.
+/// Their numbers follow those of the founders and encode their site, so that every node can compute
+/// the site of a guest without any message about it. A number is never used again. Counts and lists
+/// here cover founders only.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "Vec<StoredSite>", into = "Vec<StoredSite>")]
 pub struct Layout {
@@ -32,27 +32,27 @@ pub struct Layout {
     guest: Option<(NodeId, NodePlace)>,
 }
 
-/// Where one node is and which PEs it runs.
+/// The place of one node and its PEs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NodePlace {
-    /// The site the node is in.
+    /// The site that contains the node.
     pub site: SiteId,
-    /// The cluster of the site that the node is in: a number that is unique in the job.
+    /// The cluster of the site that contains the node: a number that is unique in the job.
     pub cluster: Option<u32>,
-    /// The host the node runs on.
+    /// The host on which the node runs.
     pub host: HostId,
     /// The node's PEs.
     pub pes: Range<u32>,
 }
 
 impl Layout {
-    /// One site with one node of `pes` PEs (at least one).
+    /// Creates a layout of one site with one node of `pes` PEs (at least one).
     pub fn single(pes: u32) -> Self {
         Self::new(vec![("local".to_owned(), vec![pes])])
     }
 
-    /// A layout from each site's name and the number of PEs of each of its nodes, one node a host.
-    /// Nodes without PEs get one.
+    /// Creates a layout from the name of each site and the number of PEs of each of its nodes, one
+    /// node per host. Nodes without PEs get one.
     pub fn new(sites: Vec<(String, Vec<u32>)>) -> Self {
         let mut layout = Self {
             sites: vec![],
@@ -81,8 +81,8 @@ impl Layout {
         layout
     }
 
-    /// The same places with the cluster of each node, in the order of nodes: numbers that are
-    /// unique in the job. Nodes beyond the end are in none.
+    /// Sets the cluster of each node, in the order of nodes, to a number that is unique in the job.
+    /// Nodes beyond the end are in no cluster.
     pub fn with_clusters(mut self, clusters: &[Option<u32>]) -> Self {
         let clusters = clusters.iter().copied().chain(std::iter::repeat(None));
         for (node, cluster) in self.nodes.iter_mut().zip(clusters) {
@@ -91,38 +91,38 @@ impl Layout {
         self
     }
 
-    /// How many PEs the job has.
+    /// Returns the number of PEs of the job.
     pub fn pe_count(&self) -> u32 {
         self.node_of_pe.len() as u32
     }
 
-    /// How many nodes the job has.
+    /// Returns the number of nodes of the job.
     pub fn node_count(&self) -> u32 {
         self.nodes.len() as u32
     }
 
-    /// How many sites the job has.
+    /// Returns the number of sites of the job.
     pub fn site_count(&self) -> u32 {
         self.sites.len() as u32
     }
 
-    /// All PEs in order.
+    /// Returns all PEs in order.
     pub fn pes(&self) -> impl DoubleEndedIterator<Item = PeId> + ExactSizeIterator + use<> {
         (0..self.pe_count()).map(PeId)
     }
 
-    /// All nodes in order.
+    /// Returns all nodes in order.
     pub fn nodes(&self) -> impl DoubleEndedIterator<Item = NodeId> + ExactSizeIterator + use<> {
         (0..self.node_count()).map(NodeId)
     }
 
-    /// All sites in order.
+    /// Returns all sites in order.
     pub fn sites(&self) -> impl DoubleEndedIterator<Item = SiteId> + ExactSizeIterator + use<> {
         (0..self.site_count()).map(SiteId)
     }
 
-    /// Where `node` is. Panics if the job has no such founder, unless this is the layout of that
-    /// guest.
+    /// Returns the place of `node`. Panics if the job has no such founder, unless this is the
+    /// layout of that guest.
     pub fn place(&self, node: NodeId) -> &NodePlace {
         match &self.guest {
             Some((guest, place)) if *guest == node => place,
@@ -135,19 +135,18 @@ impl Layout {
         pe.0 < self.pe_count()
     }
 
-    /// Whether there is such a PE or could be, on a guest.
+    /// Whether there is such a PE or could be one, on a guest.
     pub fn may_contain(&self, pe: PeId) -> bool {
         self.contains(pe) || self.site_count() > 0 && pe.0 <= LAST_PE
     }
 
-    /// Whether there is such a PE as far as is known here: on a founder, or on the guest whose
-    /// layout this is.
+    /// Whether this layout contains the PE: on a founder, or on the guest whose layout this is.
     pub fn knows(&self, pe: PeId) -> bool {
         let is_own = |(_, place): &(NodeId, NodePlace)| place.pes.contains(&pe.0);
         self.contains(pe) || self.guest.as_ref().is_some_and(is_own)
     }
 
-    /// The node that runs `pe`.
+    /// Returns the node that runs `pe`.
     #[inline]
     pub fn node_of(&self, pe: PeId) -> NodeId {
         match self.node_of_pe.get(pe.index()) {
@@ -156,12 +155,12 @@ impl Layout {
         }
     }
 
-    /// The site that `pe` is in.
+    /// Returns the site that contains `pe`.
     pub fn site_of(&self, pe: PeId) -> SiteId {
         self.site_of_node(self.node_of(pe))
     }
 
-    /// The site that `node` is in.
+    /// Returns the site that contains `node`.
     pub fn site_of_node(&self, node: NodeId) -> SiteId {
         match self.nodes.get(node.index()) {
             Some(place) => place.site,
@@ -169,7 +168,7 @@ impl Layout {
         }
     }
 
-    /// The cluster that `node` is in. Guests are in none.
+    /// Returns the cluster that contains `node`. Guests are in no cluster.
     pub fn cluster_of(&self, node: NodeId) -> Option<u32> {
         self.nodes.get(node.index()).and_then(|place| place.cluster)
     }
@@ -180,8 +179,8 @@ impl Layout {
         node.0 >= self.node_count()
     }
 
-    /// The guest of a site with this number, from 0; `None` if there is no such site, or the
-    /// numbers of PEs do not reach so far.
+    /// Returns the guest of a site with this number, from 0, or `None` if there is no such site or
+    /// the range of PE numbers is exhausted.
     pub fn guest(&self, site: SiteId, number: u32) -> Option<NodeId> {
         let before = number.checked_mul(self.site_count())?.checked_add(site.0)?;
         let last =
@@ -190,7 +189,8 @@ impl Layout {
         is_place.then(|| NodeId(self.node_count() + before))
     }
 
-    /// The layout as a guest with so many PEs has it, at least one and at most [`GUEST_PES_MAX`].
+    /// Returns the layout for a guest with `pes` PEs, clamped to at least one and at most
+    /// [`GUEST_PES_MAX`].
     pub fn for_guest(mut self, guest: NodeId, pes: u32) -> Self {
         let first = self.leader(guest).0;
         let pes = first..first + pes.clamp(1, GUEST_PES_MAX);
@@ -199,17 +199,17 @@ impl Layout {
         self
     }
 
-    /// The user's name of `site`. Panics if the job has no such site.
+    /// Returns the user's name of `site`. Panics if the job has no such site.
     pub fn site_name(&self, site: SiteId) -> &str {
         &self.sites[site.index()]
     }
 
-    /// The nodes in `site`. Panics if the job has no such site.
+    /// Returns the nodes in `site`. Panics if the job has no such site.
     pub fn nodes_in(&self, site: SiteId) -> impl DoubleEndedIterator<Item = NodeId> + use<> {
         self.nodes_of_site[site.index()].clone().map(NodeId)
     }
 
-    /// The PEs in `site`. Panics if the job has no such site.
+    /// Returns the PEs in `site`. Panics if the job has no such site.
     pub fn pes_in(&self, site: SiteId) -> Range<u32> {
         let nodes = &self.nodes_of_site[site.index()];
         if nodes.is_empty() {
@@ -218,7 +218,7 @@ impl Layout {
         self.nodes[nodes.start as usize].pes.start..self.nodes[nodes.end as usize - 1].pes.end
     }
 
-    /// The PE of `node` that speaks for it.
+    /// Returns the PE that represents `node`.
     pub fn leader(&self, node: NodeId) -> PeId {
         match self.nodes.get(node.index()) {
             Some(place) => PeId(place.pes.start),
@@ -230,21 +230,21 @@ impl Layout {
     }
 }
 
-/// Why a stored layout is none. Nothing was read; write fewer PEs.
+/// Error of a stored layout. Nothing was read; write fewer PEs.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum LayoutError {
-    /// The layout has more PEs than memory should be spent on.
+    /// The layout has more PEs than the limit, which bounds memory.
     #[error("the layout has {pes} PEs; write at most {MAX_STORED_PES}")]
     TooManyPes {
-        /// How many PEs there would be.
+        /// Number of PEs in the stored layout.
         pes: u64,
     },
 }
 
-/// A layout that is read has at most this many PEs: each takes four bytes.
+/// Maximum number of PEs of a stored layout; each takes four bytes.
 const MAX_STORED_PES: u64 = 1 << 26;
 
-/// A site as it is stored: its name, the PEs of its nodes, and their clusters if any is in one.
+/// The stored form of a site: its name, the PEs of its nodes, and their clusters if any is in one.
 #[derive(Debug, PartialEq, Serialize, Deserialize)]
 struct StoredSite(String, Vec<u32>, #[serde(default)] Vec<Option<u32>>);
 

@@ -1,18 +1,18 @@
-//! Where things are.
+//! The topology of a grid: its places, its links and the distances in it.
 //!
 //! - [`SiteId`], [`HostId`], [`NodeId`], [`PeId`]: identifiers.
 //! - [`Time`], [`Latency`], [`Bandwidth`], [`Speed`]: units as types; [`ByteCount`],
-//!   [`Probability`] and [`parse_duration`] read and write quantities as people do.
+//!   [`Probability`] and [`parse_duration`] read and write quantities in human notation.
 //! - [`Layout`]: the sites, hosts, nodes and PEs of one job.
 //! - [`Link`]: one link as numbers; [`Shaper`]: one emulated link, packet by packet.
 //! - [`FairShares`]: max-min fair shares of capacities for flows that meet.
-//! - [`LinkMonitor`], [`ProbePlan`], [`Uplink`]: what is known about links while a job runs.
-//! - [`GridSpec`]: the sites, hosts and links that every driver starts from, as a value, a
-//!   [grid file](GridSpec::from_toml) or a [shorthand](GridSpec::from_emulate).
+//! - [`LinkMonitor`], [`ProbePlan`], [`Uplink`]: estimates of links while a job runs.
+//! - [`GridSpec`]: the sites, hosts and links that every driver starts from, as a value, a [grid
+//!   file](GridSpec::from_toml) or a [shorthand](GridSpec::from_emulate).
 //! - [`Hierarchy`]: the tree of groups that balancing, broadcasting, stealing and reductions
 //!   follow.
+//! - [`infer`]: finds a hierarchy in an [`RttMatrix`] of measured round-trip times.
 //! - [`dice`]: the seeded random numbers of all crates.
-//! - [`infer`]: finds it in an [`RttMatrix`] of measured round-trip times.
 //!
 //! Everything here is pure: no clock, no sockets, no threads.
 
@@ -54,7 +54,7 @@ pub use spec::{
 pub use speed::Speed;
 pub use units::{Bandwidth, Latency, Time};
 
-/// The fixtures name the crate as `gridspan-studies` does, which has them, too.
+/// Lets the fixtures name the crate as they do in `gridspan-studies`, which also includes them.
 #[cfg(test)]
 extern crate self as gridspan_topology;
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! One link as a handful of numbers: what a packet meets between two places.
+//! One link as a few numbers, which describe its effect on packets.
 
 use crate::units::{Bandwidth, Latency};
 use serde::{Deserialize, Serialize};
@@ -6,34 +6,34 @@ use std::time::Duration;
 use thiserror::Error;
 
 /// One direction of a link. The fields are plain numbers so that a caller can change one of them;
-/// [`Link::validate`] says whether they make sense together, and deserialising does so by itself.
+/// [`Link::validate`] checks that they are consistent, and deserialisation calls it.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(try_from = "Unchecked")]
 pub struct Link {
-    /// How long the first byte takes, one way. At most [`Link::MAX_DELAY`], jitter included.
+    /// Latency of the first byte, one way. At most [`Link::MAX_DELAY`], including jitter.
     pub latency: Latency,
-    /// How fast bytes follow each other.
+    /// Rate at which bytes follow each other.
     pub bandwidth: Bandwidth,
-    /// Each packet takes a further time drawn uniformly from `0..=jitter`, so that the mean delay
-    /// is `latency + jitter / 2`.
+    /// Maximum additional delay of a packet, drawn uniformly from `0..=jitter`, so that the mean
+    /// delay is `latency + jitter / 2`.
     pub jitter: Duration,
-    /// The probability, `0.0..=1.0`, that a packet is lost on its way.
+    /// Probability, `0.0..=1.0`, that a packet is lost.
     pub loss: f64,
-    /// How many bytes may wait for their turn; a packet that would exceed this is dropped
-    /// (drop-tail). The packet being sent does not wait. [`Link::UNLIMITED_QUEUE`] drops nothing.
+    /// Maximum number of queued bytes; a packet that would exceed it is dropped (drop-tail). The
+    /// packet being sent is not queued. [`Link::UNLIMITED_QUEUE`] drops nothing.
     pub queue_bytes: u64,
     /// Whether jitter may make a packet overtake another. Otherwise a packet that would overtake
-    /// arrives together with the one before it.
+    /// arrives together with the previous one.
     pub reorder: bool,
 }
 
 impl Link {
-    /// The longest latency plus jitter of a valid link: beyond an hour a unit was surely mistaken.
+    /// Maximum latency plus jitter of a valid link: beyond an hour the unit is wrong.
     pub const MAX_DELAY: Duration = Duration::from_secs(3600);
-    /// The `queue_bytes` of a link that never drops for want of room.
+    /// The `queue_bytes` of a link that never drops a packet because its queue is full.
     pub const UNLIMITED_QUEUE: u64 = u64::MAX;
 
-    /// A link of the given delay and rate without jitter, loss or queue limit.
+    /// Creates a link of the given latency and bandwidth without jitter, loss or queue limit.
     pub const fn new(latency: Latency, bandwidth: Bandwidth) -> Self {
         Self {
             latency,
@@ -45,63 +45,63 @@ impl Link {
         }
     }
 
-    /// A link that changes nothing: no delay, no limit.
+    /// Creates a link without effect: no delay, no limit.
     pub const fn perfect() -> Self {
         Self::new(Latency::ZERO, Bandwidth::UNLIMITED)
     }
 
-    /// Between processes of one machine: 20 µs, 40 Gbit/s.
+    /// Creates a link between processes of one machine: 20 µs, 40 Gbit/s.
     pub const fn loopback() -> Self {
         Self::new(Latency::from_micros(20), Bandwidth::from_bits_per_second(40_000_000_000))
     }
 
-    /// The default inside a site: 50 µs, 10 Gbit/s.
+    /// Creates the default link within a site: 50 µs, 10 Gbit/s.
     pub const fn lan() -> Self {
         Self::new(Latency::from_micros(50), Bandwidth::from_bits_per_second(10_000_000_000))
     }
 
-    /// The default between sites: 10 ms one way, 1 Gbit/s.
+    /// Creates the default link between sites: 10 ms one way, 1 Gbit/s.
     pub const fn wan() -> Self {
         Self::new(Latency::from_millis(10), Bandwidth::from_bits_per_second(1_000_000_000))
     }
 
-    /// The same link with another latency.
+    /// Sets the latency.
     pub const fn with_latency(mut self, latency: Latency) -> Self {
         self.latency = latency;
         self
     }
 
-    /// The same link with another bandwidth.
+    /// Sets the bandwidth.
     pub const fn with_bandwidth(mut self, bandwidth: Bandwidth) -> Self {
         self.bandwidth = bandwidth;
         self
     }
 
-    /// The same link with another jitter.
+    /// Sets the jitter.
     pub const fn with_jitter(mut self, jitter: Duration) -> Self {
         self.jitter = jitter;
         self
     }
 
-    /// The same link with another probability of loss.
+    /// Sets the probability of loss.
     pub const fn with_loss(mut self, loss: f64) -> Self {
         self.loss = loss;
         self
     }
 
-    /// The same link with another queue limit, in bytes.
+    /// Sets the queue limit in bytes.
     pub const fn with_queue_bytes(mut self, queue_bytes: u64) -> Self {
         self.queue_bytes = queue_bytes;
         self
     }
 
-    /// The same link, on which jitter may or may not reorder packets.
+    /// Sets whether jitter may reorder packets.
     pub const fn with_reorder(mut self, reorder: bool) -> Self {
         self.reorder = reorder;
         self
     }
 
-    /// Whether the numbers make sense.
+    /// Checks the numbers.
     pub fn validate(&self) -> Result<(), LinkError> {
         if !(0.0..=1.0).contains(&self.loss) {
             return Err(LinkError::Loss { loss: self.loss });
@@ -114,13 +114,13 @@ impl Link {
     }
 }
 
-/// Why a link makes no sense. Nothing was changed; correct the number named.
+/// Error of a link. Nothing was changed; correct the number named.
 #[derive(Clone, Debug, PartialEq, Error)]
 pub enum LinkError {
     /// The loss is not a probability.
-    #[error("a loss of {loss} is no probability; write one between 0% and 100%")]
+    #[error("a loss of {loss} is not a probability; write one between 0% and 100%")]
     Loss {
-        /// The value refused.
+        /// The rejected value.
         loss: f64,
     },
     /// The latency and the jitter together exceed [`Link::MAX_DELAY`].

@@ -1,11 +1,11 @@
-//! Quantities as people write them: `32ms`, `100mbit`, `64KiB`, `0.1%`.
+//! Quantities in human notation: `32ms`, `100mbit`, `64KiB`, `0.1%`.
 //!
-//! Each type is read with [`str::parse`] and written with [`Display`](fmt::Display), and what is
-//! written reads back as the same value. The case of a unit does not matter; a number without a
-//! unit is refused, for nobody can know what it meant.
+//! Each type is read with [`str::parse`] and written with [`Display`](fmt::Display), and the
+//! written form reads back as the same value. Units are case-insensitive; a number without a unit
+//! is rejected, because its meaning is unknown.
 //!
-//! It is our own: crates for times, sizes and rates each have another grammar, and their errors do
-//! not say which unit would do.
+//! This is our implementation: crates for times, sizes and rates each have a different grammar, and
+//! their errors do not name the possible units.
 
 use crate::units::{Bandwidth, Latency};
 use std::fmt;
@@ -13,7 +13,7 @@ use std::str::FromStr;
 use std::time::Duration;
 use thiserror::Error;
 
-/// No quantity that makes sense is written with more bytes.
+/// Maximum length of a quantity in bytes.
 const MAX_TEXT_BYTES: usize = 64;
 
 /// A unit's name and its size in the smallest unit of its kind, smallest first.
@@ -46,18 +46,18 @@ const BYTES: Units = &[
     ("TB", 1_000_000_000_000),
     ("TiB", 1 << 40),
 ];
-/// What a bandwidth or a number of bytes without limit is called.
+/// The name of an unlimited bandwidth or number of bytes.
 const UNLIMITED: &str = "unlimited";
 
-/// Why a text is not a quantity. Nothing was changed; the message says what to write.
+/// Error of a text that is not a quantity. Nothing was changed; the message says what to write.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum QuantityError {
-    /// There is no number where one should be.
+    /// The text does not start with a number.
     #[error(
         "`{text}` does not start with a number; write a number and a unit, such as `{example}`"
     )]
     Number {
-        /// What was written.
+        /// The text.
         text: String,
         /// A quantity of the kind expected.
         example: &'static str,
@@ -65,9 +65,9 @@ pub enum QuantityError {
     /// The unit is missing or unknown.
     #[error("`{text}` has no known unit; write one of {known}, such as `{example}`")]
     Unit {
-        /// What was written.
+        /// The text.
         text: String,
-        /// The units there are.
+        /// The known units.
         known: String,
         /// A quantity of the kind expected.
         example: &'static str,
@@ -75,36 +75,36 @@ pub enum QuantityError {
     /// The value does not fit.
     #[error("`{text}` is too large; write a smaller value")]
     TooLarge {
-        /// What was written.
+        /// The text.
         text: String,
     },
-    /// The value is no whole number of the smallest unit.
+    /// The value is not a whole number of the smallest unit.
     #[error("`{text}` is finer than one {smallest}; write fewer digits after the point")]
     TooFine {
-        /// What was written.
+        /// The text.
         text: String,
         /// The smallest unit.
         smallest: &'static str,
     },
-    /// A bandwidth of nothing.
+    /// A bandwidth is zero.
     #[error("`{text}` would let nothing pass; write a bandwidth above zero, or a loss of 100%")]
     Zero {
-        /// What was written.
+        /// The text.
         text: String,
     },
-    /// The number is no probability.
-    #[error("`{text}` is no probability; write one between `0%` and `100%`")]
+    /// The number is not a probability.
+    #[error("`{text}` is not a probability; write one between `0%` and `100%`")]
     Probability {
-        /// What was written.
+        /// The text.
         text: String,
     },
-    /// The number is no speed of a processor.
-    #[error("`{text}` is no speed; write a number from 0.01 to 100, such as `0.5` or `1/3`")]
+    /// The number is not a speed of a processor.
+    #[error("`{text}` is not a speed; write a number from 0.01 to 100, such as `0.5` or `1/3`")]
     Speed {
-        /// What was written.
+        /// The text.
         text: String,
     },
-    /// The text is longer than any quantity.
+    /// The text is too long for a quantity.
     #[error("this is too long for a quantity; write something like `{example}`")]
     TooLong {
         /// A quantity of the kind expected.
@@ -112,12 +112,12 @@ pub enum QuantityError {
     },
 }
 
-/// Reads a span of time in whole nanoseconds, such as `1.5s` (units: ns, us, ms, s, min, h).
+/// Reads a duration in whole nanoseconds, such as `1.5s` (units: ns, us, ms, s, min, h).
 pub fn parse_duration(text: &str) -> Result<Duration, QuantityError> {
     parse_scaled(text, DURATIONS, "32ms").map(Duration::from_nanos)
 }
 
-/// Reads spans of time like [`parse_duration`].
+/// Reads durations like [`parse_duration`].
 impl FromStr for Latency {
     type Err = QuantityError;
 
@@ -201,7 +201,7 @@ impl FromStr for Probability {
 }
 
 impl fmt::Display for Probability {
-    /// As a percentage where that is short and exact, else as a plain number.
+    /// Writes a percentage where that is short and exact, else a plain number.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let percent = format!("{}%", self.0 * 100.0);
         if percent.len() <= MAX_TEXT_BYTES && parse_probability(&percent) == Some(self.0) {
@@ -217,11 +217,12 @@ fn parse_probability(text: &str) -> Option<f64> {
         Some(number) => (number.trim_end(), "e-2"),
         None => (text, ""),
     };
-    // `parse` also knows signs and words such as `inf`, which are no way to write a probability.
+    // `parse` also accepts signs and words such as `inf`, which are not valid probabilities here.
     if !number.starts_with(|c: char| c.is_ascii_digit()) {
         return None;
     }
-    // The exponent divides without the rounding of a division; a number has one exponent only.
+    // The exponent divides without the rounding error of a division; a number has only one
+    // exponent.
     let value: f64 = format!("{number}{exponent}").parse().ok()?;
     (0.0..=1.0).contains(&value).then_some(value)
 }
@@ -273,7 +274,7 @@ fn write_scaled(f: &mut fmt::Formatter<'_>, value: u128, units: Units) -> fmt::R
     write!(f, "{}{name}", value / u128::from(scale))
 }
 
-/// A text from outside in a form that no terminal takes for a command.
+/// Escapes an external text so that no terminal interprets it as a command.
 fn quoted(text: &str) -> String {
     text.escape_debug().to_string()
 }

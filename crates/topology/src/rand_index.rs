@@ -1,11 +1,11 @@
-//! How well two partitions of the same items agree.
+//! The agreement of two partitions of the same items.
 
 use std::collections::BTreeMap;
 
-/// The adjusted Rand index of two partitions (Hubert and Arabie, 1985): 1 for equal ones, about 0
-/// for unrelated ones. Both give the group of each item by its position.
+/// Returns the adjusted Rand index of two partitions (Hubert and Arabie, 1985): 1 for equal ones,
+/// about 0 for unrelated ones. Both give the group of each item by its position.
 ///
-/// Panics when the lengths differ.
+/// Panics if the lengths differ.
 ///
 /// ```
 /// use gridspan_topology::adjusted_rand_index;

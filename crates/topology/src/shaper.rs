@@ -1,17 +1,17 @@
 //! One emulated link as a pure function of packet and time.
 //!
-//! A packet meets, in this order:
+//! A packet passes these stages:
 //!
-//! 1. **The queue.** It begins to leave when the packet before it has left. If it must wait and the
-//!    bytes that wait would exceed [`Link::queue_bytes`], it is dropped (drop-tail).
+//! 1. **The queue.** It starts to leave when the previous packet has left. If it must wait and the
+//!    queued bytes would exceed [`Link::queue_bytes`], it is dropped (drop-tail).
 //! 2. **The rate.** It leaves [`Link::bandwidth`] later per byte. Fractions of a nanosecond are
 //!    carried to the next packet, so that a busy link keeps its rate exactly at any packet size.
-//! 3. **The way.** It is lost with probability [`Link::loss`], after it took its time to leave, or
-//!    it arrives [`Link::latency`] and a uniform share of [`Link::jitter`] later. Without
-//!    [`Link::reorder`] it never arrives before a packet sent earlier.
+//! 3. **The propagation.** It is lost with probability [`Link::loss`], after it took its time to
+//!    leave, or it arrives [`Link::latency`] and a uniform fraction of [`Link::jitter`] later.
+//!    Without [`Link::reorder`] it never arrives before a packet sent earlier.
 //!
-//! Every packet throws the same dice, whatever becomes of it, so that changing one parameter of a
-//! link does not reshuffle the luck of the packets after it. The simulator and the real-time
+//! Every packet draws the same random numbers, whatever its fate, so that a change of one parameter
+//! of a link does not change the random numbers of later packets. The simulator and the real-time
 //! emulator both call this code.
 
 use crate::dice::Dice;
@@ -20,49 +20,49 @@ use crate::units::Time;
 use std::collections::VecDeque;
 use std::time::Duration;
 
-/// What becomes of a packet.
+/// The fate of a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fate {
-    /// It arrives, whole, at this time.
+    /// It arrives whole at this time.
     Deliver {
-        /// When the last byte is received.
+        /// Time at which the last byte is received.
         at: Time,
     },
     /// It never arrives.
     Drop(DropReason),
 }
 
-/// Why a packet never arrives.
+/// The reason why a packet never arrives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DropReason {
-    /// It was lost on its way.
+    /// It was lost on the link.
     Loss,
-    /// The queue had no room for it.
+    /// The queue was full.
     QueueFull,
 }
 
-/// One direction of one emulated link. Memory: 16 bytes for each packet that waits.
+/// One direction of one emulated link. Memory: 16 bytes for each queued packet.
 #[derive(Clone, Debug)]
 pub struct Shaper {
     link: Link,
     dice: Dice,
-    /// The latest time seen; time never runs backwards.
+    /// Latest time so far; time never runs backwards.
     now: Time,
-    /// When the last packet has left, rounded down to the nanosecond.
+    /// Time at which the last packet has left, rounded down to the nanosecond.
     busy_until_ns: u64,
-    /// What the rounding left out, in nanoseconds divided by the rate in bits per second.
+    /// Remainder of the rounding, in nanoseconds divided by the rate in bits per second.
     busy_fraction: u128,
-    /// When each waiting packet begins to leave, and its bytes.
+    /// Time at which each queued packet starts to leave, and its bytes.
     waiting: VecDeque<(Time, u64)>,
     waiting_bytes: u64,
-    /// What the parameters become, and when, in order of time.
+    /// Future parameters and the times of the changes, in order of time.
     changes: VecDeque<(Time, Link)>,
-    /// The latest arrival so far, which the others follow unless they may be reordered.
+    /// Latest arrival so far. Later packets follow it unless they may be reordered.
     last_arrival: Time,
 }
 
 impl Shaper {
-    /// An idle link whose loss and jitter are drawn from `seed`.
+    /// Creates an idle link whose loss and jitter are drawn from `seed`.
     pub fn new(link: Link, seed: u64) -> Self {
         Self {
             link,
@@ -77,21 +77,20 @@ impl Shaper {
         }
     }
 
-    /// The same link with parameters that change at given times, as by
-    /// [`set_link`](Self::set_link).
+    /// Adds parameters that change at given times, as by [`set_link`](Self::set_link).
     pub fn with_changes(mut self, mut changes: Vec<(Time, Link)>) -> Self {
         changes.sort_by_key(|&(at, _)| at);
         self.changes = changes.into();
         self
     }
 
-    /// The parameters in force.
+    /// Returns the current parameters.
     pub fn link(&self) -> &Link {
         &self.link
     }
 
-    /// Changes the parameters for packets sent from now on; what was sent keeps its fate and its
-    /// place in the queue. A loss of 1 cuts the link.
+    /// Sets the parameters for packets sent from now on. Packets sent before keep their fate and
+    /// their place in the queue. A loss of 1 cuts the link.
     pub fn set_link(&mut self, link: Link) {
         // The fraction is counted in the old rate.
         self.busy_until_ns = self.idle_from().as_nanos();
@@ -99,14 +98,14 @@ impl Shaper {
         self.link = link;
     }
 
-    /// The bytes that wait for their turn at `now`.
+    /// Returns the number of queued bytes at `now`.
     pub fn waiting_bytes(&mut self, now: Time) -> u64 {
         self.advance(now);
         self.waiting_bytes
     }
 
-    /// Sends a packet of `bytes` at `now`, and says what becomes of it. A `now` before that of an
-    /// earlier call counts as the latest one seen.
+    /// Sends a packet of `bytes` at `now` and returns its fate. A `now` before that of an earlier
+    /// call counts as the latest time so far.
     pub fn send(&mut self, now: Time, bytes: u64) -> Fate {
         self.advance(now);
         let lost = self.dice.chance(self.link.loss);
@@ -138,7 +137,7 @@ impl Shaper {
         Fate::Deliver { at }
     }
 
-    /// Lets the packets whose turn has come leave the queue.
+    /// Applies due changes, and removes packets that have started to leave from the queue.
     fn advance(&mut self, now: Time) {
         self.now = self.now.max(now);
         while let Some(&(at, link)) = self.changes.front()
@@ -155,7 +154,7 @@ impl Shaper {
         }
     }
 
-    /// The first whole nanosecond at which nothing is being sent.
+    /// Returns the first whole nanosecond at which nothing is being sent.
     fn idle_from(&self) -> Time {
         Time(self.busy_until_ns.saturating_add(u64::from(self.busy_fraction > 0)))
     }

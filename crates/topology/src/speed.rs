@@ -1,4 +1,4 @@
-//! How fast a processor computes, beside an ordinary one.
+//! The speed of a processor, relative to an ordinary one.
 
 use crate::quantity::QuantityError;
 use serde::{Deserialize, Deserializer, Serialize};
@@ -6,36 +6,36 @@ use std::fmt;
 use std::str::FromStr;
 use std::time::Duration;
 
-/// How fast a processor computes when it has nothing else to do: 1 is an ordinary one, and 0.5
-/// takes twice as long. From 0.01 to 100, in millionths.
+/// The speed of an otherwise idle processor: 1 is an ordinary one, and 0.5 takes twice as long.
+/// From 0.01 to 100, in millionths.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(transparent)]
 pub struct Speed(u32);
 
-/// What 1 is.
+/// The value of speed 1.
 const UNIT: u32 = 1_000_000;
-/// A hundred times slower is a mistake of whoever writes it.
+/// Minimum speed, a hundredth: less is a mistake.
 const MIN: u32 = UNIT / 100;
 const MAX: u32 = UNIT * 100;
-/// No speed is written with more bytes.
+/// Maximum length of a speed in bytes.
 const MAX_TEXT_BYTES: usize = 32;
 
 impl Speed {
-    /// That of an ordinary processor.
+    /// The speed of an ordinary processor.
     pub const ORDINARY: Self = Self(UNIT);
 
-    /// A speed from 0.01 to 100; `None` for others.
+    /// Creates a speed from 0.01 to 100; `None` for other values.
     pub fn new(factor: f64) -> Option<Self> {
         let millionths = (factor * f64::from(UNIT)).round();
         (f64::from(MIN)..=f64::from(MAX)).contains(&millionths).then_some(Self(millionths as u32))
     }
 
-    /// How many times faster than an ordinary processor.
+    /// Returns the ratio to the speed of an ordinary processor.
     pub fn factor(self) -> f64 {
         f64::from(self.0) / f64::from(UNIT)
     }
 
-    /// How long something takes here that takes `time` on an ordinary processor.
+    /// Returns the time here of work that takes `time` on an ordinary processor.
     pub fn takes(self, time: Duration) -> Duration {
         if self == Self::ORDINARY {
             return time;

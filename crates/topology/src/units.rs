@@ -5,8 +5,9 @@ use std::fmt;
 use std::ops::{Add, AddAssign, Sub};
 use std::time::Duration;
 
-/// A point in time: nanoseconds since the job began. It is real in the embedded and cluster drivers
-/// and virtual in the simulator; unlike `std::time::Instant` it can be recorded and replayed.
+/// A point in time: nanoseconds since the start of the job. It is real in the embedded and cluster
+/// drivers and virtual in the simulator; unlike `std::time::Instant` it can be recorded and
+/// replayed.
 #[derive(
     Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
 )]
@@ -14,23 +15,23 @@ use std::time::Duration;
 pub struct Time(pub u64);
 
 impl Time {
-    /// The beginning of the job.
+    /// The start of the job.
     pub const ZERO: Self = Self(0);
-    /// Later than every time a job can reach.
+    /// A time that no job reaches.
     pub const MAX: Self = Self(u64::MAX);
 
-    /// Nanoseconds since the job began.
+    /// Returns the nanoseconds since the start of the job.
     #[inline]
     pub const fn as_nanos(self) -> u64 {
         self.0
     }
 
-    /// Seconds since the job began.
+    /// Returns the seconds since the start of the job.
     pub fn as_secs_f64(self) -> f64 {
         self.0 as f64 * 1e-9
     }
 
-    /// The time from `earlier` to `self`, zero if `earlier` is in fact later.
+    /// Returns the time from `earlier` to `self`, or zero if `earlier` is later.
     #[inline]
     pub const fn since(self, earlier: Self) -> Duration {
         Duration::from_nanos(self.0.saturating_sub(earlier.0))
@@ -69,7 +70,7 @@ impl fmt::Display for Time {
     }
 }
 
-/// How long the first byte takes over a link, one way.
+/// The time that the first byte takes over a link, one way.
 #[derive(
     Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
 )]
@@ -77,27 +78,27 @@ impl fmt::Display for Time {
 pub struct Latency(pub Duration);
 
 impl Latency {
-    /// No delay at all.
+    /// No delay.
     pub const ZERO: Self = Self(Duration::ZERO);
 
-    /// A latency of whole microseconds.
+    /// Creates a latency of whole microseconds.
     pub const fn from_micros(micros: u64) -> Self {
         Self(Duration::from_micros(micros))
     }
 
-    /// A latency of whole milliseconds.
+    /// Creates a latency of whole milliseconds.
     pub const fn from_millis(millis: u64) -> Self {
         Self(Duration::from_millis(millis))
     }
 
-    /// The latency as a span of time.
+    /// Returns the latency as a duration.
     pub const fn duration(self) -> Duration {
         self.0
     }
 }
 
-/// How fast bytes follow each other over a link. Zero bits per second never occurs: a link without
-/// a limit is [`Bandwidth::UNLIMITED`].
+/// The rate at which bytes follow each other over a link. It is never zero bits per second: a link
+/// without a limit is [`Bandwidth::UNLIMITED`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Bandwidth(#[serde(deserialize_with = "at_least_one")] u64);
@@ -106,22 +107,22 @@ impl Bandwidth {
     /// No limit.
     pub const UNLIMITED: Self = Self(u64::MAX);
 
-    /// `bits_per_second`, at least one.
+    /// Creates a bandwidth of `bits_per_second`, at least one.
     pub const fn from_bits_per_second(bits_per_second: u64) -> Self {
         Self(if bits_per_second == 0 { 1 } else { bits_per_second })
     }
 
-    /// Bits per second; `u64::MAX` when unlimited.
+    /// Returns the bits per second; `u64::MAX` if unlimited.
     pub const fn bits_per_second(self) -> u64 {
         self.0
     }
 
-    /// Whether the link has no limit.
+    /// Whether the bandwidth has no limit.
     pub const fn is_unlimited(self) -> bool {
         self.0 == u64::MAX
     }
 
-    /// How long `bytes` take to leave a sender, rounded up to the nanosecond.
+    /// Returns the time that `bytes` take to leave a sender, rounded up to the nanosecond.
     pub fn time_for(self, bytes: u64) -> Duration {
         if self.is_unlimited() {
             return Duration::ZERO;
@@ -131,7 +132,7 @@ impl Bandwidth {
     }
 }
 
-/// Keeps the promise of [`Bandwidth`] for values that come from outside.
+/// Keeps the guarantee of [`Bandwidth`] for values from outside.
 fn at_least_one<'de, D: Deserializer<'de>>(deserializer: D) -> Result<u64, D::Error> {
     Ok(u64::deserialize(deserializer)?.max(1))
 }

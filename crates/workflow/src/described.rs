@@ -3,10 +3,10 @@
 use crate::platform::{ClientSpec, Platform, ServerSpec, Site};
 use gridspan_topology::{GridSpec, Latency, Link, SiteId};
 
-/// Each node of a grid as a server of speed 1 with a core for each PE, called after its host.
-/// Transfers between two sites share the link between them, those inside a site nothing but the
-/// interfaces of the two nodes. Without a link of its own, the client is attached to the first site
-/// as a node is.
+/// Returns a platform with each node of a grid as a server of speed 1 that has a core for each PE
+/// and the name of its host. Transfers between two sites share the link between them; transfers
+/// inside a site share only the interfaces of the two nodes. Without `client`, the client is
+/// attached to the first site like a node.
 pub fn described(spec: &GridSpec, client: Option<Link>) -> Platform {
     let layout = spec.layout();
     let free = Link::perfect().with_latency(Latency::ZERO);

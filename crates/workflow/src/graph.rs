@@ -1,5 +1,4 @@
-//! What a group of calls is, before anything is placed: tasks, and the data that goes from one to
-//! the next.
+//! The graph of a group of calls before it is mapped: tasks, and the data between them.
 
 use crate::id::{DataId, Endpoint, ServerId, TaskId};
 use petgraph::Direction::Incoming;
@@ -13,44 +12,44 @@ use thiserror::Error;
 /// One remote call.
 #[derive(Clone, Debug, PartialEq)]
 pub struct TaskSpec {
-    /// What it is called.
+    /// Name of the task.
     pub name: String,
-    /// How long it computes on one core of a server of speed 1, in seconds.
+    /// Computing time on one core of a server of speed 1, in seconds.
     pub work_s: f64,
-    /// What it reads, each once.
+    /// The data that it reads, each once.
     pub inputs: Vec<DataId>,
-    /// What it writes.
+    /// The data that it writes.
     pub outputs: Vec<DataId>,
     /// The servers that can execute it, in order; `None` if all can.
     pub eligible: Option<Vec<ServerId>>,
 }
 
 impl TaskSpec {
-    /// Whether a server can execute it.
+    /// Whether a server can execute the task.
     pub fn can_run_on(&self, server: ServerId) -> bool {
         self.eligible.as_ref().is_none_or(|servers| servers.binary_search(&server).is_ok())
     }
 }
 
-/// One version of one argument.
+/// One version of an argument.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Data {
-    /// What it is called.
+    /// Name of the argument.
     pub name: String,
-    /// Its size.
+    /// Size in bytes.
     pub bytes: u64,
-    /// The task that writes it; `None` if it is there before the group begins.
+    /// The task that writes it; `None` if it exists before the group begins.
     pub producer: Option<TaskId>,
     /// The tasks that read it, in order.
     pub consumers: Vec<TaskId>,
-    /// Who has it before the group begins.
+    /// The endpoints that have it before the group begins.
     pub held_by: Vec<Endpoint>,
     /// Whether the client wants it.
     pub is_wanted: bool,
 }
 
 impl Data {
-    /// The servers that hold it before the group begins.
+    /// Iterates over the servers that have it before the group begins.
     pub fn servers(&self) -> impl Iterator<Item = ServerId> + '_ {
         self.held_by.iter().filter_map(|holder| match holder {
             Endpoint::Server(server) => Some(*server),
@@ -59,13 +58,13 @@ impl Data {
     }
 }
 
-/// Tasks and the data between them, without circles.
+/// An acyclic graph of tasks and the data between them.
 ///
-/// A directed graph of [`petgraph`] becomes one by `try_from`: its nodes are tasks, with the
-/// seconds that each computes, and its edges are data of one producer and one consumer, with the
-/// bytes. A task graph becomes a directed graph by `from`, whose nodes and edges are named by the
-/// identifiers of tasks and data. Data with several consumers becomes several edges; data that no
-/// task makes or none reads becomes none.
+/// It can be converted from a directed graph of [`petgraph`] by `try_from`: nodes are tasks,
+/// weighted with the seconds that each computes, and edges are data of one producer and one
+/// consumer, weighted with the bytes. `From` converts it to a directed graph, whose node and edge
+/// weights are the identifiers of tasks and data. Data with several consumers becomes several
+/// edges; data without a producer or without a consumer becomes none.
 ///
 /// ```
 /// use gridspan_workflow::{DataId, TaskGraph, TaskId};
@@ -97,72 +96,72 @@ pub struct TaskGraph {
     order: Vec<TaskId>,
 }
 
-/// Why tasks are no graph that can be mapped. Nothing was made.
+/// The reason that tasks do not form a valid graph. Nothing was built.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum TaskGraphError {
-    /// A task would have to run before itself.
-    #[error("the task `{task}` waits for what it makes itself; remove the circle")]
+    /// A task depends on itself.
+    #[error("the task `{task}` depends on its own output; remove the cycle")]
     Circle {
-        /// A task of the circle.
+        /// A task of the cycle.
         task: String,
     },
-    /// The time of a task is no time.
-    #[error("the task `{task}` computes for {seconds} s; give a time from zero on")]
+    /// The time of a task is negative or not finite.
+    #[error("the task `{task}` computes for {seconds} s; give a time of at least 0")]
     Work {
         /// The task.
         task: String,
-        /// The time given.
+        /// The given time.
         seconds: String,
     },
-    /// So much that sums of it would not be exact.
-    #[error("all {what} together are more than {limit}; look at the units of the numbers")]
+    /// The total is too large to be summed exactly.
+    #[error("the total of all {what} exceeds {limit}; check the units of the numbers")]
     TooMuch {
-        /// Of what.
+        /// The summed items.
         what: &'static str,
-        /// What there may be.
+        /// The limit of the sum.
         limit: &'static str,
     },
 }
 
-/// All tasks compute no longer than this, in seconds.
+/// Maximum total computing time of all tasks, in seconds.
 const WORK_MAX_S: f64 = 1e12;
-/// All data has no more bytes than this.
+/// Maximum total number of bytes of all data.
 const BYTES_MAX: u64 = 1_000_000_000_000_000_000;
 
 impl TaskGraph {
-    /// All tasks, by their identifiers.
+    /// Returns all tasks, by identifier.
     pub fn tasks(&self) -> &[TaskSpec] {
         &self.tasks
     }
 
-    /// All data, by their identifiers.
+    /// Returns all data, by identifier.
     pub fn data(&self) -> &[Data] {
         &self.data
     }
 
-    /// One task. Panics if the graph has no such task.
+    /// Returns a task. Panics if the graph has no such task.
     pub fn task(&self, task: TaskId) -> &TaskSpec {
         &self.tasks[task.index()]
     }
 
-    /// One version of an argument. Panics if the graph has none of this identifier.
+    /// Returns one version of an argument. Panics if the graph has none of this identifier.
     pub fn datum(&self, data: DataId) -> &Data {
         &self.data[data.index()]
     }
 
-    /// All tasks in an order in which they could be called one after the other: each after those it
-    /// reads from, otherwise by their identifiers.
+    /// Returns all tasks in a sequential order of execution: each after those it reads from,
+    /// otherwise by identifier.
     pub fn order(&self) -> &[TaskId] {
         &self.order
     }
 
-    /// The same graph, whose tasks compute so many times as fast, which is positive.
+    /// Divides the computing time of all tasks by `times`, which must be positive.
     pub fn faster(mut self, times: f64) -> Self {
         self.tasks.iter_mut().for_each(|task| task.work_s /= times);
         self
     }
 
-    /// The same graph, whose tasks can be executed by these servers alone, in order.
+    /// Restricts each task to the servers that `eligible` returns, which must be sorted.
     pub fn with_eligible(mut self, eligible: impl Fn(&TaskSpec) -> Vec<ServerId>) -> Self {
         for task in &mut self.tasks {
             task.eligible = Some(eligible(task));
@@ -170,13 +169,14 @@ impl TaskGraph {
         self
     }
 
-    /// The tasks that a task reads from, with what it reads; a task comes once for each version.
+    /// Iterates over the tasks that a task reads from, with the data; a task appears once for each
+    /// version.
     pub fn parents(&self, task: TaskId) -> impl Iterator<Item = (TaskId, DataId)> + '_ {
         let inputs = self.task(task).inputs.iter();
         inputs.filter_map(|&data| Some((self.datum(data).producer?, data)))
     }
 
-    /// The time on one core of speed 1, in seconds.
+    /// Returns the total computing time on one core of speed 1, in seconds.
     pub fn work_s(&self) -> f64 {
         self.tasks.iter().map(|task| task.work_s).sum()
     }
@@ -205,7 +205,8 @@ impl TryFrom<&DiGraph<f64, u64>> for TaskGraph {
     }
 }
 
-/// The tasks as nodes, in order, with an edge for each task that reads what another one makes.
+/// Creates a graph with the tasks as nodes, in order, and an edge for each task that reads the
+/// output of another.
 fn between(tasks: usize, data: &[Data]) -> DiGraph<TaskId, DataId> {
     let mut graph = DiGraph::with_capacity(tasks, data.len());
     (0..tasks as u32).for_each(|task| {
@@ -219,7 +220,7 @@ fn between(tasks: usize, data: &[Data]) -> DiGraph<TaskId, DataId> {
     graph
 }
 
-/// Makes a [`TaskGraph`], in any order.
+/// Builds a [`TaskGraph`] from calls in any order.
 #[derive(Clone, Debug, Default)]
 pub struct GraphBuilder {
     tasks: Vec<TaskSpec>,
@@ -227,7 +228,7 @@ pub struct GraphBuilder {
 }
 
 impl GraphBuilder {
-    /// An argument that the holders have before the group begins.
+    /// Adds an argument that the holders have before the group begins.
     pub fn external(
         &mut self,
         name: impl Into<String>,
@@ -237,21 +238,21 @@ impl GraphBuilder {
         self.add(name.into(), bytes, None, held_by.into())
     }
 
-    /// A call that computes for `work_s` seconds on one core of a server of speed 1.
+    /// Adds a call that computes for `work_s` seconds on one core of a server of speed 1.
     pub fn task(&mut self, name: impl Into<String>, work_s: f64) -> TaskId {
         let (inputs, outputs) = (Vec::new(), Vec::new());
         self.tasks.push(TaskSpec { name: name.into(), work_s, inputs, outputs, eligible: None });
         TaskId(self.tasks.len() as u32 - 1)
     }
 
-    /// The task can be executed by these servers only.
+    /// Restricts a task to these servers.
     pub fn restrict(&mut self, task: TaskId, mut servers: Vec<ServerId>) {
         servers.sort_unstable();
         servers.dedup();
         self.tasks[task.index()].eligible = Some(servers);
     }
 
-    /// The task reads the data.
+    /// Makes a task read data.
     pub fn read(&mut self, task: TaskId, data: DataId) {
         let inputs = &mut self.tasks[task.index()].inputs;
         if !inputs.contains(&data) {
@@ -260,14 +261,14 @@ impl GraphBuilder {
         }
     }
 
-    /// What the task writes.
+    /// Adds data that a task writes.
     pub fn write(&mut self, task: TaskId, name: impl Into<String>, bytes: u64) -> DataId {
         let data = self.add(name.into(), bytes, Some(task), Vec::new());
         self.tasks[task.index()].outputs.push(data);
         data
     }
 
-    /// The client wants the data.
+    /// Marks data that the client wants.
     pub fn want(&mut self, data: DataId) {
         self.data[data.index()].is_wanted = true;
     }
@@ -284,7 +285,7 @@ impl GraphBuilder {
         DataId(self.data.len() as u32 - 1)
     }
 
-    /// The graph, if it is one.
+    /// Builds the graph, if it is valid.
     pub fn build(mut self) -> Result<TaskGraph, TaskGraphError> {
         let is_time = |task: &&TaskSpec| !(task.work_s.is_finite() && task.work_s >= 0.0);
         if let Some(task) = self.tasks.iter().find(is_time) {
@@ -304,8 +305,9 @@ impl GraphBuilder {
         Ok(TaskGraph { tasks: self.tasks, data: self.data, order })
     }
 
-    /// Kahn's algorithm, of the tasks that could be next the one that was added first: `toposort`
-    /// of petgraph finds circles, but promises no order among tasks that could be next.
+    /// Sorts the tasks by Kahn's algorithm, which of the tasks that could be next takes the one
+    /// added first: `toposort` of petgraph finds cycles, but does not specify the order of such
+    /// tasks.
     fn order(&self) -> Result<Vec<TaskId>, TaskGraphError> {
         let graph = between(self.tasks.len(), &self.data);
         if let Err(circle) = toposort(&graph, None) {
@@ -350,7 +352,7 @@ mod tests {
     #[test]
     fn a_circle_is_refused_with_the_name_of_a_task_in_it() {
         let mut builder = GraphBuilder::default();
-        // Before and behind the circle stand tasks that are not to blame.
+        // Tasks before and behind the cycle are not part of it.
         let [behind, task, before] =
             ["behind", "snake", "before"].map(|name| builder.task(name, 1.0));
         let tail = builder.write(task, "tail", 1);

@@ -1,4 +1,4 @@
-//! One newtype per thing that is mapped or mapped to. All are dense indices that start at zero.
+//! Identifiers of tasks, data and servers. All are dense indices that start at zero.
 
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -33,7 +33,8 @@ dense_id!(
     TaskId, "task"
 );
 dense_id!(
-    /// One version of one argument. It never changes: who writes an argument makes a new version.
+    /// One version of one argument, which never changes: a task that writes an argument makes a new
+    /// version.
     DataId, "data"
 );
 dense_id!(
@@ -41,7 +42,7 @@ dense_id!(
     ServerId, "server"
 );
 
-/// Who may hold data: the client or a server.
+/// A holder of data: the client or a server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum Endpoint {
     /// A server.

@@ -1,17 +1,16 @@
-//! Which server should execute which task of a graph.
+//! Mapping of task graphs to servers, and their execution.
 //!
-//! - [`TaskGraph`]: tasks and the data between them; [`Platform`]: servers, sites and links, or
-//!   those [described](described()) by a grid file.
-//! - [`heuristics`]: from the two to a [`Mapping`].
-//! - [`simulate`](mod@simulate): what a mapping is worth, in a simulated execution over shared
-//!   links.
-//! - [`execution`]: how a graph is executed where it was mapped, as client and servers see it.
-//! - [`stragglers`]: what is done about servers that turn out to be slow.
-//! - [`performance`]: how long a call takes, by formula or as learned.
-//! - [`wfcommons`]: recorded workflows in WfFormat, and generated ones; [`study`]: platforms to
-//!   compare heuristics on.
+//! - [`TaskGraph`]: tasks and the data between them; [`Platform`]: servers, sites and links, also
+//!   as [described](described()) by a grid file.
+//! - [`heuristics`]: map a graph to a platform, which gives a [`Mapping`].
+//! - [`simulate`](mod@simulate): evaluates a mapping by a simulated execution over shared links.
+//! - [`execution`]: the execution of a mapped graph, from the views of the client and of servers.
+//! - [`stragglers`]: the treatment of slow servers.
+//! - [`performance`]: the computing time of a call, by formula or learned.
+//! - [`wfcommons`]: recorded workflows in WfFormat, and generated ones; [`study`]: platforms for
+//!   the comparison of heuristics.
 //!
-//! Everything here is pure: it reads no clock, and its dice are seeded.
+//! All parts are pure: they read no clock, and random choices are seeded.
 
 mod described;
 pub mod execution;

@@ -1,27 +1,27 @@
-//! Where each task runs and what goes first: what a heuristic gives, and what is executed.
+//! Mappings of tasks to servers: the result of a heuristic, and the input of an execution.
 
 use crate::graph::TaskGraph;
 use crate::id::{ServerId, TaskId};
 use crate::platform::Platform;
 use thiserror::Error;
 
-/// A server for each task, and the order in which servers and links prefer them.
+/// A server for each task, and the order in which servers and links prefer tasks.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Mapping {
     /// The server of each task.
     pub servers: Vec<ServerId>,
-    /// The place of each task: of those that could begin on a server, or whose data could be sent,
-    /// that with the lowest goes first.
+    /// The place of each task: of the tasks that could begin on a server, or whose data could be
+    /// sent, the one with the lowest place goes first.
     pub places: Vec<u32>,
-    /// Whether data crosses to another site once and is passed on inside it, rather than sent by
-    /// whoever made it to each server that needs it.
+    /// Whether data crosses to another site once and is forwarded inside it, rather than sent by
+    /// the server that made it to each server that needs it.
     pub relays: bool,
-    /// When the last task ends, as the heuristic believes, in seconds.
+    /// The makespan in seconds that the heuristic predicts.
     pub predicted_s: f64,
 }
 
 impl Mapping {
-    /// A mapping whose tasks go in this order.
+    /// Creates a mapping with the tasks in this order.
     pub fn in_order(
         servers: Vec<ServerId>,
         order: &[TaskId],
@@ -36,10 +36,10 @@ impl Mapping {
     }
 }
 
-/// Why a group cannot be mapped. Nothing was mapped.
+/// The reason that a group cannot be mapped. Nothing was mapped.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum MapError {
-    /// There is no server at all.
+    /// There is no server.
     #[error("there are no servers to map to; start some")]
     NoServers,
     /// No server can execute a task.
@@ -49,14 +49,14 @@ pub enum MapError {
         task: String,
     },
     /// The heuristic tries all mappings, and there are too many.
-    #[error("`exhaustive` tries up to {limit} mappings, and this group has more; take `heft-c`")]
+    #[error("`exhaustive` tries up to {limit} mappings, and this group has more; use `heft-c`")]
     TooMany {
-        /// The most it tries.
+        /// The maximum number of mappings.
         limit: usize,
     },
 }
 
-/// Whether every task has a server that can execute it.
+/// Checks that every task has a server that can execute it.
 pub fn check(graph: &TaskGraph, platform: &Platform) -> Result<(), MapError> {
     if platform.servers().is_empty() {
         return Err(MapError::NoServers);

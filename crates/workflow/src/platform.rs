@@ -1,9 +1,9 @@
-//! What a group of calls is mapped to: servers, sites, the client, and the capacities of the links
-//! between them.
+//! The platform to which a group of calls is mapped: servers, sites, the client, and the capacities
+//! of the links between them.
 //!
-//! Every server and the client has a network interface that sends and receives at the same time.
-//! What goes to another site also passes the uplink of both sites, and the link between the two if
-//! it has limits of its own. A client outside of all sites has its own way into the wide area.
+//! Every server and the client has a full-duplex network interface. Data to another site also
+//! passes the uplinks of both sites, and the link between the two if it has separate limits. A
+//! client outside all sites has its own link to the wide area.
 
 use crate::id::{Endpoint, ServerId};
 use gridspan_topology::{Bandwidth, Link};
@@ -12,36 +12,36 @@ use std::collections::{BTreeMap, BTreeSet};
 /// A server.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ServerSpec {
-    /// What it is called.
+    /// Name of the server.
     pub name: String,
-    /// The position of its site.
+    /// Position of its site.
     pub site: usize,
-    /// How many calls it executes at the same time.
+    /// Number of calls that it executes at the same time.
     pub cores: u32,
-    /// How fast one core is: a task takes its work divided by it.
+    /// Speed of one core: the time of a task is its work divided by the speed.
     pub speed: f64,
-    /// Whether it passes data to other servers that do. One that does not speaks with the client
-    /// only.
+    /// Whether it exchanges data with other direct servers. A server that is not direct exchanges
+    /// data only with the client.
     pub is_direct: bool,
 }
 
 /// A site.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Site {
-    /// What it is called.
+    /// Name of the site.
     pub name: String,
-    /// How each of its servers is attached.
+    /// Link of each of its servers.
     pub lan: Link,
-    /// How the site is attached to the wide area.
+    /// Link of the site to the wide area.
     pub uplink: Link,
 }
 
-/// Where the client is.
+/// The site and the link of the client.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct ClientSpec {
-    /// The position of its site; `None` if it has a way into the wide area of its own.
+    /// Position of its site; `None` if it has its own link to the wide area.
     pub site: Option<usize>,
-    /// How it is attached.
+    /// Link of the client.
     pub link: Link,
 }
 
@@ -51,21 +51,22 @@ pub struct Platform {
     servers: Vec<ServerSpec>,
     sites: Vec<Site>,
     client: ClientSpec,
-    /// Links between two sites with limits of their own, by direction, and their numbers.
+    /// Links between two sites with separate limits, by direction, and the positions of their
+    /// capacities.
     between: BTreeMap<(usize, usize), (usize, Link)>,
-    /// Servers, the second of which does not reach the first.
+    /// The pairs of servers of which the second does not reach the first.
     apart: BTreeSet<(ServerId, ServerId)>,
     capacities: Vec<f64>,
 }
 
-/// The most a link without a limit carries, in bytes per second: more than any that is built, and
-/// still a number that can be divided.
+/// Capacity of a link without a limit, in bytes per second: more than any real link has, but
+/// finite.
 const UNLIMITED: f64 = 1e14;
 
 impl Platform {
-    /// A platform without limits between sites but their uplinks. Servers without a core get one.
-    /// Panics if a server, or the client, is in a site that does not exist, or a speed is not
-    /// positive.
+    /// Creates a platform without limits between sites except their uplinks. Servers without a core
+    /// get one. Panics if a server or the client is in a site that does not exist, or a speed is
+    /// not positive.
     pub fn new(mut servers: Vec<ServerSpec>, sites: Vec<Site>, client: ClientSpec) -> Self {
         for server in &mut servers {
             server.cores = server.cores.max(1);
@@ -80,74 +81,72 @@ impl Platform {
         Self { servers, sites, client, between, apart, capacities }
     }
 
-    /// The same platform with a link from one site to another that all transfers between them
-    /// share, in this direction.
+    /// Adds a link from one site to another that all transfers in this direction share.
     pub fn with_link(mut self, from: usize, to: usize, link: Link) -> Self {
         self.between.insert((from, to), (self.capacities.len(), link));
         self.capacities.push(bytes_per_s(link.bandwidth));
         self
     }
 
-    /// The same platform where these servers, of which each second does not reach the first, send
-    /// data by way of the client in this direction: the partially connected network of plain
-    /// GridRPC.
+    /// Adds pairs of servers of which the second does not reach the first. Data in this direction
+    /// is relayed by the client: the partially connected network of plain GridRPC.
     pub fn with_apart(mut self, pairs: impl IntoIterator<Item = (ServerId, ServerId)>) -> Self {
         self.apart.extend(pairs);
         self
     }
 
-    /// The servers, of which each second does not reach the first.
+    /// Returns the pairs of servers of which the second does not reach the first.
     pub fn apart(&self) -> &BTreeSet<(ServerId, ServerId)> {
         &self.apart
     }
 
-    /// The same platform with servers that speak with the client only: the star of plain GridRPC.
+    /// Makes all servers exchange data only with the client: the star of plain GridRPC.
     pub fn star(mut self) -> Self {
         self.servers.iter_mut().for_each(|server| server.is_direct = false);
         self
     }
 
-    /// All servers, by their identifiers.
+    /// Returns all servers, by identifier.
     pub fn servers(&self) -> &[ServerSpec] {
         &self.servers
     }
 
-    /// One server. Panics if there is no such server.
+    /// Returns a server. Panics if there is no such server.
     pub fn server(&self, server: ServerId) -> &ServerSpec {
         &self.servers[server.index()]
     }
 
-    /// The identifiers of all servers.
+    /// Iterates over the identifiers of all servers.
     pub fn server_ids(&self) -> impl DoubleEndedIterator<Item = ServerId> + use<> {
         (0..self.servers.len() as u32).map(ServerId)
     }
 
-    /// All sites, by position.
+    /// Returns all sites, by position.
     pub fn sites(&self) -> &[Site] {
         &self.sites
     }
 
-    /// The client.
+    /// Returns the client.
     pub fn client(&self) -> &ClientSpec {
         &self.client
     }
 
-    /// How many calls all servers execute at the same time.
+    /// Number of calls that all servers together execute at the same time.
     pub fn cores(&self) -> u32 {
         self.servers.iter().map(|server| server.cores).sum()
     }
 
-    /// How long a task computes on a server, in seconds.
+    /// Returns the computing time of a task on a server, in seconds.
     pub fn time_s(&self, work_s: f64, server: ServerId) -> f64 {
         work_s / self.server(server).speed
     }
 
-    /// How many endpoints there are: the servers, and the client.
+    /// Number of endpoints: the servers and the client.
     pub fn endpoints(&self) -> usize {
         self.servers.len() + 1
     }
 
-    /// The position of an endpoint: servers by their identifiers, then the client.
+    /// Returns the position of an endpoint: servers by identifier, then the client.
     pub fn position(&self, endpoint: Endpoint) -> usize {
         match endpoint {
             Endpoint::Server(server) => server.index(),
@@ -155,7 +154,7 @@ impl Platform {
         }
     }
 
-    /// The position of the site that an endpoint is in; `None` for a client outside of all.
+    /// Returns the position of the site of an endpoint; `None` for a client outside all sites.
     pub fn site_of(&self, endpoint: Endpoint) -> Option<usize> {
         match endpoint {
             Endpoint::Server(server) => Some(self.server(server).site),
@@ -163,12 +162,12 @@ impl Platform {
         }
     }
 
-    /// Whether both are in one site.
+    /// Whether both endpoints are in the same site.
     pub fn is_near(&self, from: Endpoint, to: Endpoint) -> bool {
         from == to || self.site_of(from).is_some() && self.site_of(from) == self.site_of(to)
     }
 
-    /// Whether data goes from one to the other without the client between them.
+    /// Whether data travels from `from` to `to` without passing the client.
     pub fn is_direct(&self, from: Endpoint, to: Endpoint) -> bool {
         let speaks = |endpoint| match endpoint {
             Endpoint::Server(server) => self.server(server).is_direct,
@@ -182,12 +181,13 @@ impl Platform {
         from == to || has_client || speaks(from) && speaks(to) && reaches
     }
 
-    /// All capacities, in bytes per second.
+    /// Returns all capacities, in bytes per second.
     pub fn capacities(&self) -> &[f64] {
         &self.capacities
     }
 
-    /// The capacities on the way from one endpoint to another, each once; none to itself.
+    /// Iterates over the capacities on the path from one endpoint to another, each once; none from
+    /// an endpoint to itself.
     pub fn path(&self, from: Endpoint, to: Endpoint) -> impl Iterator<Item = usize> + use<> {
         let mut path = [None; 5];
         if from != to {
@@ -205,7 +205,7 @@ impl Platform {
         path.into_iter().flatten()
     }
 
-    /// How long the first byte takes from one endpoint to another, in seconds.
+    /// Returns the latency of the first byte from one endpoint to another, in seconds.
     pub fn latency_s(&self, from: Endpoint, to: Endpoint) -> f64 {
         let seconds = |link: &Link| link.latency.duration().as_secs_f64();
         let attached = |endpoint| match endpoint {
@@ -229,14 +229,15 @@ impl Platform {
         uplink(near) + uplink(far) + pair.map_or(0.0, |(_, link)| seconds(link)) + own[0] + own[1]
     }
 
-    /// What one transfer alone gets from one endpoint to another, in bytes per second.
+    /// Returns the bandwidth of a single transfer from one endpoint to another, in bytes per
+    /// second.
     pub fn bandwidth(&self, from: Endpoint, to: Endpoint) -> f64 {
         let way = self.path(from, to).map(|capacity| self.capacities[capacity]);
         way.fold(UNLIMITED, f64::min)
     }
 
-    /// How long so many bytes take from one endpoint to another while nothing else flows, in
-    /// seconds. Between servers that are not direct, they go by way of the client.
+    /// Returns the time of a transfer of `bytes` bytes over idle links, in seconds. Transfers
+    /// between endpoints that are not directly connected pass the client.
     pub fn transfer_s(&self, bytes: u64, from: Endpoint, to: Endpoint) -> f64 {
         if from == to {
             return 0.0;

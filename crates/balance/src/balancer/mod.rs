@@ -1,13 +1,14 @@
-//! A strategy behind its gate: what the runtime asks for plans, and tells what came of them.
+//! A strategy together with its gate: gives the runtime plans and learns from their results.
 //!
-//! Start: measure a window and ask [`Balancer::decide`]. A plan that comes back is carried out, and
-//! [`Balancer::carried_out`] told what that took. Steady state: while [`Balancer::is_judging`],
-//! tell [`Balancer::progress`] how many messages were handled; a step is as many as it was before
-//! the plan. Failure: once [`Balancer::wants_undo`], the next window is answered with the plan that
-//! takes the last one back, for those members that still are where it has moved them.
+//! Start: measure a window and call [`Balancer::decide`]. If it returns a plan, carry the plan out
+//! and report its cost to [`Balancer::carried_out`]. Steady state: while [`Balancer::is_judging`],
+//! report the number of handled messages to [`Balancer::progress`]; a step counts as many messages
+//! as it had before the plan. Failure: once [`Balancer::wants_undo`], the next call of `decide`
+//! returns the inverse of the last plan, restricted to the members that are still on the PE to
+//! which it moved them.
 //!
-//! Strategies that do not predict ([`Strategy::predicts`]) move actors for the sake of moving and
-//! pass the gate by.
+//! Strategies that do not predict ([`Strategy::predicts`]) move actors for the sake of moving, and
+//! bypass the gate.
 
 pub(crate) mod pace;
 mod planning;
@@ -39,7 +40,7 @@ pub struct Balancer {
     model: CostModel,
     passed: Option<Passed>,
     undo: Option<Undo>,
-    /// What crossed sites in a step before the plan that leaders take back.
+    /// Traffic between sites per step before the plan that the leaders undo.
     led_before: Traffic,
     speeds: SpeedEstimate,
     pace: RecentPace,
@@ -47,21 +48,22 @@ pub struct Balancer {
     reports: VecDeque<BalanceReport>,
 }
 
-/// A plan that was handed out.
+/// A plan that the runtime received.
 struct Passed {
-    /// The plan that takes it back; none where each leader keeps its part.
+    /// The inverse plan; `None` where each leader keeps its part.
     undo: Option<Plan>,
     report: BalanceReport,
-    /// How many messages made a step.
+    /// Number of messages per step.
     messages: f64,
-    /// Seconds of work for each message, by the snapshot of one place.
+    /// Seconds of work for each message, from a snapshot of all actors.
     work: f64,
     is_carried_out: bool,
     is_gated: bool,
 }
 
 impl Balancer {
-    /// Asks `strategy`, and a gate if there should be one and the strategy predicts.
+    /// Creates a balancer that asks `strategy`. It has a gate if `is_gated` and the strategy
+    /// predicts.
     pub fn new(strategy: Box<dyn Strategy>, is_gated: bool) -> Self {
         let gate = (is_gated && strategy.predicts()).then(|| Gate::new(GateConfig::default()));
         let model = CostModel::default();
@@ -78,12 +80,12 @@ impl Balancer {
         self.strategy.name()
     }
 
-    /// Whether it may ever move anything.
+    /// Whether it may move anything.
     pub fn is_active(&self) -> bool {
         self.strategy.name() != "none"
     }
 
-    /// Whether the strategy wants to hear of events.
+    /// Whether the strategy moves actors to shorten steps ([`Strategy::predicts`]).
     pub fn predicts(&self) -> bool {
         self.strategy.predicts()
     }
@@ -93,14 +95,14 @@ impl Balancer {
         self.strategy.is_led()
     }
 
-    /// Whether it should hear of the job's pace, also while no plan is judged: what is judged later
-    /// is compared with that.
+    /// Whether the job's pace should be reported to it, also while no plan is judged: later plans
+    /// are compared with that pace.
     pub fn wants_pace(&self) -> bool {
         self.is_active() && self.gate.is_some()
     }
 
-    /// Whether it is worth to measure now: no plan is being judged, and balancing has not cost too
-    /// much.
+    /// Whether a window should be measured now: no plan is being judged or waits to be undone, and
+    /// balancing has not cost too much.
     pub fn may_begin(&self, now: Time) -> bool {
         let has_room = self.gate.as_ref().is_none_or(|gate| gate.has_room(now));
         self.is_active() && has_room && !self.is_judging() && !self.wants_undo()
@@ -111,35 +113,36 @@ impl Balancer {
         self.passed.as_ref().is_some_and(|passed| passed.is_carried_out)
     }
 
-    /// Whether the last plan is to be taken back.
+    /// Whether the last plan should be undone.
     pub fn wants_undo(&self) -> bool {
         self.undo.is_some()
     }
 
-    /// Learns from what was measured how fast PEs are, and puts that in the place of what they have
-    /// said of themselves.
+    /// Learns the speeds of PEs from the snapshot's measurements, and replaces the speeds that PEs
+    /// reported for themselves.
     pub fn learn_speeds(&mut self, snapshot: &mut Snapshot) {
         self.speeds.learn(&Evidence::of(&snapshot.actors));
         self.speeds.apply(&mut snapshot.pes);
     }
 
-    /// How fast PEs are by all that was measured; left empty. Whoever learns in its place gives it
-    /// back.
+    /// Takes the speed estimate from all measurements and leaves an empty one. A leader that learns
+    /// in its place returns the estimate with [`Balancer::keep_speeds`].
     pub fn take_speeds(&mut self) -> SpeedEstimate {
         std::mem::take(&mut self.speeds)
     }
 
-    /// Gives back what was taken.
+    /// Sets the speed estimate.
     pub fn keep_speeds(&mut self, speeds: SpeedEstimate) {
         self.speeds = speeds;
     }
 
-    /// A link has changed.
+    /// Passes the change of a link to the strategy.
     pub fn link_changed(&mut self, change: &LinkChange) {
         self.strategy.link_changed(change);
     }
 
-    /// What to move, after what was measured. A plan that is not empty is to be carried out.
+    /// Returns the moves to make after a measured window. A plan that is not empty must be carried
+    /// out.
     pub fn decide(&mut self, window: &Window<'_>) -> Plan {
         if self.passed.is_some() {
             return Plan::none();
@@ -160,7 +163,7 @@ impl Balancer {
             self.planning.ask(window.snapshot.actors.len());
             self.strategy.plan(window.snapshot)
         });
-        // A plan that does not fit is the strategy's fault, and nothing to be carried out.
+        // A plan that does not fit the snapshot is a fault of the strategy; it is not carried out.
         let Ok(appraisal) = Appraisal::of(window.snapshot, &plan, &self.model) else {
             return Plan::none();
         };
@@ -180,8 +183,9 @@ impl Balancer {
         }
     }
 
-    /// Why it is no use to ask the strategy: even the best plan there could be would not pass, or
-    /// would not pay for making it. Who asks for a plan gets one that may pass, whatever it takes.
+    /// Returns a reason not to ask the strategy: not even the best possible plan would pass, or
+    /// would pay for planning. A request ([`Cause::Request`]) counts planning as free, so that it
+    /// gets any plan that may pass.
     fn rules_out(&mut self, window: &Window<'_>, best: &Figures) -> Option<Refusal> {
         let gate = self.gate.as_mut()?;
         let planning = match window.takes_time && window.cause != Cause::Request {
@@ -195,7 +199,7 @@ impl Balancer {
     fn refuse_to_plan(&mut self, window: &Window<'_>, best: &Figures, refusal: Refusal) -> Plan {
         let occasion = Occasion::of(window);
         if let Refusal::TooLittle { .. } = refusal {
-            // There is nothing to gain, which ends what the gate has seen before.
+            // A proposal without a gain ends the gate's episode.
             let nothing = Figures { step_after: best.step_before, ..*best };
             self.weigh(&occasion, &nothing, false, None);
             return Plan::none();
@@ -207,12 +211,12 @@ impl Balancer {
         Plan::none()
     }
 
-    /// To decide what to move has taken so long, of the job's time.
+    /// Records the time that the last decision took away from the job.
     pub fn planned_for(&mut self, time: Duration) {
         self.planning.took(time);
     }
 
-    /// Whether the last plan is to be taken back by the leaders that keep it; asked once.
+    /// Returns whether the leaders should undo the last plan; `true` only once for each plan.
     pub fn take_led_undo(&mut self) -> bool {
         match self.undo {
             Some(Undo::Led(before)) => {
@@ -223,14 +227,15 @@ impl Balancer {
         }
     }
 
-    /// Whether leaders should carry out what they have planned, or found to take back.
+    /// Returns whether leaders should carry out their plan, or the undo of their last one.
     pub fn decide_led(&mut self, occasion: &Occasion, figures: &Figures, is_undo: bool) -> bool {
-        // A mistake is taken back before anything else is tried.
+        // A mistake is undone before anything else is tried.
         let is_free = self.passed.is_none() && (is_undo || self.undo.is_none());
         is_free && self.weigh(occasion, figures, is_undo, None)
     }
 
-    /// Whether a plan should be carried out; `undo` takes it back, and is none if others keep that.
+    /// Returns whether a plan should be carried out. `undo` is its inverse, `None` if leaders keep
+    /// it.
     fn weigh(
         &mut self,
         occasion: &Occasion,
@@ -240,7 +245,7 @@ impl Balancer {
     ) -> bool {
         let mut report = self.report(occasion, figures);
         if occasion.cause == Cause::Undo && !is_undo {
-            // The plan was excused, and another is asked for in its place.
+            // The plan to undo was excused, and the strategy was asked for a new one.
             report.cause = Cause::Period;
         }
         if is_undo {
@@ -297,17 +302,17 @@ impl Balancer {
         }
     }
 
-    /// Measuring and planning have taken so long, whatever came of it.
+    /// Records the time spent on measuring and planning, whether or not a plan results.
     pub fn spent(&mut self, time: Duration) {
         if let Some(gate) = &mut self.gate {
             gate.spent(time);
         }
     }
 
-    /// The last plan has been carried out while the job went on: so many have moved, and it took so
-    /// long.
+    /// Records that the last plan has been carried out while the job went on: `moved` actors moved,
+    /// and it took `took`.
     pub fn carried_out(&mut self, now: Time, moved: u64, took: Duration) {
-        // While one plan is judged, others move nobody.
+        // While one plan is judged, other rebalances move no actors.
         let Some(passed) = self.passed.as_mut().filter(|passed| !passed.is_carried_out) else {
             return;
         };
@@ -328,8 +333,8 @@ impl Balancer {
         }
     }
 
-    /// So many messages have been handled in `time`, which has just ended; pauses of main are left
-    /// out.
+    /// Records that `handled` messages were handled in `time`, which has just ended. Pauses of main
+    /// are not part of `time`.
     pub fn progress(&mut self, now: Time, time: Duration, handled: u64) {
         let is_way = self.pace.add(time, handled);
         let (Some(passed), Some(gate)) = (&self.passed, &mut self.gate) else { return };
@@ -355,12 +360,12 @@ impl Balancer {
         }
     }
 
-    /// Whether a plan has passed whose actors may still be on their way.
+    /// Whether a plan has passed and its actors may still be migrating.
     pub fn is_moving(&self) -> bool {
         self.passed.as_ref().is_some_and(|passed| !passed.is_carried_out)
     }
 
-    /// Nothing more will be seen of the plan that is being judged.
+    /// Ends the judgement of the present plan, because no more steps will be observed.
     pub fn give_up(&mut self) {
         if let Some(gate) = &mut self.gate {
             gate.withdrawn();
@@ -369,14 +374,14 @@ impl Balancer {
     }
 
     fn conclude(&mut self, outcome: Option<Outcome>) {
-        // What has not been carried out has not happened.
+        // A plan that has not been carried out is not reported.
         if let Some(Passed { mut report, is_carried_out: true, .. }) = self.passed.take() {
             report.realised = outcome.map(|outcome| outcome.realised);
             self.reports.push_back(report);
         }
     }
 
-    /// What became of a rebalance that nobody has been told of.
+    /// Takes the report of the oldest rebalance that has not been reported yet.
     pub fn take_report(&mut self) -> Option<BalanceReport> {
         self.reports.pop_front()
     }
@@ -391,7 +396,7 @@ fn proposal(occasion: &Occasion, figures: &Figures, pace: &RecentPace) -> Propos
     let step = pace.usual_step(messages_of_step(occasion, figures), mean);
     Proposal {
         now: occasion.now,
-        // The window may have begun with the job; its first messages may be no part of a step.
+        // The window may have begun with the job; its first messages may belong to no step.
         step: mean.min(step.median),
         step_usual: step.median,
         step_slow: step.slow,

@@ -1,54 +1,53 @@
-//! The recent pace of a job: how many messages its actors have handled in which time.
+//! The recent pace of a job: the number of messages that its actors handled per time.
 
 use crate::gate::step_times::StepTimes;
 use std::collections::VecDeque;
 use std::time::Duration;
 
-/// Pieces of time, and how many messages were handled in each. All since actors have moved last.
+/// Pieces of time since actors last moved, with the number of messages handled in each.
 #[derive(Debug, Default)]
 pub(crate) struct RecentPace {
     pieces: VecDeque<(Duration, u64)>,
-    /// How many of the pieces are of the present window.
+    /// Number of pieces that belong to the present window.
     fresh: usize,
-    /// Whether the first piece is the job's first, in which it has begun.
+    /// Whether the first piece is that in which the job began.
     has_begin: bool,
     /// Whether the next piece began before actors moved.
     is_moving: bool,
 }
 
-/// The pace of the job as it began, with a few steps before a plan, says little; so many pieces are
-/// looked at, or those of the window if these are more.
+/// Number of latest pieces that count, or all pieces of the present window if these are more. The
+/// pace at the beginning of a job, with a few steps before a plan, is not typical.
 const PIECES: usize = 16;
-/// The most that is kept, for windows that never end.
+/// Greatest number of pieces kept, for windows that never end.
 const PIECES_MAX: usize = 256;
-/// With fewer samples than this, nobody knows how much steps differ.
+/// Least number of samples from which the spread of steps can be derived.
 const SAMPLES_MIN: usize = 3;
-/// Steps that differ by less than this factor are not taken for slower where nobody knows how much
-/// steps differ.
+/// Factor by which steps must be longer to count as slower where the spread of steps is unknown.
 const UNKNOWN_DIFFERENCE: f64 = 1.25;
 
-/// What a step takes.
+/// Time that a step usually takes.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct UsualStep {
     /// The median.
     pub(crate) median: Duration,
-    /// Only longer ones are slower.
+    /// Only steps longer than this count as slower.
     pub(crate) slow: Duration,
 }
 
 impl RecentPace {
-    /// That of a job that has not begun.
+    /// Creates the pace of a job that has not begun.
     pub(crate) fn of_new_job() -> Self {
         Self { has_begin: true, ..Self::default() }
     }
 
-    /// That of a job whose actors have just moved.
+    /// Creates the pace of a job after a move of its actors.
     pub(crate) fn after_a_move() -> Self {
         Self { is_moving: true, ..Self::default() }
     }
 
-    /// So many messages were handled in a piece of time. Whether actors moved in it, so that it
-    /// says nothing of steps.
+    /// Adds a piece of time in which `handled` messages were handled. Returns whether actors moved
+    /// in it; such a piece is dropped, because its pace is not that of steps.
     pub(crate) fn add(&mut self, time: Duration, handled: u64) -> bool {
         if std::mem::take(&mut self.is_moving) {
             return true;
@@ -62,13 +61,13 @@ impl RecentPace {
         false
     }
 
-    /// A window has ended.
+    /// Ends the present window.
     pub(crate) fn end_window(&mut self) {
         self.fresh = 0;
     }
 
-    /// What a step of so many messages takes; `window` is what it took on average in the present
-    /// window.
+    /// Returns the usual time of a step of `messages` messages. `window` is the average time of a
+    /// step in the present window.
     pub(crate) fn usual_step(&self, messages: f64, window: Duration) -> UsualStep {
         let wanted = self.fresh.max(PIECES);
         let is_first = |at: usize| self.has_begin && at == 0 && self.pieces.len() > SAMPLES_MIN;

@@ -1,35 +1,35 @@
-//! What it takes to make a plan.
+//! Time that a strategy takes to make a plan.
 
 use std::time::Duration;
 
-/// What strategies take where nothing has been measured yet: so much for any plan, and so much for
-/// each actor.
+/// Assumed planning time before any measurement: this for any plan, and [`PER_ACTOR`] for each
+/// actor.
 const ANY: Duration = Duration::from_millis(2);
 const PER_ACTOR: Duration = Duration::from_micros(10);
 
-/// How long the strategy plans, learned from the last time.
+/// The planning time of a strategy, learned from its last plan.
 #[derive(Debug, Default)]
 pub(super) struct PlanningTime {
-    /// For how many actors it was asked, until it is known how long that took.
+    /// Number of actors of the plan in progress, until its time is known.
     asked: Option<u32>,
-    /// For how many actors it took how long.
+    /// Number of actors of the last plan, and its time.
     last: Option<(u32, Duration)>,
 }
 
 impl PlanningTime {
-    /// The strategy is asked for a plan for so many actors.
+    /// Records that the strategy is asked for a plan for `actors` actors.
     pub(super) fn ask(&mut self, actors: usize) {
         self.asked = Some(u32::try_from(actors).unwrap_or(u32::MAX));
     }
 
-    /// To decide what to move has taken so long. Says nothing if the strategy was not asked.
+    /// Records the time of a decision; it is ignored if the strategy was not asked.
     pub(super) fn took(&mut self, time: Duration) {
         if let Some(actors) = self.asked.take() {
             self.last = Some((actors, time));
         }
     }
 
-    /// What a plan for so many actors should take.
+    /// Returns the expected time of a plan for `actors` actors.
     pub(super) fn expected(&self, actors: usize) -> Duration {
         let actors = u32::try_from(actors).unwrap_or(u32::MAX);
         match self.last {

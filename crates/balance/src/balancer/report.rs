@@ -1,4 +1,4 @@
-//! What became of a rebalance, for people and programs.
+//! Results of a rebalance, for people and programs.
 
 use crate::cost::Traffic;
 use crate::gate::Refusal;
@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::time::Duration;
 
-/// Why actors are balanced.
+/// Reason for a rebalance.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Cause {
@@ -15,49 +15,50 @@ pub enum Cause {
     SyncPoint,
     /// The job asked for it.
     Request,
-    /// It was time.
+    /// The balancing period has elapsed.
     Period,
     /// A link has changed.
     Link,
-    /// Other programs have begun or ceased to use a PE.
+    /// Other programs have begun or stopped using a PE.
     ForeignLoad,
-    /// The last plan has made steps longer.
+    /// The last plan made steps longer.
     Undo,
 }
 
-/// What became of one rebalance.
+/// Result of one rebalance.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct BalanceReport {
-    /// When it was decided.
+    /// Time of the decision.
     pub at: Time,
-    /// Why.
+    /// Reason for the rebalance.
     pub cause: Cause,
     /// The name of the strategy.
     pub strategy: String,
-    /// How many actors there are.
+    /// Number of actors.
     pub actors: u64,
-    /// How many have moved, or got or lost a replica.
+    /// Number of actors that moved, or got or lost a replica.
     pub moved: u64,
-    /// How many are computed at two sites after it; none if nothing was carried out.
+    /// Number of actors that are computed at two sites after it; 0 if nothing was carried out.
     #[serde(default)]
     pub replicas: u64,
-    /// How many bytes of state they have.
+    /// Bytes of state of the moved actors.
     pub bytes_moved: u64,
-    /// What crosses from one site to another in a step as actors were placed, by what was measured.
+    /// Measured traffic between sites per step, with the actors as they were placed before.
     pub before: Traffic,
-    /// The same as they are placed now.
+    /// Traffic between sites per step with the actors as they are placed after it.
     pub after: Traffic,
-    /// The part of a step that should be saved; none if the gate was not asked.
+    /// Predicted part of a step that is saved; `None` if the gate was not asked.
     pub predicted: Option<f64>,
-    /// The part that was; none if the job ended before that could be told, or nobody looked.
+    /// Part of a step that was saved; `None` if the plan was not judged, or the job ended before.
     pub realised: Option<f64>,
-    /// How long it took to carry out: the job stood still at a sync point, and went on elsewhere.
+    /// Time taken to carry it out. At a sync point the job stands still meanwhile; elsewhere it
+    /// goes on.
     pub took: Duration,
-    /// Why nothing was moved, if the gate said so.
+    /// Reason why the gate refused the plan, if it did.
     pub refusal: Option<Refusal>,
 }
 
-/// One line for people: what has moved, what crosses sites, what it brought.
+/// One line for people: the moves, the traffic between sites and the gain.
 impl fmt::Display for BalanceReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { strategy, actors, moved, before, after, .. } = self;

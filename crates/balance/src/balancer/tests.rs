@@ -8,14 +8,14 @@ use crate::strategies::random::Random;
 use crate::strategies::refine::Refine;
 
 const SECOND: Duration = Duration::from_secs(1);
-/// How long actors move; what is handled meanwhile says nothing of steps.
+/// Time for which actors move; messages handled meanwhile do not count for steps.
 const MOVING: Duration = Duration::from_millis(2);
 
 fn at(second: u32) -> Time {
     Time::ZERO + SECOND * second
 }
 
-/// Four actors on one PE of four, in a window of one step whose measured time is what they take.
+/// Four actors on one of four PEs, in a window of one step that takes as long as their work.
 fn lopsided() -> Snapshot {
     let mut snapshot = snapshot(&[0, 0, 0, 0]);
     snapshot.edges.clear();
@@ -35,7 +35,7 @@ fn window(snapshot: &Snapshot, second: u32) -> Window<'_> {
     }
 }
 
-/// A balancer whose plan has been carried out, and the plan.
+/// A balancer with a plan that has been carried out, and that plan.
 fn carried_out() -> (Balancer, Plan) {
     let mut balancer = Balancer::new(Box::new(Refine), true);
     let plan = balancer.decide(&window(&lopsided(), 100));
@@ -116,7 +116,7 @@ fn a_plan_that_made_things_worse_is_taken_back_for_those_that_are_still_there() 
     for step in &plan.moves {
         now.actors.iter_mut().find(|actor| actor.id == step.actor).unwrap().pe = step.to;
     }
-    // One of them is no more.
+    // One of them no longer exists.
     now.actors.retain(|actor| actor.id != plan.moves[0].actor);
 
     let undo = balancer.decide(&window(&now, 103));
@@ -140,7 +140,7 @@ fn a_plan_stays_if_steps_are_longer_since_the_work_of_actors_has_shifted() {
     for actor in &mut now.actors {
         actor.load = Duration::from_micros(10);
     }
-    // As much work as before, but one has nearly all of it, wherever it is.
+    // As much work as before, but one actor has nearly all of it, on any PE.
     for step in &plan.moves {
         let actor = now.actors.iter_mut().find(|actor| actor.id == step.actor).unwrap();
         (actor.pe, actor.load) = (step.to, Duration::from_micros(10));
@@ -197,7 +197,7 @@ fn a_plan_that_does_not_fit_is_not_carried_out() {
     assert!(balancer.decide(&window(&lopsided(), 100)).is_empty());
 }
 
-/// Counts how often it is asked.
+/// A strategy that counts its calls.
 struct Counted(std::sync::Arc<std::sync::atomic::AtomicU32>);
 
 impl Strategy for Counted {
@@ -222,7 +222,7 @@ fn a_strategy_is_asked_once_the_job_has_lost_more_than_planning_takes() {
         Window { now, takes_time: true, ..window(&snapshot, 0) }
     };
 
-    // Of 10 ms a step, 6 could be saved.
+    // 6 ms of a step of 10 ms could be saved.
     assert!(balancer.decide(&timed(10)).is_empty());
     let report = balancer.take_report().unwrap();
     assert!(matches!(report.refusal, Some(Refusal::DoesNotPay { .. })), "{report:?}");

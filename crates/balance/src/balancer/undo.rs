@@ -1,4 +1,4 @@
-//! Plans that are to be taken back, unless something else has made steps longer.
+//! Plans that should be undone, unless something else has made steps longer.
 
 use super::window::Window;
 use crate::cost::{CostModel, Traffic};
@@ -6,35 +6,36 @@ use crate::gate::Appraisal;
 use crate::plan::Plan;
 use std::time::Duration;
 
-/// A plan that is to be taken back.
+/// How to undo a plan.
 pub(super) enum Undo {
-    /// By carrying out another one.
+    /// By carrying out its inverse.
     Plan(UndoPlan),
-    /// By those who keep what has moved; this crossed sites in a step before.
+    /// By the leaders, which keep the moves. Holds the traffic between sites per step before the
+    /// plan.
     Led(Traffic),
 }
 
-/// How to take a plan back, and what was known when it was found to be a mistake.
+/// The inverse of a plan, and the measurements at the time when the plan proved a mistake.
 pub(super) struct UndoPlan {
     pub(super) plan: Plan,
     /// Seconds of work for each message before the plan.
     pub(super) work: f64,
-    /// What a step takes after it.
+    /// Time of a step after the plan.
     pub(super) step: Duration,
 }
 
-/// Messages cost the same if they cost at most so many times what they did.
+/// Factor up to which a message's work counts as unchanged.
 const SAME_WORK: f64 = 1.25;
-/// The model explains steps if it predicts this part of them.
+/// The model explains the step time if it predicts at least this part of it.
 const EXPLAINED: f64 = 0.75;
 
 impl UndoPlan {
-    /// The plan for those that are still where they were moved to, unless it is excused; and
-    /// whether it is.
+    /// Returns the inverse plan for the actors that are still on the PE to which they were moved,
+    /// unless the plan is excused, and whether it is.
     ///
-    /// It is if steps are longer because the work of actors has shifted among them, and not because
-    /// of where they are: messages cost what they did, where actors are explains how long steps
-    /// are, and to take the plan back would not help.
+    /// A plan is excused if steps are longer because work has shifted among actors, and not because
+    /// of their placement: a message takes as much work as before, the model explains the length of
+    /// steps by the placement, and the inverse plan would not shorten them.
     pub(super) fn unless_excused(
         self,
         window: &Window<'_>,

@@ -1,37 +1,37 @@
-//! What balancers are told: a span of time in which loads were measured.
+//! The input of a balancer: a span of time in which loads were measured.
 
 use super::report::Cause;
 use crate::snapshot::Snapshot;
 use gridspan_topology::Time;
 use std::time::Duration;
 
-/// What was measured, and why.
+/// A measured window.
 #[derive(Clone, Copy, Debug)]
 pub struct Window<'a> {
-    /// When it ended.
+    /// Time at which it ended.
     pub now: Time,
-    /// Why it was measured.
+    /// Reason for the measurement.
     pub cause: Cause,
-    /// What was measured.
+    /// The measurements.
     pub snapshot: &'a Snapshot,
-    /// How long it was, pauses left out.
+    /// Length of the window, without pauses.
     pub time: Duration,
-    /// How many messages all actors have handled in it.
+    /// Number of messages that all actors handled in it.
     pub handled: u64,
-    /// Whether the job loses time while a strategy plans. It does not in a simulation.
+    /// Whether the job loses time while a strategy plans; `false` in simulations.
     pub takes_time: bool,
 }
 
-/// The same where nobody holds a snapshot of all.
+/// A [`Window`] without a snapshot, for leaders that plan without one of all actors.
 #[derive(Clone, Copy, Debug)]
 pub struct Occasion {
-    /// When the window ended.
+    /// Time at which the window ended.
     pub now: Time,
-    /// Why it was measured.
+    /// Reason for the measurement.
     pub cause: Cause,
-    /// How long it was, pauses left out.
+    /// Length of the window, without pauses.
     pub time: Duration,
-    /// How many messages all actors have handled in it.
+    /// Number of messages that all actors handled in it.
     pub handled: u64,
 }
 

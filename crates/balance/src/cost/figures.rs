@@ -1,5 +1,4 @@
-//! What a plan would bring and cost in all, without the plan: what a gate and people need to know
-//! of it.
+//! Totals of a plan's gain and cost without its moves, as the gate and reports need them.
 
 use crate::cost::replicas::predict_with;
 use crate::cost::{CostModel, Traffic, least_step};
@@ -9,38 +8,38 @@ use crate::snapshot::Snapshot;
 use gridspan_topology::PeId;
 use std::time::Duration;
 
-/// A plan beside doing nothing, in sums.
+/// Totals of a plan compared with no change.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Figures {
-    /// How many actors there are.
+    /// Number of actors.
     pub actors: u64,
-    /// How many would move, or get or lose a replica.
+    /// Number of actors that would move, or get or lose a replica.
     pub moves: u64,
-    /// How many would have a replica.
+    /// Number of actors that would have a replica.
     pub replicas: u64,
-    /// How many steps the window had.
+    /// Number of steps in the window.
     pub steps: u64,
-    /// The predicted time of a step as things are.
+    /// Predicted time of a step with the present placement.
     pub step_before: Duration,
-    /// The same as they would be.
+    /// Predicted time of a step after the plan.
     pub step_after: Duration,
-    /// What crosses sites in the window as things are.
+    /// Traffic between sites in the window with the present placement.
     pub traffic_before: Traffic,
-    /// The same as they would be.
+    /// Traffic between sites in the window after the plan.
     pub traffic_after: Traffic,
-    /// How many bytes of state would move inside sites.
+    /// Bytes of state that would move inside sites.
     pub bytes_inside: u64,
-    /// How many of these the busiest node would send or get, as far as that is known.
+    /// Bytes of these that the busiest node would send or receive, where that is known.
     pub bytes_busiest: u64,
-    /// How many would move from one site to another.
+    /// Bytes of state that would move between sites.
     pub bytes_between_sites: u64,
     /// Whether most of the gain is due to other users' work, which is likely to pass.
     pub is_passing: bool,
 }
 
 impl Figures {
-    /// Those of the best plan there could be: one that moves nothing and after which a step takes
-    /// the least time that the work allows.
+    /// Returns the figures of an ideal plan: it moves nothing, and a step takes the least time that
+    /// the work allows.
     pub(crate) fn of_best(snapshot: &Snapshot, model: &CostModel) -> Self {
         let now: Vec<PeId> = snapshot.actors.iter().map(|actor| actor.pe).collect();
         let now = predict_with(snapshot, &now, &snapshot.replicas, model);
@@ -60,13 +59,13 @@ impl Figures {
         }
     }
 
-    /// The part of a step that would be saved.
+    /// Returns the part of a step that would be saved.
     pub(crate) fn gain(&self) -> f64 {
         let [before, after] = [self.step_before, self.step_after].map(|step| step.as_secs_f64());
         if before > 0.0 { 1.0 - after / before } else { 0.0 }
     }
 
-    /// Those of a plan that one place has appraised.
+    /// Returns the figures of a plan for a snapshot of all actors.
     pub fn of(snapshot: &Snapshot, appraisal: &Appraisal, plan: &Plan) -> Self {
         Self {
             actors: snapshot.actors.len() as u64,

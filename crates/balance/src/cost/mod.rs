@@ -1,12 +1,12 @@
-//! What a step would take if actors were placed in some way: the cost model.
+//! The cost model: predicts the time of a step for a placement of actors.
 //!
-//! A step takes at least (a) as long as the busiest PE computes, background included; (b) where two
-//! sites talk in both directions, a round trip and the work at its two ends
-//! (every pair across sites closes a cycle of 2L in each
-//! step), and what is waited for there (`cost/waits.rs`); (c) as long as the bytes between two
-//! sites take. The prediction is the greatest of these, since message-driven execution overlaps
-//! them. Where others' work slows PEs and nobody waits for them, the rate at which all compute
-//! together counts instead: who has least to do is never late.
+//! A step takes at least (a) the time that the busiest PE computes, background included; (b) where
+//! two actors at different sites send to each other, a round trip (each such pair closes a cycle of
+//! twice the latency in each step), the work at both ends, and the waiting there (`cost/waits.rs`);
+//! (c) the time that the bytes between two sites take. The prediction is the greatest of these,
+//! since message-driven execution overlaps them. If other users' work slows PEs and no PE waits for
+//! the slowed ones, the prediction is instead the total work divided by the speed of all PEs that
+//! have actors, because then no PE holds up the others.
 
 pub(crate) mod figures;
 pub(crate) mod replicas;
@@ -22,10 +22,10 @@ use waits::Waits;
 /// The constants of the model.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct CostModel {
-    /// The CPU time that a message to another PE costs, on each end. At 2 µs by default.
+    /// CPU time that a message to another PE costs at each end. 2 µs by default.
     pub message_overhead: Duration,
-    /// The part of the work of a PE's border actors that a wide-area cycle waits for, `0.0..=1.0`,
-    /// where messages are handled as they come. By default 0.5, which fits the knees of the
+    /// Part of the work of a PE's border actors for which a wide-area cycle waits, `0.0..=1.0`,
+    /// where messages are handled in order of arrival. 0.5 by default, which fits the knees of the
     /// report's simulation of FIFO queues.
     pub border_wait: f64,
 }
@@ -39,16 +39,16 @@ impl Default for CostModel {
 /// Messages of one window.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Traffic {
-    /// How many messages.
+    /// Number of messages.
     pub messages: u64,
-    /// How many bytes they have.
+    /// Total of their bytes.
     pub bytes: u64,
 }
 
-/// What a step has to wait for.
+/// The bound of the time of a step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Bound {
-    /// The busiest PE.
+    /// Computation on the busiest PE.
     Compute,
     /// A round trip between sites.
     RoundTrip,
@@ -56,52 +56,53 @@ pub enum Bound {
     Bandwidth,
 }
 
-/// What a step would take, and why. Times are of one step, traffic is of the whole window.
+/// Predicted time of a step, and what bounds it. Times are per step, traffic is for the whole
+/// window.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Prediction {
-    /// The predicted time of a step.
+    /// Predicted time of a step.
     pub step: Duration,
-    /// What decides it.
+    /// The bound that determines it.
     pub bound: Bound,
-    /// The time that the busiest PE computes.
+    /// Time that the busiest PE computes.
     pub compute: Duration,
-    /// Which PE that is; the first if there are several.
+    /// The busiest PE; the first if there are several.
     pub busiest: PeId,
-    /// What all PEs compute on average.
+    /// Average time that a PE computes.
     pub mean: Duration,
-    /// The longest cycle between sites; zero without one.
+    /// Longest cycle between sites; zero if there is none.
     pub round_trip: Duration,
-    /// The longest time that the bytes from one site to another take.
+    /// Longest time that the bytes from one site to another take.
     pub transfer: Duration,
-    /// What crosses each level of the hierarchy: between nodes that share a group of that level and
-    /// none of the next. The first is the widest. Without a hierarchy, the sites of the layout are
-    /// the levels.
+    /// Traffic across each level of the hierarchy: between nodes that share a group of that level
+    /// and none of the next. The first level is the widest. Without a hierarchy, the sites of the
+    /// layout are the levels.
     pub levels: Vec<Traffic>,
-    /// Between PEs of one node.
+    /// Traffic between PEs of one node.
     pub inside_node: Traffic,
-    /// Between sites of the layout.
+    /// Traffic between sites of the layout.
     pub wide_area: Traffic,
 }
 
 impl Prediction {
-    /// The greatest load divided by the mean: 1 at best.
+    /// Returns the greatest load divided by the mean: 1 at best.
     pub fn imbalance(&self) -> f64 {
         let mean = self.mean.as_secs_f64();
         if mean > 0.0 { self.compute.as_secs_f64() / mean } else { 1.0 }
     }
 }
 
-/// Predicts a step when actors are where `mapping` says: one PE for each actor of the snapshot, in
-/// its order. Takes time in proportion to actors and edges. Panics if the mapping is shorter than
-/// the list of actors or names other PEs; for a validated plan,
-/// [`Plan::mapping`](crate::Plan::mapping) is right.
+/// Predicts a step for the placement `mapping`: one PE for each actor of the snapshot, in its
+/// order. Takes time in proportion to actors and edges. Panics if the mapping is shorter than the
+/// list of actors or names a PE that does not exist; [`Plan::mapping`](crate::Plan::mapping) of a
+/// validated plan satisfies both.
 pub fn predict(snapshot: &Snapshot, mapping: &[PeId], model: &CostModel) -> Prediction {
     Predictor::new(snapshot, mapping, model).run()
 }
 
-/// What a step takes at least, wherever actors are: all work at the speed of all PEs together, the
-/// largest actor on the fastest PE, and what each PE has of work that cannot leave. Messages and
-/// others' work count as nothing.
+/// Returns a lower bound of the time of a step for any placement: the greatest of all work at the
+/// combined speed of all PEs, the largest movable actor on the fastest PE, and each PE's work that
+/// cannot move. Messages and other users' work are not counted.
 pub(crate) fn least_step(snapshot: &Snapshot) -> Duration {
     let pes = &snapshot.pes;
     let (mut all, mut largest, mut fixed) = (0.0, 0.0_f64, vec![0.0; pes.len()]);
@@ -117,7 +118,7 @@ pub(crate) fn least_step(snapshot: &Snapshot) -> Duration {
     let takes = |work: f64, speed: f64| if speed > 0.0 { work / speed } else { 0.0 };
     let spread = takes(all, speeds().sum());
     let alone = takes(largest, speeds().fold(0.0, f64::max));
-    // Where nobody waits for the busiest PE, only all work together counts.
+    // Where no PE waits for the busiest one, only the total work counts.
     let least = match snapshot.nobody_waits() {
         true => spread,
         false => fixed
@@ -133,7 +134,7 @@ struct Predictor<'a> {
     snapshot: &'a Snapshot,
     mapping: &'a [PeId],
     model: &'a CostModel,
-    /// Seconds of each actor on its new PE, of one step.
+    /// Seconds of each actor per step on its new PE.
     works: Vec<f64>,
     steps: f64,
     /// The site of each PE.
@@ -153,8 +154,9 @@ impl<'a> Predictor<'a> {
         Self { snapshot, mapping, model, works, steps, sites }
     }
 
-    /// What each PE computes and waits for its processor. Others who use it take a share of the
-    /// time for which it is wanted, so that where less work is left, less is waited for.
+    /// Returns the seconds per step for which each PE computes or waits for its processor. Other
+    /// users of the processor take a share of the time for which it is wanted, so with less work
+    /// left on a PE, less waiting is counted.
     fn busy(&self) -> Vec<f64> {
         let mut busy = vec![0.0; self.snapshot.pes.len()];
         for (work, pe) in self.works.iter().zip(self.mapping) {
@@ -235,7 +237,8 @@ impl<'a> Predictor<'a> {
         }
     }
 
-    /// What the work of a step takes if all PEs that have actors compute all the time.
+    /// Returns the seconds that the work of a step takes if all PEs with actors compute all the
+    /// time.
     fn undelayed(&self) -> f64 {
         let pes = &self.snapshot.pes;
         let mut speeds = vec![0.0; pes.len()];
@@ -249,8 +252,8 @@ impl<'a> Predictor<'a> {
         if speed > 0.0 { work / speed } else { 0.0 }
     }
 
-    /// The longest cycle between sites: both ways, and the stay at both ends. PEs compute for at
-    /// most so long in a step.
+    /// Returns the longest cycle between sites: the latency of both ways and the stay at both ends.
+    /// `compute` is the time that the busiest PE computes in a step.
     fn round_trip(&self, hierarchy: &Hierarchy, compute: f64) -> f64 {
         let pairs: BTreeSet<(u32, u32)> =
             self.crossing().map(|edge| (edge.from, edge.to)).collect();
@@ -273,7 +276,7 @@ impl<'a> Predictor<'a> {
         longest
     }
 
-    /// The edges between sites that carry at least one message in two steps.
+    /// Returns the edges between sites that carry at least one message in two steps.
     fn crossing(&self) -> impl Iterator<Item = &crate::snapshot::Edge> {
         let site = |actor: u32| self.sites[self.mapping[actor as usize].index()];
         let often = move |messages: u64| messages as f64 * 2.0 >= self.steps;
@@ -281,7 +284,7 @@ impl<'a> Predictor<'a> {
         edges.filter(move |edge| often(edge.messages) && site(edge.from) != site(edge.to))
     }
 
-    /// Seconds from one PE to another of another site; 0 if nothing is known.
+    /// Returns the latency in seconds from a PE to one of another site; 0 if it is unknown.
     fn latency(&self, hierarchy: &Hierarchy, from: PeId, to: PeId) -> f64 {
         let sites = (self.sites[from.index()], self.sites[to.index()]);
         let mut links = self.snapshot.links.iter();
@@ -293,7 +296,7 @@ impl<'a> Predictor<'a> {
         rtt.map_or(0.0, |rtt| rtt.as_secs_f64() / 2.0)
     }
 
-    /// The longest time that the bytes of a step take from one site to another.
+    /// Returns the longest time that the bytes of a step take from one site to another.
     fn transfer(&self) -> f64 {
         if self.snapshot.links.iter().all(|link| link.bandwidth.is_unlimited()) {
             return 0.0;
@@ -319,7 +322,7 @@ fn add(traffic: &mut Traffic, messages: u64, bytes: u64) {
     traffic.bytes = traffic.bytes.saturating_add(bytes);
 }
 
-/// A duration of so many seconds; the longest there is instead of a longer one.
+/// Returns a duration of `seconds`, or the longest duration if it does not fit.
 fn seconds(seconds: f64) -> Duration {
     Duration::try_from_secs_f64(seconds).unwrap_or(Duration::MAX)
 }

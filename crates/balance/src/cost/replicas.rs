@@ -1,19 +1,19 @@
-//! Pure actors that are computed at two sites: who that is, and what it does to a step.
+//! The effect of replicas on a step: deterministic actors that are computed at two sites.
 //!
-//! Positions go over, forces come back: a pair that is cut costs two crossings of the wide area in
-//! each step. An actor that only computes what it is sent may have a replica at the other site.
-//! Both replicas get all messages, and each answers those at its own site, so that a crossing is
-//! left, and the work is done twice.
+//! For example, an actor receives positions from two sites and returns forces: a pair that is cut
+//! costs two crossings of the wide area in each step. An actor that computes only from the messages
+//! it receives may have a replica at the other site. Both replicas receive all messages, and each
+//! answers those at its own site, so that one crossing is left, and the work is done twice.
 
 use crate::cost::{CostModel, Prediction, predict};
 use crate::snapshot::{ActorKey, ActorLoad, Edge, Replica, Snapshot};
 use gridspan_topology::PeId;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Replicas as actors of their own: the actors of a snapshot, and then `replicas`, in their order.
-/// Messages to an actor go to both of its replicas, those from it leave from the replica that
-/// serves the receiver. Also gives where all of them are. Replicas of actors that the snapshot does
-/// not know are left out.
+/// Returns a snapshot in which replicas are separate actors, and the PE of each actor. The actors
+/// of `snapshot` come first, then `replicas`, in their order. Messages to a replicated actor go to
+/// both of its replicas; messages from it leave from the replica that serves the receiver. Replicas
+/// of actors that the snapshot does not contain are left out.
 pub fn with_replicas(
     snapshot: &Snapshot,
     mapping: &[PeId],
@@ -58,7 +58,7 @@ pub fn with_replicas(
     )
 }
 
-/// [`predict`] where some actors are replicated.
+/// Predicts a step as [`predict`] does, where some actors are replicated.
 pub fn predict_with(
     snapshot: &Snapshot,
     mapping: &[PeId],
@@ -82,7 +82,7 @@ mod tests {
 
     const EXACT: CostModel = CostModel { message_overhead: Duration::ZERO, border_wait: 0.0 };
 
-    /// Actor 1 hears from 0 (PE 0, site a) and 2 (PE 2, site b) and answers both; they take 1, 2
+    /// Actor 1 receives from 0 (PE 0, site a) and 2 (PE 2, site b) and answers both; they take 1, 2
     /// and 3 ms.
     fn triangle() -> (Snapshot, Vec<PeId>) {
         let mut snapshot = snapshot(&[0, 1, 2]);
@@ -114,7 +114,8 @@ mod tests {
             (predicted.step.as_millis(), predicted.bound, predicted.compute.as_millis())
         };
 
-        // Twice 50 ms and the 2 and 3 ms at the ends; once 50 ms, and 1 and 2 or 3 and 2 ms.
+        // Without a replica, twice 50 ms and the 2 and 3 ms at the ends. With one, once 50 ms, and
+        // 1 and 2 or 3 and 2 ms.
         assert_eq!(step(&[]), (105, Bound::RoundTrip, 3));
         assert_eq!(step(&[replica]), (55, Bound::RoundTrip, 5));
     }

@@ -29,7 +29,7 @@ fn without_latency_the_busiest_pe_decides() {
 
 #[test]
 fn a_pe_that_has_nothing_left_waits_for_nothing() {
-    // 1 + 4, 2, 3 and 0 ms, and others have PE 0 for 20 ms.
+    // 1 + 4, 2, 3 and 0 ms, and other programs have PE 0 for 20 ms.
     let mut snapshot = snapshot(&[0, 1, 2, 0]);
     snapshot.pes[0].background = Duration::from_millis(20);
     snapshot.edges.clear();
@@ -58,13 +58,13 @@ fn who_talks_both_ways_waits_for_the_round_trip_and_both_ends() {
 fn where_steps_are_in_order_a_cycle_waits_for_running_handlers_and_those_that_a_message_is_also_for()
  {
     // Actors 1 to 3 (2, 3 and 4 ms) are at the other site, and 1 answers actor 0 (1 ms), which
-    // tells 1 and 2.
+    // sends to 1 and 2.
     let mut snapshot = with_wide_area(snapshot(&[0, 2, 2, 2]), Duration::from_millis(50));
     let edge = |from, to| Edge { from, to, messages: 10, bytes: 10 };
     snapshot.edges = vec![edge(0, 1), edge(0, 2), edge(1, 0)];
     snapshot.has_step_order = true;
 
-    // There and back, 1 and 2 at the one end and 0 at the other, and 4² / (2 · 100) ms there for
+    // The round trip, actors 1 and 2 at one end and 0 at the other, and 4² / (2 · 100) ms there for
     // actor 3.
     assert_eq!(predicted(&snapshot, &EXACT).step.as_micros(), 100_000 + 5_000 + 1_000 + 80);
 }
@@ -77,7 +77,8 @@ fn a_faster_pe_takes_less_and_a_window_of_many_steps_is_divided() {
 
     let moved = predict(&snapshot, &[0, 0, 0, 0].map(PeId), &EXACT);
 
-    // 1 ms on PE 0 itself and 9 ms of ordinary work in half of the time, in ten steps.
+    // 1 ms measured on PE 0, and 9 ms from ordinary PEs, which take half the time there, in ten
+    // steps.
     assert_eq!(moved.step.as_micros(), 550);
 }
 

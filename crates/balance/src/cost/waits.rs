@@ -1,40 +1,41 @@
-//! What a message from another site waits for at a PE.
+//! Waiting times at a PE of messages from another site.
 //!
-//! Where messages are handled as they come: a part of the work of all border actors of the PE,
-//! since these wait for each other. Where those of the oldest step, and in it those of border
-//! actors, are handled first: the rest of a running handler, on average the sum of `h²/2T` over the
-//! other handlers of the PE, which take `h` each in a step of length `T` (the mean residual life of
-//! renewal theory), and those beside its receiver that it is also for. The work of an actor in a
-//! step is taken for one handler.
+//! Where messages are handled in order of arrival, a message waits for a part of the work of all
+//! border actors of the PE, since these wait for each other. Where messages of the oldest step, and
+//! within it those to border actors, are handled first, a message waits for the rest of the running
+//! handler, and for the other receivers on the PE to which its sender sends. The former takes on
+//! average the sum of `h²/2T` over the other handlers of the PE, which take `h` each in a step of
+//! length `T` (the mean residual life of renewal theory). The work of an actor in a step counts as
+//! one handler.
 
 use gridspan_topology::PeId;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// What messages between sites wait for.
+/// Waiting times of messages between sites.
 pub(super) struct Waits<'a> {
     works: &'a [f64],
     mapping: &'a [PeId],
     order: Order,
 }
 
-/// What a PE handles first.
+/// Order in which a PE handles messages.
 enum Order {
-    /// What comes first. By PE, a part of the work of all its border actors.
+    /// Order of arrival. By PE, a part of the work of all its border actors.
     Arrival(Vec<f64>),
-    /// Those whom another site waits for.
+    /// Messages to border actors first.
     Border {
-        /// By PE, the sum of the squares of its handlers.
+        /// By PE, the sum of the squares of its handlers' times.
         squares: Vec<f64>,
-        /// By sender and PE, the work of those whom it sends to from another site, and the sum of
-        /// its squares.
+        /// By sender and PE, the work of the PE's actors to which the sender sends from another
+        /// site, and the sum of its squares.
         told: BTreeMap<(u32, PeId), (f64, f64)>,
     },
 }
 
 impl<'a> Waits<'a> {
-    /// Where messages are handled as they come, and a part `border_wait` of the work of border
-    /// actors is waited for. `works`: seconds of each actor in a step, on the PE where `mapping`
-    /// has it; `pairs` talk across sites.
+    /// Waits for order of arrival, where a message waits for a part `border_wait` of the work of
+    /// border actors. `works` has the seconds of each actor per step on its PE in `mapping`;
+    /// `pairs` are the pairs of actors that send across sites.
     pub(super) fn by_arrival(
         (works, mapping): (&'a [f64], &'a [PeId]),
         pes: usize,
@@ -49,8 +50,8 @@ impl<'a> Waits<'a> {
         Self { works, mapping, order: Order::Arrival(border) }
     }
 
-    /// Where those whom another site waits for are handled first; otherwise as
-    /// [`Waits::by_arrival`].
+    /// Waits where messages to actors for which another site waits are handled first; the arguments
+    /// are those of [`Waits::by_arrival`].
     pub(super) fn by_step(
         (works, mapping): (&'a [f64], &'a [PeId]),
         pes: usize,
@@ -69,8 +70,8 @@ impl<'a> Waits<'a> {
         Self { works, mapping, order: Order::Border { squares, told } }
     }
 
-    /// How long a cycle through a pair stays at both of its ends, in steps of such a length.
-    /// Seconds.
+    /// Returns the seconds for which a cycle through a pair stays at its two ends, in steps of
+    /// `step` seconds.
     pub(super) fn stay(&self, (from, to): (u32, u32), step: f64) -> f64 {
         let [a, b] = [from, to].map(|actor| self.mapping[actor as usize]);
         let work = |actor: u32| self.works[actor as usize];

@@ -1,4 +1,4 @@
-//! A good bisection: multilevel, with several tries where the graph is smallest.
+//! Multilevel bisection, with several tries on the smallest graph.
 
 use super::coarsen::{CoarsenRule, coarsen, project_down};
 use super::heap::GainHeap;
@@ -7,25 +7,25 @@ use super::side::{SideRank, Sides};
 use super::tie::Problem;
 use gridspan_topology::dice::Dice;
 
-/// How a graph is to be cut in two.
+/// How to cut a graph in two.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct BisectRule {
-    /// What each side should weigh.
+    /// Load that each side should have.
     pub(super) targets: [i64; 2],
-    /// The most each side may weigh.
+    /// Greatest load that each side may have.
     pub(super) limits: [i64; 2],
-    /// How many bisections are begun where the graph is smallest.
+    /// Number of bisections tried on the smallest graph.
     pub(super) tries: usize,
-    /// How often the whole is repeated from other coarse graphs.
+    /// Number of repetitions of the whole with other coarse graphs.
     pub(super) repeats: usize,
 }
 
-/// Below this size no coarser graph is made.
+/// Coarsening stops below this number of vertices.
 const COARSEST: usize = 60;
 const PASSES_COARSE: usize = 6;
 const PASSES: usize = 4;
 
-/// The side of each vertex. Fixed vertices are on the side that is their home.
+/// Returns the side of each vertex. Fixed vertices are on the side of their home.
 pub(super) fn bisect(problem: &Problem, rule: BisectRule, dice: &mut Dice) -> Vec<u32> {
     let mut heaps = [GainHeap::new(problem.len()), GainHeap::new(problem.len())];
     let mut best: Option<(SideRank, Vec<u32>)> = None;
@@ -35,7 +35,7 @@ pub(super) fn bisect(problem: &Problem, rule: BisectRule, dice: &mut Dice) -> Ve
         if best.as_ref().is_none_or(|best| found.0 < best.0) {
             best = Some(found);
         }
-        // What other coarse graphs lead to as well is most likely the best there is.
+        // A result that other coarse graphs lead to as well is most likely the best.
         if is_found_again {
             break;
         }
@@ -51,7 +51,7 @@ fn bisect_once(
 ) -> (SideRank, Vec<u32>) {
     let levels = coarsen(problem, &[], CoarsenRule { vertices: COARSEST, rounds: 2 }, dice);
     let coarsest = levels.last().map_or(problem, |level| &level.problem);
-    // What is uneven on a coarser graph can be evened out on a finer one.
+    // An imbalance on a coarser graph can be evened out on a finer one.
     let first_limits =
         if levels.is_empty() { rule.limits } else { loosened(coarsest, rule).limits };
     let mut side = first_sides(coarsest, BisectRule { limits: first_limits, ..rule }, dice, heaps);
@@ -71,7 +71,8 @@ fn bisect_once(
     (sides.rank(), sides.side)
 }
 
-/// The same with room for two vertices more: where vertices are heavy, none could move otherwise.
+/// Returns `rule` with room for two more vertices per side: where vertices are heavy, none could
+/// move otherwise.
 fn loosened(problem: &Problem, rule: BisectRule) -> BisectRule {
     let heaviest = problem.graph.loads().iter().copied().max().unwrap_or(0);
     let limit = |side: usize| {
@@ -80,7 +81,7 @@ fn loosened(problem: &Problem, rule: BisectRule) -> BisectRule {
     BisectRule { limits: [limit(0), limit(1)], ..rule }
 }
 
-/// The best of several tries on a small graph.
+/// Returns the best of several tries on a small graph.
 fn first_sides(
     problem: &Problem,
     rule: BisectRule,
@@ -102,8 +103,8 @@ fn first_sides(
     best.map(|(_, side)| side).unwrap_or_default()
 }
 
-/// Grows side 0 from a vertex drawn by dice, always by what is tied to it most, until it has what
-/// it should have. All else is side 1.
+/// Grows side 0 from a vertex drawn by dice until it has its target load. Each step adds the vertex
+/// that is tied to it most. All other vertices are on side 1.
 fn grow(problem: &Problem, rule: BisectRule, dice: &mut Dice, heap: &mut GainHeap) -> Vec<u32> {
     let graph = &problem.graph;
     let vertices = graph.len();

@@ -1,30 +1,31 @@
-//! Clusters that coarsening contracts: each vertex joins the neighbours that it is tied to most.
+//! Clusters that coarsening contracts: each vertex joins the neighbours to which it is tied most.
 //!
 //! Size-constrained label propagation (Raghavan et al., 2007; Meyerhenke, Sanders and Schulz,
-//! 2014): a vertex takes the label to which most edge weight leads and where its load still fits.
-//! Vertices that are left alone, as those around a hub, then join others that wanted the same hub.
+//! 2014): a vertex takes the label to which most edge weight leads, among clusters with room for
+//! its load. Vertices that remain alone, such as those around a hub, then join others that wanted
+//! the same hub.
 
 use super::order::random_order;
 use super::tie::Problem;
 use gridspan_topology::dice::Dice;
 
-/// Up to this degree, labels are compared in a short list instead of a table of all.
+/// Up to this degree, labels are compared in a short list instead of a table of all labels.
 const SHORT: usize = 12;
-/// Rounds end when fewer than one vertex in this many moved.
+/// Rounds end when fewer than one vertex in `FEW` moved.
 const FEW: usize = 50;
 
-/// What may share a cluster, and how large one may be.
+/// Which vertices may share a cluster, and how large a cluster may be.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct ClusterRule<'a> {
-    /// The most that a cluster of several vertices may weigh.
+    /// Greatest load of a cluster of several vertices.
     pub(super) load_max: i64,
-    /// How often each vertex is visited at most.
+    /// Greatest number of visits of each vertex.
     pub(super) rounds: usize,
-    /// Only vertices of equal part may join; empty for all.
+    /// The part of each vertex: only vertices of the same part may join. Empty if all may.
     pub(super) part: &'a [u32],
 }
 
-/// The cluster of each vertex, named after one of the vertices it began with.
+/// Returns the cluster of each vertex, named after one of the vertices it began with.
 pub(super) fn cluster(problem: &Problem, rule: ClusterRule<'_>, dice: &mut Dice) -> Vec<u32> {
     let vertices = problem.len();
     let mut clusters = Clusters {
@@ -50,15 +51,15 @@ struct Clusters<'a> {
     problem: &'a Problem,
     rule: ClusterRule<'a>,
     label: Vec<u32>,
-    /// The load of each cluster.
+    /// Load of each cluster.
     loads: Vec<i64>,
-    /// The weight of the edges to each label; zero between visits.
+    /// Weight of the edges to each label; zero between visits.
     table: Vec<i64>,
     touched: Vec<u32>,
 }
 
 impl Clusters<'_> {
-    /// Whether two vertices may ever be one.
+    /// Returns whether two vertices may share a cluster.
     #[inline]
     fn may_join(&self, one: u32, other: u32) -> bool {
         let part = self.rule.part;
@@ -72,7 +73,7 @@ impl Clusters<'_> {
         one.is_fixed() == other.is_fixed() && (!one.is_fixed() || one.home == other.home)
     }
 
-    /// Moves a vertex to the best cluster; whether it moved.
+    /// Moves a vertex to the best cluster; returns whether it moved.
     fn visit(&mut self, vertex: u32, dice: &mut Dice) -> bool {
         let from = self.label[vertex as usize];
         let best = if self.problem.graph.degree(vertex) <= SHORT {
@@ -124,7 +125,7 @@ impl Clusters<'_> {
         best
     }
 
-    /// The label with most weight that has room; ties are broken by dice.
+    /// Returns the label with most weight among those with room; ties are broken by dice.
     #[inline]
     fn best(
         &self,
@@ -157,14 +158,14 @@ impl Clusters<'_> {
         best
     }
 
-    /// Joins vertices that are alone with others that are alone and have the same strongest
-    /// neighbour, or no neighbour at all.
+    /// Joins vertices that are alone in their cluster and have the same strongest neighbour, or no
+    /// neighbours.
     fn join_the_lonely(&mut self, dice: &mut Dice) {
         let vertices = self.problem.len();
         let mut size = vec![0_u32; vertices];
         self.label.iter().for_each(|&label| size[label as usize] += 1);
         let nobody = vertices;
-        // The open cluster of those around each vertex, and of those without neighbours.
+        // The open cluster of the vertices around each hub, and of those without neighbours.
         let mut open = vec![u32::MAX; vertices + 1];
         for vertex in random_order(dice, vertices) {
             let label = self.label[vertex as usize];

@@ -1,40 +1,41 @@
-//! Coarser and coarser graphs: clusters become vertices, until few are left.
+//! Coarsening: clusters become vertices, until few vertices are left.
 
 use super::cluster::{ClusterRule, cluster};
 use super::graph::{Graph, Rows};
 use super::tie::{Problem, Tie};
 use gridspan_topology::dice::Dice;
 
-/// A graph whose vertices are clusters of the one before.
+/// A graph made of the clusters of the next finer graph.
 #[derive(Clone, Debug)]
 pub(super) struct Coarse {
     pub(super) problem: Problem,
-    /// The vertex that each finer vertex became part of.
+    /// The coarse vertex of each finer vertex.
     pub(super) map: Vec<u32>,
 }
 
-/// How far to go.
+/// How far to coarsen.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct CoarsenRule {
-    /// Where to stop.
+    /// Number of vertices at which coarsening stops.
     pub(super) vertices: usize,
-    /// How often each vertex is visited on each level.
+    /// Greatest number of visits of each vertex on each level.
     pub(super) rounds: usize,
 }
 
-/// A graph shrinks to no less than one in this many on one level, on average: partitions are
-/// refined on every level.
+/// Greatest factor by which a graph shrinks on one level, on average: partitions are refined on
+/// every level.
 const SHRINK_MAX: i64 = 6;
-/// No coarser graph is made if it had more than this part of the vertices.
+/// Coarsening stops if the next graph would keep more than this part of the vertices.
 const SHRINK_MIN: f64 = 0.93;
-/// A cluster may weigh this many times its share of the coarsest graph.
+/// Greatest load of a cluster, as a multiple of its share of the coarsest graph.
 const SLACK: f64 = 1.5;
-/// How often vertices are visited on each level by who wants nothing but clusters.
+/// Visits of each vertex on each level in [`clusters`], which needs no partition.
 const CLUSTER_ROUNDS: usize = 3;
-/// A bound against graphs that shrink ever more slowly.
+/// Greatest number of levels, for graphs that shrink ever more slowly.
 const LEVELS_MAX: usize = 40;
 
-/// The coarser graphs, finest first. Vertices of different `part`s stay apart unless it is empty.
+/// Returns the coarser graphs, finest first. Vertices of different `part`s stay apart; an empty
+/// `part` sets no such limit.
 pub(super) fn coarsen(
     finest: &Problem,
     part: &[u32],
@@ -65,9 +66,9 @@ pub(super) fn coarsen(
     levels
 }
 
-/// Clusters of the vertices of a graph, of which the first `counted` are in at most so many where
-/// that is possible: the cluster of each vertex. Vertices of different `part`s stay apart unless it
-/// is empty, as do fixed ones of different homes and those that are not fixed.
+/// Returns the cluster of each vertex, such that the first `counted` vertices are in at most `most`
+/// clusters where that is possible. Vertices of different `part`s stay apart unless `part` is
+/// empty, as do fixed vertices of different homes, and fixed and free vertices.
 pub(crate) fn clusters(
     graph: Graph,
     ties: Vec<Tie>,
@@ -89,7 +90,7 @@ pub(crate) fn clusters(
     label
 }
 
-/// The part of each coarse vertex, if all finer ones it consists of agree.
+/// Returns the part of each coarse vertex. All finer vertices of a coarse one have the same part.
 fn project_up(part: &[u32], coarse: &Coarse) -> Vec<u32> {
     if part.is_empty() {
         return Vec::new();
@@ -101,7 +102,7 @@ fn project_up(part: &[u32], coarse: &Coarse) -> Vec<u32> {
     up
 }
 
-/// The part of each finer vertex.
+/// Returns the part of each finer vertex.
 pub(super) fn project_down(part: &[u32], map: &[u32]) -> Vec<u32> {
     map.iter().map(|&cluster| part[cluster as usize]).collect()
 }
@@ -110,7 +111,7 @@ pub(super) fn project_down(part: &[u32], map: &[u32]) -> Vec<u32> {
 fn contract(problem: &Problem, mut map: Vec<u32>) -> Coarse {
     let graph = &problem.graph;
     let vertices = graph.len();
-    // Clusters are numbered by their first members, so that neighbours in memory stay so.
+    // Clusters are numbered by their first members, so that neighbours in memory stay neighbours.
     let mut number = vec![u32::MAX; vertices];
     let mut count = 0_u32;
     for label in &mut map {

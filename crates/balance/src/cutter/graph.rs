@@ -1,21 +1,22 @@
 //! The graph that is cut: weighted vertices and undirected weighted edges in compressed rows.
 //!
-//! It is our own because each level of coarsening builds one row by row and merges parallel edges
-//! meanwhile, and because the search reads all neighbours of a vertex in a row: petgraph's `Csr`
-//! wants edges sorted and merged beforehand, and its `Graph` keeps neighbours in linked lists.
+//! petgraph has no type for this: each level of coarsening builds a graph row by row and merges
+//! parallel edges meanwhile, and the search reads all neighbours of a vertex in a row. petgraph's
+//! `Csr` needs edges sorted and merged beforehand, and its `Graph` keeps neighbours in linked
+//! lists.
 
 use petgraph::graph::UnGraph;
 use petgraph::visit::EdgeRef;
 use thiserror::Error;
 
-/// The most that all loads, or all edge weights, may add up to: so that no sum or difference of
-/// two of them leaves an `i64`.
+/// Greatest sum of all loads, or of all edge weights, so that no sum or difference of two of them
+/// overflows an `i64`.
 pub const MAX_WEIGHT_SUM: u64 = 1 << 62;
 
 /// An undirected graph. Parallel edges are merged; loops and edges without weight are left out.
 ///
-/// An undirected graph of [`petgraph`] whose nodes are weighted by their loads becomes one by
-/// `try_from`, and it becomes such a graph by `from`; vertices keep their numbers.
+/// It converts from an undirected graph of [`petgraph`] with loads as node weights with `try_from`,
+/// and into such a graph with `from`; vertices keep their numbers.
 ///
 /// ```
 /// use gridspan_balance::cutter::{Cutter, Graph};
@@ -47,7 +48,7 @@ pub const MAX_WEIGHT_SUM: u64 = 1 << 62;
 /// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Graph {
-    /// Where the row of each vertex begins, and where the last one ends.
+    /// Start of the row of each vertex, and the end of the last row.
     first: Vec<u32>,
     ends: Vec<u32>,
     weights: Vec<i64>,
@@ -55,40 +56,40 @@ pub struct Graph {
     total: i64,
 }
 
-/// Why there is no such graph. Nothing was made.
+/// Why a graph cannot be made. Nothing was made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum GraphError {
-    /// There are more vertices or edges than positions of 32 bits.
-    #[error("{what} are {count}, more than {}; cut a coarser graph", u32::MAX - 1)]
+    /// There are more vertices or edges than 32-bit positions.
+    #[error("there are {count} {what}, more than {}; cut a coarser graph", u32::MAX - 1)]
     TooMany {
-        /// What is too many.
+        /// Name of the items: vertices or edges.
         what: &'static str,
-        /// How many there are.
+        /// Their number.
         count: usize,
     },
     /// An edge ends at a vertex that does not exist.
     #[error("edge {edge} leads from {from} to {to}, but there are {vertices} vertices")]
     NoSuchVertex {
-        /// The position of the edge.
+        /// Position of the edge.
         edge: usize,
         /// One end.
         from: u32,
-        /// The other.
+        /// The other end.
         to: u32,
-        /// How many vertices there are.
+        /// Number of vertices.
         vertices: usize,
     },
-    /// The weights do not fit.
+    /// A sum of weights exceeds [`MAX_WEIGHT_SUM`].
     #[error("{what} add up to more than 2^62; divide them all by a constant")]
     TooHeavy {
-        /// What is too heavy.
+        /// Name of the weights.
         what: &'static str,
     },
 }
 
 impl Graph {
-    /// The graph with these loads of vertices and these edges `(one end, other end, weight)`, in
-    /// any order and direction.
+    /// Makes a graph from the loads of its vertices and its edges `(one end, other end, weight)`,
+    /// in any order and direction.
     pub fn new(loads: &[u64], edges: &[(u32, u32, u64)]) -> Result<Self, GraphError> {
         let vertices = loads.len();
         if vertices >= u32::MAX as usize {
@@ -133,52 +134,52 @@ impl Graph {
         Ok(rows.into_graph(loads.iter().map(|&load| load as i64).collect(), total))
     }
 
-    /// How many vertices there are.
+    /// Returns the number of vertices.
     pub fn len(&self) -> usize {
         self.loads.len()
     }
 
-    /// Whether there is no vertex.
+    /// Returns whether there is no vertex.
     pub fn is_empty(&self) -> bool {
         self.loads.is_empty()
     }
 
-    /// How many edges there are, each counted once.
+    /// Returns the number of edges, each counted once.
     pub fn edge_count(&self) -> usize {
         self.ends.len() / 2
     }
 
-    /// The load of a vertex. Panics if there is none.
+    /// Returns the load of a vertex. Panics if the vertex does not exist.
     #[inline]
     pub fn load(&self, vertex: u32) -> i64 {
         self.loads[vertex as usize]
     }
 
-    /// The loads of all vertices, in order.
+    /// Returns the loads of all vertices, in order.
     pub fn loads(&self) -> &[i64] {
         &self.loads
     }
 
-    /// What all loads add up to.
+    /// Returns the sum of all loads.
     pub fn total_load(&self) -> i64 {
         self.total
     }
 
-    /// How many neighbours a vertex has. Panics if there is no such vertex.
+    /// Returns the number of neighbours of a vertex. Panics if the vertex does not exist.
     #[inline]
     pub fn degree(&self, vertex: u32) -> usize {
         (self.first[vertex as usize + 1] - self.first[vertex as usize]) as usize
     }
 
-    /// The neighbours of a vertex, each with the weight of the edge. Panics if there is no such
-    /// vertex.
+    /// Returns the neighbours of a vertex, each with the weight of the edge. Panics if the vertex
+    /// does not exist.
     #[inline]
     pub fn neighbours(&self, vertex: u32) -> impl Iterator<Item = (u32, i64)> + Clone + '_ {
         let row = self.first[vertex as usize] as usize..self.first[vertex as usize + 1] as usize;
         self.ends[row.clone()].iter().copied().zip(self.weights[row].iter().copied())
     }
 
-    /// The weight of the edges whose ends are in different parts. Panics if `part` is too short.
+    /// Returns the weight of the edges between different parts. Panics if `part` is too short.
     pub fn cut(&self, part: &[u32]) -> u64 {
         let of = |vertex: u32| {
             let here = part[vertex as usize];
@@ -191,8 +192,8 @@ impl Graph {
         (0..self.len() as u32).map(of).sum::<i64>() as u64
     }
 
-    /// The graph of some of the vertices, in the order given, and the edges between them. Panics if
-    /// one does not exist.
+    /// Returns the graph of some of the vertices, in the order given, and the edges between them.
+    /// Panics if one does not exist.
     pub fn induced(&self, vertices: &[u32]) -> Self {
         let mut position = vec![u32::MAX; self.len()];
         for (at, &vertex) in vertices.iter().enumerate() {
@@ -213,7 +214,7 @@ impl Graph {
         rows.into_graph(loads, total)
     }
 
-    /// The same graph in which every vertex weighs one.
+    /// Returns the same graph with a load of 1 for each vertex.
     pub(super) fn counting_vertices(&self) -> Self {
         Self { loads: vec![1; self.len()], total: self.len() as i64, ..self.clone() }
     }
@@ -245,7 +246,7 @@ impl From<&Graph> for UnGraph<u64, u64> {
     }
 }
 
-/// The sum, if it is at most [`MAX_WEIGHT_SUM`].
+/// Returns the sum, if it is at most [`MAX_WEIGHT_SUM`].
 pub(super) fn checked_sum(
     weights: impl Iterator<Item = u64>,
     what: &'static str,
@@ -261,7 +262,7 @@ pub(super) struct Rows {
     first: Vec<u32>,
     ends: Vec<u32>,
     weights: Vec<i64>,
-    /// Where the edge to each vertex is, if at or after the begin of the present row.
+    /// Position of the edge to each vertex, if at or after the beginning of the present row.
     slot: Vec<u32>,
 }
 
@@ -282,7 +283,8 @@ impl Rows {
     pub(super) fn add(&mut self, end: u32, weight: i64) {
         let begin = self.first[self.first.len() - 1];
         let slot = self.slot[end as usize];
-        // A slot of an earlier row is less than `begin`; a vertex never met has the greatest.
+        // A slot of an earlier row is less than `begin`; that of a vertex without an edge yet is
+        // `u32::MAX`.
         if slot >= begin && slot != u32::MAX {
             self.weights[slot as usize] += weight;
         } else {

@@ -1,9 +1,9 @@
 //! A priority queue of vertices by gain, in which gains change.
 
-/// Where a vertex is that is not in the heap.
+/// Place of a vertex that is not in the heap.
 const ABSENT: u32 = u32::MAX;
 
-/// A binary heap, greatest gain first; equal gains in the order of what happened to them.
+/// A binary heap, greatest gain first; the order of equal gains depends on the order of operations.
 #[derive(Clone, Debug, Default)]
 pub(super) struct GainHeap {
     heap: Vec<(i64, u32)>,
@@ -11,12 +11,12 @@ pub(super) struct GainHeap {
 }
 
 impl GainHeap {
-    /// An empty heap for so many vertices.
+    /// Creates an empty heap for `vertices` vertices.
     pub(super) fn new(vertices: usize) -> Self {
         Self { heap: Vec::new(), place: vec![ABSENT; vertices] }
     }
 
-    /// The greatest gain, and whose it is.
+    /// Returns the greatest gain and its vertex.
     #[inline]
     pub(super) fn peek(&self) -> Option<(i64, u32)> {
         self.heap.first().copied()
@@ -44,7 +44,7 @@ impl GainHeap {
         }
     }
 
-    /// Adds to the gain of a vertex that is in the heap; nothing happens to another.
+    /// Adds to the gain of a vertex; does nothing if the vertex is not in the heap.
     #[inline]
     pub(super) fn add(&mut self, vertex: u32, change: i64) {
         let place = self.place[vertex as usize];
@@ -54,8 +54,9 @@ impl GainHeap {
         }
     }
 
-    /// Adds twice this to the gain of a vertex that is in the heap; nothing happens to another.
-    /// (An edge that was cut and no more is counts twice; twice the greatest weight is no `i64`.)
+    /// Adds `change` twice to the gain of a vertex; does nothing if the vertex is not in the heap.
+    /// (An edge that changes between cut and uncut counts twice, and twice the greatest weight
+    /// overflows an `i64`.)
     #[inline]
     pub(super) fn add_twice(&mut self, vertex: u32, change: i64) {
         let place = self.place[vertex as usize];
@@ -65,14 +66,14 @@ impl GainHeap {
         }
     }
 
-    /// Takes out the vertex with the greatest gain.
+    /// Removes the vertex with the greatest gain.
     pub(super) fn pop(&mut self) -> Option<(i64, u32)> {
         let top = self.peek()?;
         self.remove(top.1);
         Some(top)
     }
 
-    /// Takes a vertex out if it is there.
+    /// Removes a vertex if it is in the heap.
     pub(super) fn remove(&mut self, vertex: u32) {
         let place = std::mem::replace(&mut self.place[vertex as usize], ABSENT);
         if place == ABSENT {
@@ -90,7 +91,7 @@ impl GainHeap {
         }
     }
 
-    /// Takes out all.
+    /// Removes all vertices.
     pub(super) fn clear(&mut self) {
         for (_, vertex) in self.heap.drain(..) {
             self.place[vertex as usize] = ABSENT;

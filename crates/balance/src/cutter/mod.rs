@@ -1,15 +1,16 @@
-//! Cuts a graph into parts of given shares so that little edge weight is cut and little moves.
+//! A multilevel partitioner: cuts a graph into parts of given shares so that little edge weight is
+//! cut and few vertices move.
 //!
-//! Our own multilevel partitioner: 64-bit weights,
-//! shares that are any real numbers, homes that vertices are tied to, an imbalance that keeps the
-//! tolerance wherever that is possible, and seeded dice. [`Cutter`] says what is wanted, and
-//! [`Cutter::cut`] and [`Cutter::recut`] do it.
+//! It has 64-bit weights, shares that are any real numbers, homes to which vertices are tied, an
+//! imbalance within the tolerance wherever that is possible, and seeded dice. [`Cutter`] holds the
+//! parameters; [`Cutter::cut`] and [`Cutter::recut`] cut a graph.
 //!
-//! - `graph.rs`, `tie.rs`: what is cut. `targets.rs`: how much each part may weigh.
+//! - `graph.rs`, `tie.rs`: the input. `targets.rs`: targets and limits of the parts' loads.
 //! - `cluster.rs`, `coarsen.rs`: smaller graphs. `bisect.rs`, `side.rs`, `recursive.rs`: the first
-//!   cut, of the smallest graph. `refine.rs` over `state.rs`: better on the way back. `small.rs`:
-//!   small graphs, all but exactly. `rebalance.rs`: within the limits at any cost. `relabel.rs`:
-//!   names for parts. `order.rs`: in which order vertices are visited. `multilevel.rs`: all of it.
+//!   cut, of the smallest graph. `refine.rs` over `state.rs`: refinement on the way back.
+//!   `small.rs`: a nearly exact search for small graphs. `rebalance.rs`: keeps the limits at any
+//!   cost. `relabel.rs`: names of parts. `order.rs`: the order in which vertices are visited.
+//!   `multilevel.rs`: all steps together.
 
 mod bisect;
 mod cluster;
@@ -37,7 +38,7 @@ use gridspan_topology::dice::Dice;
 use thiserror::Error;
 use tie::Problem;
 
-/// What is wanted of a cut.
+/// Parameters of a cut.
 #[derive(Clone, Debug)]
 pub struct Cutter<'a> {
     shares: Vec<f64>,
@@ -47,29 +48,29 @@ pub struct Cutter<'a> {
     seed: u64,
 }
 
-/// A graph that was cut.
+/// Result of a cut.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Cut {
     /// The part of each vertex.
     pub part: Vec<u32>,
-    /// The weight of the edges that are cut.
+    /// Weight of the edges that are cut.
     pub weight: u64,
-    /// The load of each part.
+    /// Load of each part.
     pub loads: Vec<u64>,
-    /// The greatest load of a part divided by its share of the whole: 1 at best. Infinite where a
-    /// part without a share has a load.
+    /// Greatest load of a part divided by its share of the whole: 1 at best. Infinite where a part
+    /// without a share has a load.
     pub imbalance: f64,
-    /// Why the imbalance is beyond the tolerance; `None` if it is not.
+    /// Reason why the imbalance exceeds the tolerance; `None` if it does not.
     pub obstacle: Option<Obstacle>,
 }
 
-/// Why nothing was cut. Nothing was changed.
+/// Why a graph was not cut. Nothing was changed.
 #[derive(Clone, Copy, Debug, PartialEq, Error)]
 pub enum CutError {
-    /// No part was asked for, or none has a share.
+    /// There are no parts, or none has a share.
     #[error("no part has a share; ask for at least one")]
     NoParts,
-    /// A share is negative or no number.
+    /// A share is negative or not finite.
     #[error("part {part} has the share {share}; write a finite number that is not negative")]
     Share {
         /// The part.
@@ -77,49 +78,50 @@ pub enum CutError {
         /// The value refused.
         share: f64,
     },
-    /// The tolerance is negative or no number.
+    /// The tolerance is negative or not finite.
     #[error("the tolerance is {tolerance}; write a number from 0, such as 0.03")]
     Tolerance {
         /// The value refused.
         tolerance: f64,
     },
-    /// The list does not have one entry for each vertex.
+    /// A list does not have one entry for each vertex.
     #[error("there are {count} {what} for {vertices} vertices; give one for each")]
     Length {
-        /// What is listed.
+        /// Name of the list.
         what: &'static str,
-        /// How many there are.
+        /// Number of entries.
         count: usize,
-        /// How many there should be.
+        /// Number of vertices.
         vertices: usize,
     },
-    /// A part that does not exist.
+    /// A home or a start is a part that does not exist.
     #[error("vertex {vertex} is in part {part} of {parts}")]
     NoSuchPart {
         /// The vertex.
         vertex: usize,
         /// The part refused.
         part: u32,
-        /// How many parts there are.
+        /// Number of parts.
         parts: usize,
     },
-    /// The ties and the edges weigh too much together.
+    /// The total weight of ties and edges is too great.
     #[error(transparent)]
     TooHeavy(#[from] GraphError),
 }
 
 impl<'a> Cutter<'a> {
-    /// So many parts of equal share, a tolerance of 0.03, no ties, no V-cycles, seed 0.
+    /// Creates a cutter for `parts` parts of equal share, with a tolerance of 0.03, no ties, no
+    /// V-cycles and seed 0.
     pub fn new(parts: u32) -> Self {
         Self::with_shares(vec![1.0; parts as usize])
     }
 
-    /// One part for each share; shares are relative to each other.
+    /// Creates a cutter with one part for each share; shares are relative to each other.
     pub fn with_shares(shares: Vec<f64>) -> Self {
         Self { shares, tolerance: 0.03, ties: &[], v_cycles: 0, seed: 0 }
     }
 
-    /// How much more than its share a part may weigh, as a part of its share. At least 0. A limit
+    /// Sets the part of its share by which a part's load may exceed the share. At least 0. A limit
     /// is never less than the share rounded up.
     #[must_use]
     pub fn tolerance(mut self, tolerance: f64) -> Self {
@@ -127,34 +129,34 @@ impl<'a> Cutter<'a> {
         self
     }
 
-    /// The homes of all vertices.
+    /// Sets the homes of all vertices.
     #[must_use]
     pub fn ties(mut self, ties: &'a [Tie]) -> Self {
         self.ties = ties;
         self
     }
 
-    /// How often the result is improved over other coarse graphs. Each takes about half of the time
-    /// of the first.
+    /// Sets the number of V-cycles, which improve the result over other coarse graphs. Each takes
+    /// about half of the time of the first cut.
     #[must_use]
     pub fn v_cycles(mut self, v_cycles: u32) -> Self {
         self.v_cycles = v_cycles;
         self
     }
 
-    /// The seed of the dice.
+    /// Sets the seed of the dice.
     #[must_use]
     pub fn seed(mut self, seed: u64) -> Self {
         self.seed = seed;
         self
     }
 
-    /// Cuts from scratch. Where no vertex has any load, the numbers of vertices are balanced.
+    /// Cuts from scratch. If no vertex has a load, the numbers of vertices are balanced.
     pub fn cut(&self, graph: &Graph) -> Result<Cut, CutError> {
         self.run(graph, None)
     }
 
-    /// Improves `start`: little changes where little need change.
+    /// Improves `start`; where little needs to change, few vertices change.
     pub fn recut(&self, graph: &Graph, start: &[u32]) -> Result<Cut, CutError> {
         self.run(graph, Some(start))
     }
@@ -198,7 +200,7 @@ impl<'a> Cutter<'a> {
         Ok(measured(&problem.graph, &shares, part, bounds.obstacle))
     }
 
-    /// The shares so that they add up to one, if all that was given fits together.
+    /// Checks that all parameters fit together, and returns the shares scaled to a sum of one.
     fn checked_shares(&self, graph: &Graph, start: Option<&[u32]>) -> Result<Vec<f64>, CutError> {
         let (parts, vertices) = (self.shares.len(), graph.len());
         for (part, &share) in self.shares.iter().enumerate() {

@@ -11,19 +11,19 @@ use super::targets::Bounds;
 use super::tie::Problem;
 use gridspan_topology::dice::Dice;
 
-/// A part of the coarsest graph has about so many vertices.
+/// Approximate number of vertices per part of the coarsest graph.
 const VERTICES_PER_PART: usize = 32;
-/// And the coarsest graph at least so many.
+/// Least number of vertices of the coarsest graph.
 const COARSEST_MIN: usize = 512;
 
-/// A partition from nothing but the graph.
+/// Partitions a graph from scratch.
 pub(super) fn from_scratch(problem: &Problem, bounds: &Bounds, dice: &mut Dice) -> Vec<u32> {
     let parts = bounds.limits.len();
     let vertices = (parts * VERTICES_PER_PART).max(COARSEST_MIN);
     let levels = coarsen(problem, &[], coarsen_rule(problem, vertices), dice);
     let coarsest = levels.last().map_or(problem, |level| &level.problem);
     let (tries, repeats) = match parts {
-        // The search of small graphs begins anywhere.
+        // The search of small graphs can begin anywhere, so that few tries suffice.
         _ if small::is_small(problem, parts) => (2, 1),
         0..=8 => (10, 4),
         _ => (6, 2),
@@ -34,8 +34,8 @@ pub(super) fn from_scratch(problem: &Problem, bounds: &Bounds, dice: &mut Dice) 
     climb(problem, &levels, bounds, part, dice).part
 }
 
-/// Improves a partition over coarse graphs that do not mix its parts (a V-cycle). Never worse than
-/// what it was, except that overfull parts shed load whatever that costs.
+/// Improves a partition over coarse graphs that do not mix its parts (a V-cycle). Its rank never
+/// becomes worse, although the cost may rise where overfull parts shed load.
 pub(super) fn from_partition(
     problem: &Problem,
     bounds: &Bounds,
@@ -57,7 +57,7 @@ pub(super) fn from_partition(
     if after.rank() <= before { after.part } else { part }
 }
 
-/// Makes sure that no part is over its limit if any way is found.
+/// Brings all parts under their limits if a way is found.
 fn repair(state: &mut State<'_>) {
     for cure in [rebalance::shed, rebalance::exchange, rebalance::repack] {
         if state.excess() == 0 {
@@ -110,11 +110,12 @@ fn effort(problem: &Problem) -> Effort {
     }
 }
 
-/// The table of what each name would keep has the square of this many entries. Beyond, names follow
-/// homes only as the bisections do.
+/// Greatest number of parts that are renamed: the table of pulls that each name would keep has the
+/// square of this number of entries. With more parts, names follow homes only through the
+/// bisections.
 const RENAMED_MAX: usize = 2048;
 
-/// Gives parts the names of homes that most of them come from, if they fit there.
+/// Gives each part the name of the home of most of its vertices, if it fits there.
 fn rename(problem: &Problem, bounds: &Bounds, part: Vec<u32>) -> Vec<u32> {
     let parts = bounds.limits.len();
     if problem.ties.iter().all(|tie| tie.pull == 0) || !(2..=RENAMED_MAX).contains(&parts) {

@@ -1,4 +1,4 @@
-//! The order in which vertices are visited.
+//! Order in which vertices are visited.
 
 use gridspan_topology::dice::Dice;
 
@@ -6,7 +6,7 @@ use gridspan_topology::dice::Dice;
 /// vertices would miss the cache each time.
 const RUN: usize = 32;
 
-/// All numbers below `count`, in shuffled runs that are shuffled inside.
+/// Returns all numbers below `count`, in shuffled runs that are shuffled inside.
 pub(super) fn random_order(dice: &mut Dice, count: usize) -> Vec<u32> {
     let mut runs: Vec<usize> = (0..count.div_ceil(RUN)).collect();
     dice.shuffle(&mut runs);

@@ -1,16 +1,17 @@
-//! Brings overfull parts under their limits at the least cost, and at any cost if need be.
+//! Brings overfull parts under their limits at the least cost, and if necessary at any cost.
 //!
-//! First single vertices move where it costs least per load (as in KaMinPar); then pairs are
-//! exchanged; then the overfull parts and as few others as possible are emptied and packed anew,
+//! First, single vertices move where that costs least per load (as in KaMinPar); then pairs are
+//! exchanged; then the overfull parts and as few others as possible are emptied and packed again,
 //! heaviest first.
 
 use super::heap::GainHeap;
 use super::state::State;
 use std::collections::BTreeSet;
 
-/// What so many exchanges with one part do not cure is packed anew.
+/// Number of exchanges per part after which it is packed again.
 const EXCHANGES_MAX: usize = 64;
-/// Of a larger part, only so many vertices of all weights are tried in an exchange.
+/// Greatest number of vertices of a part that are tried in an exchange; in a larger part they are a
+/// sample of all weights.
 const TRIED_MAX: usize = 512;
 
 /// Moves vertices out of overfull parts while some part has room for them.
@@ -42,7 +43,8 @@ pub(super) fn shed(state: &mut State<'_>) {
     }
 }
 
-/// The best part with room: near if possible, or else the emptiest.
+/// Returns the best part with room: one of the neighbours' parts or the home if possible, otherwise
+/// the emptiest.
 fn anywhere(state: &mut State<'_>, vertex: u32) -> Option<(i64, u32)> {
     let load = state.problem.graph.load(vertex);
     if state.problem.is_fixed(vertex) || load == 0 {
@@ -59,8 +61,9 @@ fn emptiest(state: &State<'_>) -> Option<u32> {
     (0..state.parts() as u32).max_by_key(|&part| (state.room(part), u32::MAX - part))
 }
 
-/// What is gained for each unit of load that moves: a gain counts more for much load, a cost less.
-/// What weighs more than is to move comes late. Only the order of keys has a meaning.
+/// Returns the priority of a move, from its gain and the load it moves: a greater load raises the
+/// value of a gain and lowers that of a cost. Load beyond the excess does not count. Only the order
+/// of the keys has a meaning.
 fn urgency(state: &State<'_>, vertex: u32, gain: i64) -> i64 {
     let load = state.problem.graph.load(vertex).max(1) as f64;
     let excess = state.excess_of(state.part[vertex as usize]).max(1) as f64;
@@ -69,16 +72,17 @@ fn urgency(state: &State<'_>, vertex: u32, gain: i64) -> i64 {
     ordered(value)
 }
 
-/// An integer for each number, in the same order: no scale fits both weights of 1 and weights of
-/// 2^62.
+/// Returns an integer for each number, in the same order: no scale fits both weights of 1 and
+/// weights of 2^62.
 fn ordered(value: f64) -> i64 {
-    // Bits of numbers from zero on are in order as they are; those of negative ones in the opposite
-    // order.
+    // The bits of numbers from zero on have the order of the numbers; those of negative numbers
+    // have the opposite order.
     let bits = value.to_bits() as i64;
     if bits < 0 { i64::MIN.wrapping_sub(bits) } else { bits }
 }
 
-/// Exchanges a heavier vertex of an overfull part for a lighter one elsewhere, while that helps.
+/// Exchanges a heavier vertex of an overfull part for a lighter one of another part, while that
+/// helps.
 pub(super) fn exchange(state: &mut State<'_>) {
     let mut members = vec![Vec::new(); state.parts()];
     for vertex in 0..state.part.len() as u32 {
@@ -107,7 +111,7 @@ fn exchange_once(state: &mut State<'_>, members: &mut Members, part: u32) -> boo
     for other in (0..state.parts() as u32).filter(|&other| other != part && state.room(other) > 0) {
         let room = state.room(other);
         for (at, &(load, vertex)) in members[part as usize].iter().enumerate().step_by(stride) {
-            // The lightest partner that the other part's room allows takes most away.
+            // The lightest partner that the other part's room allows removes most load.
             let least = load - room.min(excess.saturating_add(room));
             let theirs = members[other as usize].partition_point(|member| member.0 < least);
             let Some(&(their_load, their)) = members[other as usize].get(theirs) else { continue };
@@ -134,8 +138,8 @@ fn exchange_once(state: &mut State<'_>, members: &mut Members, part: u32) -> boo
     true
 }
 
-/// Empties the overfull parts with the emptiest others and packs them anew, more and more parts
-/// until all fit. If they do not, nothing changes.
+/// Empties the overfull parts and the emptiest others and packs them again, with more parts each
+/// time until all vertices fit. If they never fit, nothing changes.
 pub(super) fn repack(state: &mut State<'_>) {
     let over: Vec<u32> = (0..state.parts() as u32).filter(|&p| state.excess_of(p) > 0).collect();
     if over.is_empty() {
@@ -160,8 +164,9 @@ pub(super) fn repack(state: &mut State<'_>) {
     }
 }
 
-/// Where the vertices of these parts could be so that all fit: each, heaviest first, where most
-/// room is, or else where least is left.
+/// Returns a part for each vertex of `parts` so that all fit, heaviest first: each goes to the part
+/// with most room, or if that fails, each goes to the part with least room of those that have
+/// enough.
 fn pack(state: &State<'_>, parts: &BTreeSet<u32>) -> Option<Vec<(u32, u32)>> {
     let graph = &state.problem.graph;
     let mut room: Vec<(u32, i64)> = parts.iter().map(|&part| (part, state.room(part))).collect();

@@ -5,18 +5,18 @@ use super::tie::{Problem, Tie};
 use gridspan_topology::dice::Dice;
 use std::ops::Range;
 
-/// How much effort a bisection deserves.
+/// Bounds of the parts and effort of each bisection.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct RecursiveRule<'a> {
-    /// What each part should weigh.
+    /// Target load of each part.
     pub(super) targets: &'a [i64],
-    /// The most each part may weigh.
+    /// Greatest load of each part.
     pub(super) limits: &'a [i64],
     pub(super) tries: usize,
     pub(super) repeats: usize,
 }
 
-/// The part of each vertex.
+/// Returns the part of each vertex.
 pub(super) fn recursive(problem: &Problem, rule: RecursiveRule<'_>, dice: &mut Dice) -> Vec<u32> {
     let mut part = vec![0; problem.len()];
     let all: Vec<u32> = (0..problem.len() as u32).collect();
@@ -32,7 +32,8 @@ struct Recursion<'a> {
 }
 
 impl Recursion<'_> {
-    /// Gives the vertices of `problem`, which are `names` in the whole, the parts of a range.
+    /// Assigns the vertices of `problem`, which are `names` in the whole graph, to the parts of a
+    /// range.
     fn split(&mut self, problem: &Problem, names: &[u32], parts: Range<usize>) {
         if parts.len() <= 1 || names.is_empty() {
             for &name in names {
@@ -51,8 +52,9 @@ impl Recursion<'_> {
         }
     }
 
-    /// Loads as they are, split by what the parts should weigh. The tolerance is spent in equal
-    /// factors on all bisections still to come.
+    /// Returns the targets and limits of a bisection. The present load is divided in proportion to
+    /// the targets of the parts. The tolerance is spent in equal factors on all bisections still to
+    /// come.
     fn bisect_rule(
         &self,
         problem: &Problem,
@@ -78,7 +80,7 @@ impl Recursion<'_> {
     }
 }
 
-/// The same graph with homes said as sides.
+/// Returns the same graph with sides as homes.
 fn problem_of_sides(problem: &Problem, parts: &Range<usize>, middle: usize) -> Problem {
     let side_tie = |tie: &Tie| {
         if tie.is_fixed() {
@@ -92,7 +94,7 @@ fn problem_of_sides(problem: &Problem, parts: &Range<usize>, middle: usize) -> P
     Problem { graph: problem.graph.clone(), ties: problem.ties.iter().map(side_tie).collect() }
 }
 
-/// The graph of one side, and what its vertices are called in the whole.
+/// Returns the graph of one side, and the names of its vertices in the whole graph.
 fn part_of(problem: &Problem, names: &[u32], side: &[u32], number: u32) -> (Problem, Vec<u32>) {
     let vertices: Vec<u32> =
         (0..side.len() as u32).filter(|&vertex| side[vertex as usize] == number).collect();

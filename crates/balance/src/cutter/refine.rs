@@ -1,32 +1,33 @@
 //! Refinement of a partition into many parts: greedy rounds, then local searches with rollback.
 //!
 //! The local searches are those of Sanders and Schulz (2011), as in KaMinPar and Mt-KaHyPar: each
-//! begins at a few border vertices, moves the best vertex even where that costs, goes on with its
-//! neighbours, gives up after a number of moves without success, and goes back to its best moment.
+//! begins at a few border vertices, moves the best vertex even at a cost, continues with its
+//! neighbours, gives up after a number of moves without success, and returns to its best state.
 
 use super::heap::GainHeap;
 use super::order::random_order;
 use super::state::{Choice, State};
 use gridspan_topology::dice::Dice;
 
-/// How much effort a graph of some size deserves.
+/// Effort for a graph of some size.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Effort {
-    /// Rounds in which each vertex goes where it gains.
+    /// Rounds in which each vertex moves where it gains.
     pub(super) greedy_rounds: usize,
     /// Rounds of local searches.
     pub(super) search_rounds: usize,
-    /// How many moves without success end a search.
+    /// Number of moves without success that end a search.
     pub(super) patience: usize,
-    /// A round of searches looks at each edge at most so often, on average.
+    /// Average number of times that a round of searches may look at each edge.
     pub(super) looks_per_edge: usize,
 }
 
-/// Vertices with more neighbours stay out of the searches: each move costs all of them a look.
+/// Vertices with more neighbours stay out of the searches: each of their moves looks at all
+/// neighbours.
 const DEGREE_MAX: usize = 2000;
-/// A search begins at so many border vertices.
+/// Number of border vertices at which a search begins.
 const SEEDS: usize = 4;
-/// Search rounds end when one saves less than this part of the cost.
+/// Search rounds end when a round saves less than this part of the cost.
 const WORTH: f64 = 0.002;
 
 /// Improves a partition; no part that has room becomes overfull.
@@ -61,8 +62,8 @@ pub(super) fn refine(state: &mut State<'_>, effort: Effort, dice: &mut Dice) {
     }
 }
 
-/// Moves each vertex where it gains, or where it costs nothing and evens out the loads. Returns how
-/// many moved.
+/// Moves each vertex where it gains, or where it costs nothing and evens out the loads. Returns the
+/// number of moves.
 fn greedy_round(state: &mut State<'_>, dice: &mut Dice) -> usize {
     let mut moved = 0;
     for vertex in random_order(dice, state.part.len()) {
@@ -83,20 +84,20 @@ fn greedy_round(state: &mut State<'_>, dice: &mut Dice) -> usize {
 
 struct Search {
     heap: GainHeap,
-    /// Moved for good in this round, or a beginning that led nowhere.
+    /// Vertices that moved for good in this round, or were the seed of a finished search.
     is_done: Vec<bool>,
-    /// Where each vertex in the heap wanted to go when that was last computed.
+    /// Best part of each vertex in the heap when it was last computed.
     target: Vec<u32>,
     moves: Vec<(u32, u32)>,
     patience: usize,
-    /// How many edges may still be looked at in this round. Where borders are short this is never
+    /// Number of edges at which this round may still look. Where borders are short, it is never
     /// used up; in graphs with hubs nearly every vertex is at the border, and searches from all of
     /// them would cost far more than they gain.
     looks: usize,
 }
 
 impl Search {
-    /// Searches from all border vertices. Returns what was saved.
+    /// Searches from all border vertices. Returns the cost saved.
     fn round(&mut self, state: &mut State<'_>, dice: &mut Dice) -> i64 {
         self.is_done.fill(false);
         let mut seeds: Vec<u32> = (0..state.part.len() as u32)
@@ -126,7 +127,7 @@ impl Search {
             && state.problem.graph.degree(vertex) <= DEGREE_MAX
     }
 
-    /// One local search. Returns what it saved: at least nothing.
+    /// Makes one local search. Returns the cost saved, at least 0.
     fn search(&mut self, state: &mut State<'_>, seeds: &[u32]) -> i64 {
         self.heap.clear();
         self.moves.clear();
@@ -167,8 +168,8 @@ impl Search {
         best
     }
 
-    /// The neighbours of a vertex that moved may now gain more, or less. Gains of those that are in
-    /// the heap are only estimated, since they are computed anew before they count.
+    /// Updates the neighbours of a vertex that moved. The gains of neighbours in the heap are only
+    /// estimated, since they are computed again before they count.
     fn look_around(&mut self, state: &mut State<'_>, vertex: u32, from: u32) {
         let to = state.part[vertex as usize];
         for (end, weight) in state.problem.graph.neighbours(vertex) {

@@ -1,15 +1,15 @@
-//! Which part keeps which name: so that as much as possible stays at home.
+//! Assigns names to parts so that as much as possible stays at home.
 
-/// The new name of each part, a permutation. `kept[part][name]` is what is kept if the part gets
-/// the name, `None` if it must not; every part may keep its own.
+/// Returns the new name of each part, a permutation. `kept[part][name]` is the weight that is kept
+/// if the part gets the name, `None` if it must not get it; every part may keep its own.
 ///
-/// Up to a few hundred parts this is the best assignment (Kuhn's method with potentials, cubic in
+/// Up to [`EXACT_MAX`] parts this is the best assignment (Kuhn's method with potentials, cubic in
 /// the parts); beyond, names go to the largest values first.
 pub(super) fn relabel(kept: &[Vec<Option<i64>>]) -> Vec<u32> {
     if kept.len() <= EXACT_MAX { exact(kept) } else { greedy(kept) }
 }
 
-/// 256 parts take about 10 ms.
+/// Greatest number of parts for the exact method: 256 parts take about 10 ms.
 const EXACT_MAX: usize = 256;
 
 fn exact(kept: &[Vec<Option<i64>>]) -> Vec<u32> {
@@ -19,7 +19,7 @@ fn exact(kept: &[Vec<Option<i64>>]) -> Vec<u32> {
     let forbidden = 4.0 * (parts as f64 + 1.0);
     let cost =
         |part: usize, name: usize| kept[part][name].map_or(forbidden, |k| -(k as f64) / most);
-    // Row 0 and column 0 stand for "none yet".
+    // Row 0 and column 0 mean that a name or a part is not assigned yet.
     let (mut row_price, mut column_price) = (vec![0.0; parts + 1], vec![0.0; parts + 1]);
     let mut part_of = vec![0_usize; parts + 1];
     let mut before = vec![0_usize; parts + 1];
@@ -78,7 +78,7 @@ fn greedy(kept: &[Vec<Option<i64>>]) -> Vec<u32> {
     let mut names = own_names(parts);
     let mut part_of = names.clone();
     let mut is_settled = vec![false; parts];
-    // Whoever has the name gets the other's in exchange, so that this stays a permutation.
+    // The part that has the name gets the other's in exchange, so that this stays a permutation.
     for (_, part, name) in values {
         let other = part_of[name] as usize;
         let given = names[part] as usize;

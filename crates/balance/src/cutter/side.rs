@@ -1,9 +1,9 @@
-//! Two-way refinement: Fiduccia and Mattheyses' passes over a bisection, with rollback.
+//! Two-way refinement: passes of Fiduccia and Mattheyses over a bisection, with rollback.
 
 use super::heap::GainHeap;
 use super::tie::Problem;
 
-/// Of graphs up to this size, every vertex is tried in every pass.
+/// Greatest number of vertices for which every vertex is tried in every pass.
 const ALL_MAX: usize = 64;
 
 /// A graph cut in two.
@@ -13,10 +13,10 @@ pub(super) struct Sides<'a> {
     /// 0 or 1 for each vertex.
     pub(super) side: Vec<u32>,
     pub(super) loads: [i64; 2],
-    /// The most each side should weigh.
+    /// Load that each side should not exceed.
     pub(super) limits: [i64; 2],
-    /// The most each side may weigh on the way: with no more than the limits, two vertices could
-    /// never change places.
+    /// Greatest load of each side during a pass: if it were the limit, two vertices could never
+    /// change places.
     most: [i64; 2],
     cost: i64,
 }
@@ -24,15 +24,15 @@ pub(super) struct Sides<'a> {
 /// How good a bisection is: less is better, in this order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct SideRank {
-    /// The load beyond the limits.
+    /// Load beyond the limits.
     pub(super) excess: i64,
     pub(super) cost: i64,
-    /// How much more of its limit the fuller side uses, as less is better among equals.
+    /// Difference between the sides' remaining room; less is better among equals.
     pub(super) unevenness: u64,
 }
 
 impl SideRank {
-    /// Whether two differ at most in how even the sides are.
+    /// Returns whether two ranks differ at most in how even the sides are.
     pub(super) fn is_as_good(self, other: Self) -> bool {
         (self.excess, self.cost) == (other.excess, other.cost)
     }
@@ -63,7 +63,7 @@ impl<'a> Sides<'a> {
         SideRank { excess, cost, unevenness: room[0].abs_diff(room[1]) }
     }
 
-    /// What moving a vertex to the other side saves.
+    /// Returns the cost saved by moving a vertex to the other side.
     fn gain(&self, vertex: u32) -> i64 {
         let here = self.side[vertex as usize];
         let edges = self.problem.graph.neighbours(vertex);
@@ -73,7 +73,7 @@ impl<'a> Sides<'a> {
         gain + tie.worth_in(1 - here) - tie.worth_in(here)
     }
 
-    /// Passes until none helps, at most so many.
+    /// Makes at most `passes` passes, until one does not help.
     pub(super) fn refine(&mut self, passes: usize, heaps: &mut [GainHeap; 2]) {
         for _ in 0..passes {
             if !self.pass(heaps) {
@@ -82,12 +82,12 @@ impl<'a> Sides<'a> {
         }
     }
 
-    /// Moves each vertex at most once, the best first, and goes back to the best moment. Whether
-    /// something became better.
+    /// Moves each vertex at most once, the best first, and returns to the best state. Returns
+    /// whether the bisection became better.
     fn pass(&mut self, heaps: &mut [GainHeap; 2]) -> bool {
         let vertices = self.problem.len();
         heaps.iter_mut().for_each(GainHeap::clear);
-        // Two of a small graph may change places though neither is at the border.
+        // Two vertices of a small graph may change places though neither is at the border.
         let is_all = vertices <= ALL_MAX || self.rank().excess > 0;
         for vertex in 0..vertices as u32 {
             let here = self.side[vertex as usize];
@@ -124,7 +124,8 @@ impl<'a> Sides<'a> {
         best < begin
     }
 
-    /// Takes the best vertex out of the side that is over its limit, or else of both that may move.
+    /// Takes the best vertex that may move: from the side over its limit, or from either side if
+    /// neither or both are over.
     fn next(&self, heaps: &mut [GainHeap; 2]) -> Option<(i64, u32)> {
         loop {
             let over = [self.loads[0] > self.limits[0], self.loads[1] > self.limits[1]];
@@ -157,7 +158,7 @@ impl<'a> Sides<'a> {
         self.side[vertex as usize] = 1 - from as u32;
     }
 
-    /// A vertex has moved: those near it gain by following.
+    /// Updates the gains of the neighbours of a vertex that has moved: following it gains.
     fn tell_neighbours(&self, vertex: u32, is_moved: &[bool], heaps: &mut [GainHeap; 2]) {
         let to = self.side[vertex as usize];
         for (end, weight) in self.problem.graph.neighbours(vertex) {

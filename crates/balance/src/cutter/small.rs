@@ -1,40 +1,40 @@
 //! Small graphs: a tabu search over moves and exchanges, and for the smallest a search of all
 //! partitions.
 //!
-//! Multilevel refinement moves one vertex at a time and only to where it fits, so on a graph of a
+//! Multilevel refinement moves one vertex at a time and only to parts with room, so on a graph of a
 //! few dozen vertices it stops at cuts that an exchange would improve. Here every move and every
-//! exchange is looked at, the best is taken even where it costs, and what has moved stays for a
-//! while (F. Glover, "Tabu search, part I", 1989; for partitions U. Benlic and J.-K. Hao, "An
-//! effective multilevel tabu search approach for balanced graph partitioning", 2011). Then a branch
-//! and bound begins with the best partition known, and either proves it, or finds a better one, or
-//! ends after [`NODES_MAX`] steps.
+//! exchange is considered, the best is made even at a cost, and moved vertices stay for a while (F.
+//! Glover, "Tabu search, part I", 1989; for partitions U. Benlic and J.-K. Hao, "An effective
+//! multilevel tabu search approach for balanced graph partitioning", 2011). Then a branch and bound
+//! starts from the best partition known, and either proves it, or finds a better one, or ends after
+//! [`NODES_MAX`] steps.
 
 use super::state::{Rank, State};
 use super::tie::Problem;
 use gridspan_topology::dice::Dice;
 
-/// Graphs of so many vertices are small: a step of the tabu search looks at all pairs of them.
+/// Greatest number of vertices of a small graph: a step of the tabu search looks at all pairs.
 pub(super) const VERTICES_MAX: usize = 64;
-/// And so many entries of the table of vertices and parts.
+/// Greatest number of entries in the table of vertices and parts of a small graph.
 const TABLE_MAX: usize = 2048;
-/// Steps of the tabu search for each vertex: 50 vertices take about a millisecond.
+/// Steps of the tabu search per vertex: 50 vertices take about a millisecond.
 const STEPS_PER_VERTEX: usize = 8;
-/// It ends before, after this many steps for each vertex without a better partition.
+/// The tabu search ends earlier after this many steps per vertex without a better partition.
 const PATIENCE_PER_VERTEX: usize = 2;
-/// What has moved stays for this many steps, and up to as many more by dice.
+/// A moved vertex stays for this many steps, and up to as many more by dice.
 const TENURE: usize = 4;
-/// Partitions of more bits than this are too many for the exact search.
+/// Greatest number of bits of a partition for the exact search.
 const BITS_MAX: f64 = 36.0;
-/// Steps of the exact search, about a tenth of a millisecond: strategies cut small jobs a dozen
-/// times for each plan.
+/// Greatest number of steps of the exact search, about a tenth of a millisecond: strategies cut
+/// small jobs a dozen times for each plan.
 const NODES_MAX: usize = 1_000;
 
-/// Whether a graph cut into so many parts is small.
+/// Returns whether a graph cut into `parts` parts is small.
 pub(super) fn is_small(problem: &Problem, parts: usize) -> bool {
     problem.len() <= VERTICES_MAX && problem.len() * parts <= TABLE_MAX
 }
 
-/// The best partition found that is not worse than what `state` has.
+/// Replaces the partition of `state` by the best one found that is not worse.
 pub(super) fn improve(state: &mut State<'_>, dice: &mut Dice) {
     if state.parts() < 2 || state.part.len() < 2 {
         return;
@@ -82,12 +82,12 @@ fn tabu(state: &mut State<'_>, dice: &mut Dice) {
     (0..).zip(&kept).for_each(|(vertex, &to)| state.shift(vertex, to));
 }
 
-/// What ties each vertex to each part, and each pair of vertices.
+/// Weights that tie each vertex to each part, and each pair of vertices.
 struct Table {
     parts: usize,
-    /// Edges into each part and the pull home, row by row of vertices.
+    /// Edges into each part and the pull home, with one row per vertex.
     hold: Vec<i64>,
-    /// The edge of each pair.
+    /// Weight of the edge of each pair.
     edges: Vec<i64>,
 }
 
@@ -116,15 +116,15 @@ impl Table {
         state.shift(vertex, to);
     }
 
-    /// What it costs if a vertex goes from its part to another.
+    /// Returns the cost of moving a vertex from its part to another.
     #[inline]
     fn cost(&self, vertex: usize, from: u32, to: u32) -> i64 {
         let row = vertex * self.parts;
         self.hold[row + from as usize] - self.hold[row + to as usize]
     }
 
-    /// The change that leaves the best rank; of equals one drawn by dice. Vertices that are not
-    /// free yet may change only for a better rank than the best so far.
+    /// Returns the change that leads to the best rank; ties are broken by dice. Vertices that are
+    /// not free yet may change only for a better rank than the best so far.
     fn best_change(
         &self,
         state: &State<'_>,
@@ -157,8 +157,8 @@ impl Table {
             }
             for other in (one + 1..state.part.len()).filter(|&other| state.part[other] != from) {
                 let to = state.part[other];
-                // The edge between them was taken for saved at both ends. Added one by one, so that
-                // no sum overflows.
+                // Both costs count the edge between the two as saved, but it remains cut. Added one
+                // by one, so that no sum overflows.
                 let edge = self.edges[one * state.part.len() + other];
                 let cost = self.cost(one, from, to) + self.cost(other, to, from) + edge + edge;
                 if found.may_take(cost) && movable(&other) {
@@ -172,8 +172,8 @@ impl Table {
         found.change
     }
 
-    /// What it costs at least if any vertex goes from a part to another, row by row of the parts
-    /// that vertices leave; [`i64::MAX`] where none can.
+    /// Returns the least cost of moving any vertex from one part to another, with one row for each
+    /// part that vertices leave; [`i64::MAX`] where no vertex can move.
     fn partners(&self, state: &State<'_>) -> Vec<i64> {
         let mut least = vec![i64::MAX; self.parts * self.parts];
         for (vertex, &from) in state.part.iter().enumerate() {
@@ -197,13 +197,13 @@ struct Found<'a> {
     dice: &'a mut Dice,
     change: Option<Change>,
     rank: Rank,
-    /// How many changes of this rank were found.
+    /// Number of changes of this rank found.
     equals: usize,
 }
 
 impl Found<'_> {
-    /// Whether a change with this cost may be as good as the one found. Within the limits no change
-    /// reduces the excess, so that the cost alone may exclude it.
+    /// Returns whether a change with this cost may be as good as the one found. Within the limits
+    /// no change reduces the excess, so that the cost alone may exclude it.
     #[inline]
     fn may_take(&self, cost: i64) -> bool {
         self.now.excess > 0
@@ -224,14 +224,14 @@ impl Found<'_> {
     }
 }
 
-/// How much more is over the limits if so much load goes from a part to another.
+/// Returns the increase of the excess if `load` moves from a part to another.
 fn excess_by(state: &State<'_>, from: u32, to: u32, load: i64) -> i64 {
     let over = |part: u32, more: i64| (more - state.room(part)).max(0);
     over(from, -load) + over(to, load) - over(from, 0) - over(to, 0)
 }
 
-/// Searches all partitions within the limits for one that costs less, or for any if this one is not
-/// within them.
+/// Searches all partitions within the limits for one that costs less, or for any if the present one
+/// exceeds them.
 fn exact(state: &mut State<'_>) {
     let problem = state.problem;
     let are_alike = problem.ties.is_empty() && state.limits.iter().all(|&l| l == state.limits[0]);
@@ -257,7 +257,8 @@ fn exact(state: &mut State<'_>) {
     }
 }
 
-/// Each vertex follows those that it is tied to most, so that bad beginnings show early.
+/// Returns an order in which each vertex follows those to which it is tied most, so that bad
+/// prefixes show early.
 fn order(problem: &Problem) -> Vec<u32> {
     let mut tied = vec![0_i64; problem.len()];
     let mut rest: Vec<u32> = (0..problem.len() as u32).collect();
@@ -277,22 +278,21 @@ struct Exact<'a> {
     problem: &'a Problem,
     order: Vec<u32>,
     parts: usize,
-    /// Whether parts differ in nothing but their numbers: of the empty ones, the first stands for
-    /// all.
+    /// Whether parts differ only in their numbers; then only the first of the empty parts is tried.
     are_alike: bool,
     room: Vec<i64>,
-    /// What ties each vertex to each part, of what is placed.
+    /// Weights that tie each vertex to each part, from the vertices placed.
     hold: Vec<i64>,
     part: Vec<u32>,
-    /// Only a partition that costs less is looked for.
+    /// Only partitions that cost less are searched for.
     best: i64,
     found: Option<Vec<u32>>,
     nodes: usize,
 }
 
 impl Exact<'_> {
-    /// Places the vertices from this place in the order on; those before cost `cost` and are in the
-    /// first `used` parts.
+    /// Places the vertices from position `depth` of the order on. The earlier ones cost `cost` and
+    /// are in the first `used` parts.
     fn place(&mut self, depth: usize, cost: i64, used: usize) {
         self.nodes += 1;
         if self.nodes > NODES_MAX {
@@ -326,7 +326,7 @@ impl Exact<'_> {
         }
     }
 
-    /// Puts a vertex into a part, or with -1 takes it out.
+    /// Puts a vertex into a part, or removes it if `sign` is -1.
     fn put(&mut self, vertex: u32, to: usize, sign: i64) {
         self.room[to] -= sign * self.problem.graph.load(vertex);
         for (end, weight) in self.problem.graph.neighbours(vertex) {
@@ -334,8 +334,8 @@ impl Exact<'_> {
         }
     }
 
-    /// What the vertices not placed yet cost at least: each is in one part, and away from all
-    /// others.
+    /// Returns a lower bound of the cost of the vertices not placed yet: each can be in one part
+    /// only, and is away from the vertices in all others.
     fn at_least(&self, depth: usize) -> i64 {
         let least = |&vertex: &u32| {
             let row = &self.hold[vertex as usize * self.parts..][..self.parts];
@@ -351,7 +351,7 @@ mod tests {
     use super::super::tie::Tie;
     use super::*;
 
-    /// A graph drawn by dice, some of whose vertices are held where they are.
+    /// A graph drawn by dice; some of its vertices are fixed.
     fn drawn(dice: &mut Dice, parts: usize) -> (Problem, Vec<u32>) {
         let vertices = 4 + dice.below(20_usize);
         let mut edges = Vec::new();

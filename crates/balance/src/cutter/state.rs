@@ -2,28 +2,28 @@
 
 use super::tie::Problem;
 
-/// Which vertex is in which part, how full the parts are, and what that costs. All of it is kept up
-/// to date as vertices move, so that rounds look at the border alone.
+/// The part of each vertex, the load of each part and the cost. All are updated as vertices move,
+/// so that rounds look only at the border.
 #[derive(Clone, Debug)]
 pub(super) struct State<'a> {
     pub(super) problem: &'a Problem,
-    /// The most each part may weigh.
+    /// Greatest load of each part.
     pub(super) limits: &'a [i64],
     pub(super) part: Vec<u32>,
     pub(super) loads: Vec<i64>,
-    /// How many neighbours of each vertex are in other parts.
+    /// Number of neighbours of each vertex that are in other parts.
     outside: Vec<u32>,
-    /// What [`Problem::cost`] says of `part`.
+    /// [`Problem::cost`] of `part`.
     cost: i64,
-    /// The weight of the edges to each part; zero between calls.
+    /// Weight of the edges to each part; zero between calls.
     weights: Vec<i64>,
     touched: Vec<u32>,
 }
 
-/// Where a vertex would best go.
+/// Best part for a vertex.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Choice {
-    /// What going there saves; negative if it costs.
+    /// Cost saved by moving there; negative if the move costs.
     pub(super) gain: i64,
     pub(super) to: u32,
 }
@@ -31,13 +31,13 @@ pub(super) struct Choice {
 /// How good a partition is: less is better, in this order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Rank {
-    /// The load beyond the limits.
+    /// Load beyond the limits.
     pub(super) excess: i64,
     pub(super) cost: i64,
 }
 
 impl Rank {
-    /// Worse than that of any partition.
+    /// A rank that is worse than that of any partition.
     pub(super) const WORST: Self = Self { excess: i64::MAX, cost: i64::MAX };
 }
 
@@ -55,7 +55,8 @@ impl<'a> State<'a> {
         Self::with(problem, limits, part, outside, cost)
     }
 
-    /// The same partition of the finer graph whose vertex `v` became `map[v]` of this one.
+    /// Projects the partition to the finer graph, in which vertex `v` belongs to vertex `map[v]` of
+    /// this one.
     pub(super) fn project<'b>(self, finer: &'b Problem, map: &[u32]) -> State<'b>
     where
         'a: 'b,
@@ -69,7 +70,7 @@ impl<'a> State<'a> {
             ends.filter(|&end| part[end as usize] != part[vertex]).count() as u32
         };
         let outside = map.iter().enumerate().map(outside_of).collect();
-        // Edges within a cluster are not cut; ties of a cluster are merged and have to be added up
+        // Edges within a cluster are not cut; the ties of a cluster are merged and must be added up
         // again.
         let cost = self.cost - self.problem.pulls(&self.part) + finer.pulls(&part);
         State::with(finer, self.limits, part, outside, cost)
@@ -91,7 +92,7 @@ impl<'a> State<'a> {
         self.limits.len()
     }
 
-    /// The load beyond the limit of a part.
+    /// Returns the load of a part beyond its limit.
     #[inline]
     pub(super) fn excess_of(&self, part: u32) -> i64 {
         (self.loads[part as usize] - self.limits[part as usize]).max(0)
@@ -105,13 +106,14 @@ impl<'a> State<'a> {
         Rank { excess: self.excess(), cost: self.cost }
     }
 
-    /// What a part can still take; negative if it has too much.
+    /// Returns the load that a part can still take; negative if it has too much.
     #[inline]
     pub(super) fn room(&self, part: u32) -> i64 {
         self.limits[part as usize] - self.loads[part as usize]
     }
 
-    /// What the partition costs: the cut, and the pulls of those that are away from home.
+    /// Returns the cost of the partition: the cut, and the pulls of vertices that are away from
+    /// home.
     pub(super) fn cost(&self) -> i64 {
         self.cost
     }
@@ -141,14 +143,15 @@ impl<'a> State<'a> {
         self.cost += tie.worth_in(from) - tie.worth_in(to);
     }
 
-    /// Whether a neighbour is in another part.
+    /// Returns whether a neighbour is in another part.
     #[inline]
     pub(super) fn is_border(&self, vertex: u32) -> bool {
         self.outside[vertex as usize] > 0
     }
 
-    /// The best other part among those of the neighbours and the home, if it has room; among
-    /// equals the one with most room. `None` for a fixed vertex and where no such part has room.
+    /// Returns the best other part among those of the neighbours and the home, if it has room;
+    /// among equals, the one with most room. `None` for a fixed vertex and where no such part has
+    /// room.
     #[inline]
     pub(super) fn choice(&mut self, vertex: u32) -> Option<Choice> {
         let tie = self.problem.tie(vertex);
@@ -187,7 +190,7 @@ impl<'a> State<'a> {
         best.map(|(weight, _, to)| Choice { gain: weight - stay, to })
     }
 
-    /// The cost of leaving: what ties a vertex to its part.
+    /// Returns the cost of leaving: the weight that ties a vertex to its part.
     pub(super) fn hold(&self, vertex: u32) -> i64 {
         let here = self.part[vertex as usize];
         let edges = self.problem.graph.neighbours(vertex);
@@ -197,7 +200,7 @@ impl<'a> State<'a> {
     }
 }
 
-/// The load of each part.
+/// Returns the load of each part.
 pub(super) fn loads(problem: &Problem, parts: usize, part: &[u32]) -> Vec<i64> {
     let mut loads = vec![0; parts];
     for (&part, &load) in part.iter().zip(problem.graph.loads()) {

@@ -1,4 +1,4 @@
-//! What each part should weigh and may weigh, also where single vertices are too heavy for that.
+//! Targets and limits of the loads of parts, also where single vertices are too heavy for them.
 
 use super::tie::Problem;
 
@@ -6,47 +6,48 @@ use super::tie::Problem;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Bounds {
     pub(super) targets: Vec<i64>,
-    /// The most each part may weigh: what is tolerated, or what vertices as large as these need.
+    /// Greatest load of each part: the tolerated load, or more if vertices are too large to fit in
+    /// that.
     pub(super) limits: Vec<i64>,
-    /// The most that the tolerance allows.
+    /// Greatest load that the tolerance allows.
     pub(super) tolerated: Vec<i64>,
-    /// The vertex or the fixed load that no tolerance makes room for.
+    /// The vertex or the fixed load for which no tolerance makes room.
     pub(super) obstacle: Option<Obstacle>,
 }
 
-/// Why some part must weigh more than the tolerance allows.
+/// Why some part must exceed the tolerance.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Obstacle {
-    /// One vertex alone weighs more than any part may.
+    /// The load of one vertex exceeds the limit of every part.
     HeavyVertex {
         /// The heaviest such vertex.
         vertex: u32,
         /// Its load.
         load: i64,
-        /// The most that a part may weigh.
+        /// Greatest load of a part.
         limit: i64,
     },
-    /// What is fixed in a part weighs more than it may.
+    /// The load fixed in a part exceeds its limit.
     FixedLoad {
         /// The part.
         part: u32,
         /// The load fixed in it.
         load: i64,
-        /// The most that it may weigh.
+        /// Greatest load of the part.
         limit: i64,
     },
-    /// No assignment within the tolerance was found: few heavy vertices, or the tolerance is
-    /// tight.
+    /// No assignment within the tolerance was found: there are few heavy vertices, or the tolerance
+    /// is tight.
     TooTight {
-        /// The load beyond the limits in all.
+        /// Total load beyond the limits.
         excess: i64,
     },
 }
 
-/// The bounds for shares that add up to one. A part that its fixed vertices or one heavy vertex
-/// fill gets just these; the others share what is left.
+/// Returns the bounds for shares that add up to one. A part that is filled by its fixed vertices or
+/// by one heavy vertex gets only these; the other parts share the rest.
 ///
-/// Returns the part of each vertex that is too heavy for any other vertex beside it.
+/// Also returns the part of each vertex that is too heavy to share a part.
 pub(super) fn bounds(
     problem: &Problem,
     shares: &[f64],
@@ -101,9 +102,9 @@ pub(super) fn bounds(
     }
 }
 
-/// The limits, raised in proportion if vertices are so large that they do not fit, as nine of load
-/// 1 into four parts of 2.3 do not: to what packing them reaches, heaviest first, each where it
-/// fills least (R. L. Graham, "Bounds on multiprocessing timing anomalies", 1969).
+/// Returns the limits, raised in proportion if the vertices are too large to fit, as nine of load 1
+/// into four parts of 2.3. They are raised to the result of packing the vertices heaviest first,
+/// each where it fills least (R. L. Graham, "Bounds on multiprocessing timing anomalies", 1969).
 fn reachable(
     problem: &Problem,
     filled: &Filled<'_>,
@@ -128,8 +129,8 @@ fn reachable(
     let heaviest = free.iter().map(|&(load, _)| load).max().unwrap_or(0);
     let room: i64 = open.iter().map(|&part| limits[part] - loads[part]).sum();
     let slack = room - free.iter().map(|&(load, _)| load).sum::<i64>();
-    // Whichever part has most room has at least its share of the slack beside what is still to
-    // come.
+    // The part with most room has at least its share of the slack beyond the vertices not packed
+    // yet.
     if open.is_empty() || heaviest <= slack / open.len() as i64 {
         return limits.to_vec();
     }
@@ -155,19 +156,19 @@ fn reachable(
     raised
 }
 
-/// Shares add up to one; in this unit, the product with a load has less than 128 bits.
+/// Unit of shares, which add up to one: the product of a share and a load has less than 128 bits.
 const SHARE_UNIT: f64 = (1_u64 << 60) as f64;
 
 struct Filled<'a> {
     shares: &'a [f64],
     tolerance: f64,
-    /// The load of each part that takes nothing more.
+    /// The load of each part that takes no more vertices.
     closed: Vec<Option<i64>>,
 }
 
 impl Filled<'_> {
-    /// The targets and limits of all parts. A limit is at least the target rounded up, so that
-    /// equal vertices fit.
+    /// Returns the targets and limits of all parts. A limit is at least the target rounded up, so
+    /// that equal vertices fit.
     fn bounds(&self, total: i64) -> (Vec<i64>, Vec<i64>) {
         let closed: i64 = self.closed.iter().flatten().sum();
         let left = (total - closed).max(0);
@@ -218,7 +219,7 @@ mod tests {
 
         assert_eq!(limits(&problem(&[1000; 9], vec![])), [3000; 4]);
         assert_eq!(limits(&problem(&[1000; 8], vec![])), [2060; 4]);
-        // 7 and 4, 6 and 5, 6 and 5, and 5 and 5: 43 in all, and 10.75 each.
+        // 7 and 4, 6 and 5, 6 and 5, and 5 and 5: 43 in total, and 10.75 each.
         assert_eq!(limits(&problem(&[7, 6, 6, 5, 5, 5, 5, 4], vec![])), [11; 4]);
     }
 

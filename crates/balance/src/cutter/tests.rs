@@ -4,7 +4,7 @@ use super::*;
 use crate::fixtures::{geometric, grid_2d, leanmd, triangulation};
 use proptest::prelude::*;
 
-/// Two clusters of 50 vertices in rings, held together by one light edge.
+/// Two rings of 50 vertices, connected by one light edge.
 fn dumbbell() -> Graph {
     let ring = |base: u32| (0..50).map(move |v| (base + v, base + (v + 1) % 50, 10));
     let edges: Vec<_> = ring(0).chain(ring(50)).chain([(7, 93, 1)]).collect();
@@ -74,7 +74,7 @@ fn a_vertex_heavier_than_the_tolerance_is_named_and_the_others_share_the_rest() 
     assert_eq!(cut.obstacle, Some(Obstacle::HeavyVertex { vertex: 17, load: 1000, limit: 194 }));
     let alone = cut.part[17];
     for (part, load) in cut.loads.iter().enumerate() {
-        // 890 on nine parts: 98.9 each, and one vertex is 10.
+        // 890 on nine parts is 98.9 each, and one vertex is 10.
         assert!(part as u32 == alone && *load == 1000 || *load <= 100, "{:?}", cut.loads);
     }
 }
@@ -169,7 +169,7 @@ fn a_path_is_cut_at_its_lightest_place() {
     }
 }
 
-/// The least weight of all assignments whose greatest load is the least there is.
+/// The least greatest load of all assignments, and the least weight of those that have it.
 fn optimum(graph: &Graph, parts: u32) -> (i64, u64) {
     let vertices = graph.len() as u32;
     let assignments = (0..u64::from(parts).pow(vertices)).map(|number| {
@@ -278,8 +278,8 @@ proptest! {
         edges in prop::collection::vec((0..200_u32, 0..200_u32, 0..50_u64), 0..600),
         seed: u64,
     ) {
-        // Heaviest first onto the emptiest ends within one light vertex of even: sorted loads of
-        // 1 to 30 that add up to at least 775 in each part.
+        // Packing heaviest first onto the emptiest part ends within one light vertex of even:
+        // sorted loads of 1 to 30 that add up to at least 775 in each part.
         let graph = Graph::new(&loads, &edges).unwrap();
         let mut sorted = loads.clone();
         sorted.sort_unstable_by(|a, b| b.cmp(a));

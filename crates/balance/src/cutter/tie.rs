@@ -1,41 +1,42 @@
-//! What binds a vertex to a part: the cost of leaving it, or that it must not leave.
+//! Ties of a vertex to a part: the cost of leaving it, or that it must not leave.
 
 use super::graph::Graph;
 
-/// Where a vertex is at home, and what leaving costs.
+/// Home of a vertex, and the cost of leaving it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Tie {
-    /// The part it is at home in.
+    /// The home part.
     pub home: u32,
-    /// What it costs to be elsewhere, in the unit of edge weights. [`Tie::FIXED`] is more than
-    /// anything.
+    /// Cost of being in another part, in the unit of edge weights. [`Tie::FIXED`] exceeds any cost.
     pub pull: u64,
 }
 
 impl Tie {
-    /// The pull of a vertex that must be where it is at home.
+    /// Pull of a vertex that must be in its home part.
     pub const FIXED: u64 = u64::MAX;
     /// The vertex may be anywhere.
     pub const FREE: Self = Self { home: 0, pull: 0 };
 
-    /// The vertex must be in this part.
+    /// Creates a tie that fixes a vertex to `home`.
     pub const fn fixed(home: u32) -> Self {
         Self { home, pull: Self::FIXED }
     }
 
-    /// Whether the vertex must stay.
+    /// Returns whether the vertex must stay.
     #[inline]
     pub const fn is_fixed(self) -> bool {
         self.pull == Self::FIXED
     }
 
-    /// What being in `part` is worth; nothing special for a fixed vertex, which is never asked.
+    /// Returns the cost saved by being in `part`; 0 for a fixed vertex, for which it is never
+    /// called.
     #[inline]
     pub(super) const fn worth_in(self, part: u32) -> i64 {
         if self.home == part && !self.is_fixed() { self.pull as i64 } else { 0 }
     }
 
-    /// The tie of two vertices that become one: what is left of the stronger, as a vote.
+    /// Returns the tie of two vertices that are merged, as a vote: equal homes add up their pulls;
+    /// otherwise the home with the stronger pull remains, with the difference of the pulls.
     pub(super) fn merged(self, other: Self) -> Self {
         if self.is_fixed() || (other.pull == 0 && !other.is_fixed()) {
             return self;
@@ -51,7 +52,7 @@ impl Tie {
     }
 }
 
-/// A graph with the ties of its vertices: none at all, or one for each.
+/// A graph with the ties of its vertices: either none, or one for each.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Problem {
     pub(super) graph: Graph,
@@ -73,12 +74,12 @@ impl Problem {
         self.tie(vertex).is_fixed()
     }
 
-    /// What a partition costs: the cut, and the pulls of those that are away from home.
+    /// Returns the cost of a partition: the cut, and the pulls of vertices that are away from home.
     pub(super) fn cost(&self, part: &[u32]) -> i64 {
         self.graph.cut(part) as i64 + self.pulls(part)
     }
 
-    /// What the pulls of those that are away from home add up to.
+    /// Returns the sum of the pulls of vertices that are away from home.
     pub(super) fn pulls(&self, part: &[u32]) -> i64 {
         let away = self.ties.iter().zip(part).filter(|(tie, part)| tie.home != **part);
         away.filter(|(tie, _)| !tie.is_fixed()).map(|(tie, _)| tie.pull as i64).sum()

@@ -1,4 +1,4 @@
-//! What a plan would bring and what would move, as the gate and reports need it.
+//! The gain of a plan and the bytes that it would move, as the gate and reports need them.
 
 use crate::cost::replicas::predict_with;
 use crate::cost::{CostModel, Prediction};
@@ -7,26 +7,26 @@ use crate::snapshot::{PeLoad, Snapshot};
 use gridspan_topology::{Layout, NodeId, PeId};
 use std::collections::BTreeMap;
 
-/// A plan beside doing nothing, in figures.
+/// A plan compared with no change.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Appraisal {
-    /// As things are.
+    /// Prediction for the present placement.
     pub before: Prediction,
-    /// As they would be.
+    /// Prediction for the placement after the plan.
     pub after: Prediction,
-    /// How many bytes of state would move inside sites.
+    /// Bytes of state that would move inside sites.
     pub bytes_inside: u64,
-    /// How many of these the busiest node would send or get; inside of a node, a part of them
-    /// counts.
+    /// Bytes of these that the busiest node would send or receive; bytes that move inside a node
+    /// count in part.
     pub bytes_busiest: u64,
-    /// How many would move from one site to another.
+    /// Bytes of state that would move between sites.
     pub bytes_between_sites: u64,
     /// Whether most of the gain is due to other users' work, which is likely to pass.
     pub is_passing: bool,
 }
 
 impl Appraisal {
-    /// What `model` says of `plan`. Takes time in proportion to actors and edges.
+    /// Appraises `plan` by `model`. Takes time in proportion to actors and edges.
     pub fn of(snapshot: &Snapshot, plan: &Plan, model: &CostModel) -> Result<Self, PlanError> {
         let now: Vec<PeId> = snapshot.actors.iter().map(|actor| actor.pe).collect();
         if !plan.begin.is_empty() || !plan.end.is_empty() {
@@ -69,7 +69,8 @@ impl Appraisal {
     }
 }
 
-/// So many times faster than between nodes, state moves between PEs of one: it is copied.
+/// Factor by which state moves faster between PEs of one node, where it is copied, than between
+/// nodes.
 const COPYING: u64 = 8;
 
 /// The bytes that would move.
@@ -77,7 +78,7 @@ struct Transfers<'a> {
     layout: &'a Layout,
     inside: u64,
     between: u64,
-    /// By node, what it would send to others of its site, and get from them.
+    /// By node, the bytes that it would send to others of its site, and receive from them.
     nodes: BTreeMap<NodeId, (u64, u64)>,
 }
 

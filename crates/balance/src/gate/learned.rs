@@ -1,4 +1,4 @@
-//! What the gate has learned of predictions, of costs, of how much steps differ and of how long
+//! The gate's estimates of its predictions, of costs, of how much steps differ and of how long
 //! disturbances last.
 
 use super::verdict::GateConfig;
@@ -6,33 +6,33 @@ use std::time::Duration;
 
 #[derive(Clone, Debug, Default)]
 pub(super) struct Learned {
-    /// The part of predicted gains that came true.
+    /// Part of predicted gains that was realised.
     trust: Option<f64>,
-    /// The part of the greatest possible gains that plans were predicted to bring.
+    /// Predicted gains of plans, as a part of the greatest possible gains.
     attained: Option<f64>,
-    /// The lengths of the last episodes.
+    /// Lengths of the last episodes.
     episodes: Vec<Duration>,
-    /// How many times their estimate plans have cost.
+    /// Cost of plans as a multiple of their estimate.
     cost_factor: Option<f64>,
-    /// The last step, unless something has moved since, and the usual relative difference between
-    /// two.
+    /// Seconds of the last step, unless actors have moved since. The next field is the usual
+    /// relative difference between two steps.
     last_step: Option<f64>,
     noise: f64,
 }
 
-/// A prediction that came true half the time is trusted by a bit more than half.
+/// Weight of the newest value in each running average.
 const NEWS: f64 = 0.4;
-/// What plans bring of the greatest possible gain, before any was made: the other half is work
-/// with messages that no placement avoids.
+/// Assumed part of the greatest possible gain before any plan was made: the other half is work for
+/// messages that no placement avoids.
 const ATTAINED_FIRST: f64 = 0.5;
-/// Trust never falls lower.
+/// Least trust.
 const TRUST_MIN: f64 = 0.1;
-/// The part of the doubt that is gone after each gain that was refused for lack of trust alone:
-/// otherwise no plan of a small gain could pass any more, and nothing could be learned from one.
+/// Part of the doubt that is removed after each gain that was refused for lack of trust alone:
+/// otherwise no plan of a small gain could pass again, and the gate could learn nothing from one.
 const TRUST_REGAINED: f64 = 0.02;
-/// One odd measurement of a cost is not believed beyond this factor, up or down.
+/// Greatest factor, up or down, that a single measurement of a cost may have.
 const COST_FACTOR_MAX: f64 = 20.0;
-/// Older episodes say little about the present.
+/// Number of episodes kept; older ones say little about the present.
 const EPISODES_MAX: usize = 16;
 
 impl Learned {
@@ -48,7 +48,7 @@ impl Learned {
         }
     }
 
-    /// A gain was refused, perhaps for lack of trust alone.
+    /// Records a refused gain; `is_doubt_alone` if it was refused for lack of trust alone.
     pub(super) fn doubts(&mut self, is_doubt_alone: bool) {
         if let Some(trust) = self.trust.as_mut().filter(|_| is_doubt_alone) {
             *trust += TRUST_REGAINED * (1.0 - *trust);
@@ -59,7 +59,8 @@ impl Learned {
         self.attained.unwrap_or(ATTAINED_FIRST)
     }
 
-    /// A plan was predicted to bring `gain` where nothing could have brought more than `best`.
+    /// Records that a plan was predicted to bring `gain` where no plan could have brought more than
+    /// `best`.
     pub(super) fn attains(&mut self, gain: f64, best: f64) {
         if best > 0.0 {
             let part = (gain / best).clamp(0.0, 1.0);
@@ -72,7 +73,7 @@ impl Learned {
         self.cost_factor.unwrap_or(1.0)
     }
 
-    /// A plan that was expected to cost `estimate` by its bytes has cost `actual`.
+    /// Records that a plan with the expected cost `estimate`, from its bytes, has cost `actual`.
     pub(super) fn cost(&mut self, estimate: Duration, actual: Duration) {
         let [estimate, actual] = [estimate, actual].map(|time| time.as_secs_f64());
         if estimate > 0.0 {
@@ -82,7 +83,7 @@ impl Learned {
         }
     }
 
-    /// The usual relative difference between two steps when nothing moves.
+    /// Returns the usual relative difference between two steps when no actor moves.
     pub(super) fn noise(&self) -> f64 {
         self.noise
     }
@@ -97,7 +98,7 @@ impl Learned {
         }
     }
 
-    /// Something has moved, so that the next step differs for a reason.
+    /// Forgets the last step, because actors have moved and the next step differs for that reason.
     pub(super) fn forget_step(&mut self) {
         self.last_step = None;
     }
@@ -109,8 +110,8 @@ impl Learned {
         self.episodes.push(length);
     }
 
-    /// How much longer an episode of this age lasts, judged by those that lasted as long; `None` if
-    /// none did.
+    /// Returns how much longer an episode of this age lasts, on average over the known episodes
+    /// that were longer; `None` if there are none.
     pub(super) fn rest_of_episode(&self, age: Duration) -> Option<Duration> {
         let longer: Vec<Duration> =
             self.episodes.iter().filter(|length| **length > age).map(|l| *l - age).collect();
@@ -118,7 +119,7 @@ impl Learned {
         (!longer.is_empty()).then(|| sum / longer.len() as u32)
     }
 
-    /// The part of the cost that must have been lost before a plan passes.
+    /// Returns the part of the cost that must have been lost before a plan passes.
     pub(super) fn wait(&self, config: &GateConfig) -> f64 {
         if self.episodes.len() < 2 { config.wait } else { config.wait_when_known }
     }

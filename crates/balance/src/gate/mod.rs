@@ -1,24 +1,24 @@
-//! Whether a plan is worth carrying out, and whether it was.
+//! Decides whether a plan is worth carrying out, and judges afterwards whether it was.
 //!
-//! Balancing must never make a job slower. The [`Gate`] stands between a strategy and whoever moves
-//! actors; its rules have numbers.
+//! Balancing must never make a job slower. The [`Gate`] stands between a strategy and the runtime
+//! that moves actors. Its rules are numbered.
 //!
-//! Start: the gate has seen nothing, trusts predictions in full, and asks for the longest wait.
-//! Steady state: the runtime calls [`Gate::consider`] with each proposed plan. It passes if (2) the
-//! predicted gain is above noise, (3) the gain over the time for which the cause is expected to
-//! last is well above what moving costs, (4) enough has been lost by not moving that even a wrong
-//! decision at most adds half to the loss (ski rental), and (5) what balancing has cost and not yet
-//! brought back stays a small part of the job (a budget of regret), or the gain is large, more than
-//! what is at stake, and no plan was a mistake so far. Then the runtime moves actors, tells
-//! [`Gate::carried_out`] what that cost, and reports the steps that follow by [`Gate::observe`].
-//! Failure: if they became slower, by more than steps differ anyway (half of them take longer than
-//! three quarters before), the gate says that the plan should be undone
-//! ([`Plan::inverse`](crate::Plan::inverse)), and waits longer and longer after each such mistake.
-//! How much of predicted gains came true discounts later predictions, and what plans took scales
-//! what later ones are expected to cost.
+//! Start: the gate has seen nothing, trusts predictions in full, and requires the longest wait.
+//! Steady state: the runtime calls [`Gate::consider`] with each proposed plan. The plan passes if
+//! (2) the predicted gain is above noise, (3) the gain over the time for which its cause is
+//! expected to last is well above the cost of moving, (4) enough time has been lost by not moving
+//! that even a wrong decision at most adds half to the loss (ski rental), and (5) the cost of
+//! balancing that has not been brought back stays a small part of the job (a budget of regret), or
+//! the gain is large, exceeds the cost at stake, and no plan was a mistake so far. Then the runtime
+//! moves actors, reports the cost to [`Gate::carried_out`], and reports the steps that follow to
+//! [`Gate::observe`]. Failure: if steps became slower by more than they differ anyway (half of them
+//! take longer than three quarters of the steps before), the gate asks for the plan to be undone
+//! ([`Plan::inverse`](crate::Plan::inverse)), and waits longer after each such mistake. The part of
+//! predicted gains that was realised discounts later predictions, and the cost of past plans scales
+//! the expected cost of later ones.
 //!
-//! Rule 1 (measure work and speed, not load averages) and rule 6 (the target least loaded in the
-//! long run) are the business of snapshots and strategies.
+//! Rule 1 (measure work and speed, not load averages) and rule 6 (choose the target that is least
+//! loaded in the long run) concern snapshots and strategies.
 
 mod appraisal;
 mod learned;
@@ -33,18 +33,19 @@ use gridspan_topology::Time;
 use learned::Learned;
 use std::time::Duration;
 
-/// Lets plans pass that pay, one at a time, and judges them afterwards.
+/// Passes plans that pay, one at a time, and judges them afterwards.
 #[derive(Clone, Debug)]
 pub struct Gate {
     config: GateConfig,
     learned: Learned,
-    /// Since when plans with a gain have been proposed without pause, and when the last was.
+    /// Time since which plans with a gain have been proposed without pause, and time of the last
+    /// one.
     episode: Option<(Time, Time)>,
-    /// What not moving has cost in this episode.
+    /// Time lost in this episode by not moving.
     lost: Duration,
-    /// What moving has cost and steps have not brought back.
+    /// Seconds that moving has cost and that shorter steps have not brought back.
     owed: f64,
-    /// The same for measuring and planning.
+    /// Seconds that measuring and planning have cost and that shorter steps have not brought back.
     planning: f64,
     passed: Option<Passed>,
     /// No plan passes before this.
@@ -57,27 +58,28 @@ pub struct Gate {
 struct Passed {
     before: f64,
     predicted: f64,
-    /// What it was expected to cost by its bytes alone.
+    /// Expected cost, from its bytes alone.
     estimate: Duration,
-    /// For how many seconds the steps after it have to be watched.
+    /// Seconds for which the steps after it must be watched.
     watch: f64,
-    /// Longer steps than this are slower than those before.
+    /// Steps longer than this many seconds are slower than those before.
     slow: f64,
     carried_out: Option<Time>,
-    /// For how long the job stood still, at most, where it went on while actors moved.
+    /// Upper bound of the time that the job lost, where it went on while actors moved.
     pause: Option<Duration>,
-    /// Whether what was under way when actors moved has arrived.
+    /// Whether the messages under way when actors moved have arrived.
     is_settled: bool,
     after: StepTimes,
 }
 
-/// So many steps outweigh the first one after a move, which still receives what was under way.
+/// Number of steps that outweigh the first one after a move, which still receives messages that
+/// were under way.
 const SETTLED: f64 = 4.0;
-/// Nobody needs to see more steps than this to judge a plan.
+/// Number of steps that always suffices to judge a plan.
 const ENOUGH_STEPS: u32 = 50;
-/// After a mistake no plan passes for so many times the time that it was in effect.
+/// After a mistake no plan passes for this multiple of the time for which the plan was in effect.
 const IN_EFFECT: u32 = 10;
-/// Steps that differ by less than so many times the usual difference are no slower.
+/// Steps that are longer by less than this multiple of the usual difference are not slower.
 const NOISE: f64 = 2.0;
 
 impl Gate {
@@ -96,8 +98,8 @@ impl Gate {
         }
     }
 
-    /// Whether a plan should be carried out. Call it with each proposed plan, also those with no
-    /// gain: they end the episode.
+    /// Returns whether a plan should be carried out. Call it with each proposed plan, also with
+    /// those that have no gain: they end the episode.
     pub fn consider(&mut self, proposal: &Proposal) -> Verdict {
         let estimate = self.config.cost(proposal);
         let cost = proposal.pause.unwrap_or(part_of(estimate, self.learned.cost_factor()));
@@ -114,11 +116,11 @@ impl Gate {
             self.lost = Duration::ZERO;
             return Verdict::Refuse(Refusal::TooLittle { gain });
         }
-        // What was measured says that the cause was there in the window already.
+        // The measurements show that the cause already existed at the beginning of the window.
         let measured = Time(proposal.now.0.saturating_sub(proposal.window.as_nanos() as u64));
         let (begin, last) = self.episode.unwrap_or((measured, measured));
         self.episode = Some((begin, proposal.now));
-        // What a plan would have saved since the last one was proposed.
+        // The time that a plan would have saved since the last proposal.
         let seconds = |duration: Duration| duration.as_secs_f64();
         let missed = part_of(proposal.now.since(last).min(proposal.window), gain.min(1.0));
         self.lost = self.lost.saturating_add(missed);
@@ -163,9 +165,9 @@ impl Gate {
         Verdict::Pass { expected, cost }
     }
 
-    /// Why it is no use to plan; `None` if it is. `best` is the proposal that the best plan there
-    /// could be would make, and `planning` what it takes to find a plan: zero where the job loses
-    /// nothing by that.
+    /// Returns a reason not to plan, or `None` if planning may pay. `best` is the proposal of the
+    /// best possible plan, and `planning` the time to find a plan: zero where the job loses nothing
+    /// by planning.
     pub fn rules_out(&mut self, best: &Proposal, planning: Duration) -> Option<Refusal> {
         let gain = best.gain() * self.learned.trust();
         if gain < self.config.gain_min {
@@ -180,34 +182,35 @@ impl Gate {
         (!planning.is_zero() && !pays).then_some(Refusal::DoesNotPay { expected, cost })
     }
 
-    /// A plan was made that is predicted to bring `gain`, where the best there could be would have
-    /// brought `best`.
+    /// Records that a plan with the predicted gain `gain` was made where the best possible plan
+    /// would have brought `best`.
     pub fn planned(&mut self, gain: f64, best: f64) {
         self.learned.attains(gain, best);
     }
 
-    /// Whether a plan may put more than the budget at stake: a large gain, while no plan has been a
-    /// mistake.
+    /// Returns whether a plan may put more than the budget at stake: if its gain is large and no
+    /// plan has been a mistake.
     fn is_worth_it(&self, proposal: &Proposal, expected: Duration, at_stake: Duration) -> bool {
         let returned = expected.as_secs_f64() > self.config.return_min * at_stake.as_secs_f64();
         self.mistakes == 0 && proposal.gain() >= self.config.gain_large && returned
     }
 
-    /// For how long the cause of the gain is expected to last.
+    /// Returns the time for which the cause of the gain is expected to last.
     fn lasting(&self, proposal: &Proposal, age: Duration) -> Duration {
         let remaining = proposal.remaining.unwrap_or(Duration::MAX);
         if !proposal.is_passing && proposal.remaining.is_some() {
             return remaining;
         }
         let known = self.learned.rest_of_episode(age);
-        // What has been for some time will be for as long again, if nothing better is known. A job
-        // of unknown length has as much before it as behind it.
+        // Without better data, a cause is expected to last as long again as it has lasted, and a
+        // job of unknown length to run as long again as it has run.
         let elapsed = proposal.now.since(Time::ZERO);
         let guess = if proposal.is_passing { known.unwrap_or(age) } else { elapsed };
         guess.min(remaining)
     }
 
-    /// The plan that passed has been carried out, and the job stood still for so long.
+    /// Records that the plan that passed has been carried out, and that the job stood still for
+    /// `pause`.
     pub fn carried_out(&mut self, now: Time, pause: Duration) {
         self.owed += pause.as_secs_f64();
         match &mut self.passed {
@@ -219,8 +222,8 @@ impl Gate {
         }
     }
 
-    /// The same where the job has gone on while actors moved, which took so long: what that cost is
-    /// told by [`made_way`](Self::made_way).
+    /// Records that the plan that passed has been carried out in `took` while the job went on;
+    /// [`made_way`](Self::made_way) reports the cost.
     pub fn carried_out_meanwhile(&mut self, now: Time, took: Duration) {
         match &mut self.passed {
             Some(passed) => (passed.carried_out, passed.pause) = (Some(now), Some(took)),
@@ -228,7 +231,7 @@ impl Gate {
         }
     }
 
-    /// While the plan was made and actors moved, the job has made so many steps in `time`.
+    /// Records that the job made `steps` steps in `time` while the plan was made and actors moved.
     pub fn made_way(&mut self, time: Duration, steps: f64) {
         let Some(passed) = &mut self.passed else { return };
         let Some(pause) = passed.pause.take() else { return };
@@ -238,13 +241,13 @@ impl Gate {
         self.learned.cost(passed.estimate, cost);
     }
 
-    /// The plan that passed was not carried out after all.
+    /// Records that the plan that passed was not carried out.
     pub fn withdrawn(&mut self) {
         self.passed = None;
     }
 
-    /// So many steps have taken `time` together. Says how the last plan turned out once enough have
-    /// been seen.
+    /// Records that `steps` steps took `time` together. Returns the outcome of the last plan once
+    /// enough steps have been seen.
     pub fn observe(&mut self, now: Time, time: Duration, steps: f64) -> Option<Outcome> {
         let passed = self.passed.as_mut()?;
         let begin = passed.carried_out?;
@@ -265,7 +268,7 @@ impl Gate {
         let realised = if before > 0.0 { 1.0 - after / before } else { 0.0 };
         self.learned.came_true(predicted, realised);
         let is_slower = realised < -self.config.gain_min.max(NOISE * self.learned.noise());
-        // The evidence: half of the steps take longer than three quarters of those before.
+        // Half of the steps take longer than three quarters of those before.
         let is_worse = is_slower && after > slow;
         if is_worse {
             self.mistakes += 1;
@@ -283,42 +286,42 @@ impl Gate {
         Some(Outcome { predicted, realised, step, should_undo: is_worse })
     }
 
-    /// Whether a plan is being judged, so that no other would pass.
+    /// Returns whether a plan is being judged, so that no other would pass.
     pub fn is_judging(&self) -> bool {
         self.passed.is_some()
     }
 
-    /// Whether measuring and planning have cost so little so far that another plan may be made.
+    /// Returns whether measuring and planning have cost little enough that another plan may be
+    /// made.
     pub fn has_room(&self, now: Time) -> bool {
         self.planning <= now.since(Time::ZERO).as_secs_f64() * self.config.planning_max
     }
 
-    /// Measuring and planning have cost so much, whatever comes of it.
+    /// Records the cost of measuring and planning, whether or not a plan results.
     pub fn spent(&mut self, time: Duration) {
         self.planning += time.as_secs_f64();
     }
 
-    /// The last plan was no mistake: not what it moved made steps longer.
+    /// Records that the last plan was not a mistake: its moves are not the reason for longer steps.
     pub fn pardon(&mut self) {
         self.mistakes = self.mistakes.saturating_sub(1);
         self.not_before = Time::ZERO;
     }
 
-    /// Steps have been shorter by so much than they would have been; what balancing owes the job
-    /// becomes less.
+    /// Deducts the time that shorter steps have saved from the cost of balancing.
     fn brought_back(&mut self, saved: Duration) {
         let left = self.owed - saved.as_secs_f64();
         self.owed = left.max(0.0);
         self.planning = (self.planning + left.min(0.0)).max(0.0);
     }
 
-    /// The part of predicted gains that has come true, `0.1..=1.0`.
+    /// Returns the part of predicted gains that has been realised, `0.1..=1.0`.
     pub fn trust(&self) -> f64 {
         self.learned.trust()
     }
 }
 
-/// A multiple of a duration; the longest there is where it would be longer or no number.
+/// Returns a multiple of a duration, or the longest duration if it does not fit or is not a number.
 fn part_of(duration: Duration, factor: f64) -> Duration {
     Duration::try_from_secs_f64(duration.as_secs_f64() * factor.max(0.0)).unwrap_or(Duration::MAX)
 }

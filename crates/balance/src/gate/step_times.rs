@@ -1,19 +1,19 @@
-//! How long steps take, from pieces of time and how many steps were made in each.
+//! Times of steps, derived from pieces of time and the number of steps in each.
 
-/// Times of steps. A sample has at least one step, so that what comes in bursts is not taken for
+/// Times of steps. A sample has at least one step, so that steps that end in bursts do not count as
 /// fast.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct StepTimes {
-    /// Seconds a step, and of how many steps.
+    /// Seconds per step and number of steps of each sample.
     samples: Vec<(f64, f64)>,
-    /// Seconds, and the part of a step that was made in them.
+    /// Seconds and steps that have not made a sample yet.
     open: (f64, f64),
     seconds: f64,
     steps: f64,
 }
 
 impl StepTimes {
-    /// So many steps have taken so many seconds together.
+    /// Adds `steps` steps that took `seconds` together.
     pub(crate) fn add(&mut self, seconds: f64, steps: f64) {
         self.open = (self.open.0 + seconds, self.open.1 + steps);
         let (seconds, steps) = self.open;
@@ -24,23 +24,24 @@ impl StepTimes {
         }
     }
 
-    /// How many samples there are.
+    /// Returns the number of samples.
     pub(crate) fn len(&self) -> usize {
         self.samples.len()
     }
 
-    /// The seconds of all samples.
+    /// Returns the seconds of all samples.
     pub(crate) fn seconds(&self) -> f64 {
         self.seconds
     }
 
-    /// The steps of all samples.
+    /// Returns the steps of all samples.
     pub(crate) fn steps(&self) -> f64 {
         self.steps
     }
 
-    /// The time that such a part of the steps took at most; 0 without samples. Times in which
-    /// hardly anything is done, as at the end of a job, have few steps and say little.
+    /// Returns the seconds that the fraction `part` of the steps took at most; 0 without samples.
+    /// Periods in which little is done, as at the end of a job, have few steps and so little
+    /// weight.
     pub(crate) fn quantile(&self, part: f64) -> f64 {
         let mut sorted = self.samples.clone();
         sorted.sort_by(|a, b| a.0.total_cmp(&b.0));
@@ -60,7 +61,7 @@ mod tests {
     #[test]
     fn bursts_are_joined_and_long_pauses_with_few_steps_say_little() {
         let mut times = StepTimes::default();
-        // Steps of 0.5 s that come at their ends, seen each 0.25 s.
+        // Steps of 0.5 s that end in one piece of 0.25 s out of two.
         for _ in 0..20 {
             times.add(0.25, 0.0);
             times.add(0.25, 1.0);

@@ -68,8 +68,8 @@ fn passing_loads_are_fled_only_when_half_of_the_cost_was_lost() {
         let pause = Some(Duration::from_secs(2));
         Proposal { is_passing: true, pause, window: SECOND, ..proposal(seconds, 1000, 900) }
     };
-    // A tenth of each second is lost: the age pays for 2.5 s after 25 s, from the first window on,
-    // and 1 s is lost after 10 s.
+    // A tenth of each second is lost. After 25 s, counted from the first window, a cause of that
+    // age pays for 2.5 s; after 10 s, 1 s is lost.
     let passed = (100..200).find(|&at| matches!(gate.consider(&passing(at)), Verdict::Pass { .. }));
 
     assert_eq!(passed, Some(125));
@@ -146,7 +146,7 @@ fn a_plan_that_came_true_keeps_trust() {
 
 proptest! {
     /// Foreign load comes and goes; moving away and back costs a pause. A run with the gate is
-    /// never much longer than one that never moves: not even where each move is a mistake.
+    /// never much longer than one that never moves, even if each move is a mistake.
     #[test]
     fn the_gate_never_costs_more_than_its_budget(
         truth in prop::collection::vec((-40..40_i64, 1..60_usize), 1..30),
@@ -158,7 +158,7 @@ proptest! {
             for _ in 0..length {
                 steps += 1;
                 now += SECOND;
-                // The model says that something is gained; the truth is `gain` percent.
+                // The model predicts a gain; the true gain is `gain` percent.
                 let pause = Some(Duration::from_millis(pause_ms));
                 let proposal = Proposal {
                     pause, now, is_passing: true, remaining: None, ..proposal(0, 1000, 700)
@@ -230,7 +230,7 @@ fn a_plan_is_watched_as_long_as_the_steps_before_it_were() {
 #[test]
 fn what_plans_have_cost_scales_what_later_ones_should() {
     let mut gate = gate();
-    // By its bytes 1 ms and 10 ms, and 55 ms in fact.
+    // 1 ms and 10 ms are expected from its bytes; it costs 55 ms.
     let unknown =
         |seconds| Proposal { pause: None, bytes_inside: 1_250_000, ..proposal(seconds, 100, 80) };
     assert!(
@@ -255,7 +255,8 @@ fn planning_waits_while_it_has_cost_more_than_its_part_of_the_job() {
 #[test]
 fn no_plan_is_made_that_costs_more_than_the_best_there_could_be_saves() {
     let mut gate = gate();
-    // The best plan saves a fifth, of what a job of a second has before it.
+    // The best plan saves a fifth of the time, and a job that has run for 1 s is expected to run
+    // for 1 s more.
     let best = Proposal { pause: None, remaining: None, ..proposal(1, 100, 80) };
     let planning = Duration::from_millis(200);
 
@@ -285,7 +286,7 @@ fn a_large_gain_passes_early_in_a_job_unless_plans_have_been_mistakes() {
         let now = Time::ZERO + Duration::from_millis(1) * millis;
         Proposal { now, pause: None, remaining: None, ..proposal(0, 20, 5) }
     };
-    // Any plan is expected to cost 1 ms: 2 ms are at stake, of a job of some milliseconds.
+    // Any plan is expected to cost 1 ms, so 2 ms are at stake in a job of some milliseconds.
     let mut gate = gate();
     let too_early = gate.consider(&early(2));
     assert!(matches!(too_early, Verdict::Refuse(Refusal::OverBudget { .. })), "{too_early:?}");
@@ -320,6 +321,6 @@ fn moving_while_the_job_goes_on_costs_no_more_than_the_steps_that_were_missed() 
 
     let next = gate.consider(&unknown(30));
 
-    // 200 times what the bytes tell, of which a factor of 20 is believed.
+    // 200 times the estimate from the bytes, limited to a factor of 20.
     assert!(matches!(next, Verdict::Pass { cost, .. } if cost.as_millis() == 20), "{next:?}");
 }

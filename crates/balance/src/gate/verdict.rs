@@ -1,43 +1,45 @@
-//! What the gate is asked and what it answers.
+//! Questions to the gate and its answers.
 
 use gridspan_topology::{Bandwidth, Time};
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
 
-/// The constants of a [`Gate`](super::Gate), by the rules in the head of its module.
+/// The constants of a [`Gate`](super::Gate), by the rules in the documentation of its module.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct GateConfig {
-    /// Rule 2: the least gain, as a part of a step. Default 0.01.
+    /// Rule 2: least gain, as a part of a step. Default 0.01.
     pub gain_min: f64,
-    /// Rule 3: how many times its cost a plan must bring. At least 1. Default 1.25.
+    /// Rule 3: least gain, as a multiple of the plan's cost. At least 1. Default 1.25.
     pub safety: f64,
-    /// Rule 4: the part of the cost that must have been lost before passing loads are fled. Default
-    /// 0.5.
+    /// Rule 4: part of the cost that must have been lost before actors move away from a passing
+    /// load. Default 0.5.
     pub wait: f64,
-    /// The same after two episodes have been seen. Default 0.1.
+    /// `wait` after two episodes have been seen. Default 0.1.
     pub wait_when_known: f64,
-    /// Rule 5: the part of the job that balancing may cost at most. Default 0.03.
+    /// Rule 5: greatest part of the job's time that balancing may cost. Default 0.03.
     pub regret_max: f64,
-    /// The part of the job that may be spent on measuring and planning before the next plan is
-    /// made. Default 0.01.
+    /// Greatest part of the job's time that may be spent on measuring and planning before the next
+    /// plan is made. Default 0.01.
     pub planning_max: f64,
-    /// Rule 5, too: a gain of this part of a step is large. Default 0.25.
+    /// Rule 5: least gain, as a part of a step, that counts as large. Default 0.25.
     pub gain_large: f64,
-    /// More may be at stake for a large gain if it brings so many times that. Default 1.
+    /// Rule 5: a large gain may exceed the budget if it brings this multiple of the cost at stake.
+    /// Default 1.
     pub return_min: f64,
-    /// What any plan costs, however little moves. Default 1 ms.
+    /// Cost of any plan, even if little moves. Default 1 ms.
     pub fixed_cost: Duration,
-    /// How fast state moves between a node and others of its site. Default 1 Gbit/s.
+    /// Bandwidth at which state moves between a node and others of its site. Default 1 Gbit/s.
     pub inside: Bandwidth,
-    /// How fast state moves between sites, all together. Default 100 Mbit/s.
+    /// Total bandwidth at which state moves between sites. Default 100 Mbit/s.
     pub between_sites: Bandwidth,
-    /// After how many steps a plan is judged, apart from the first ones. Default 5.
+    /// Number of steps after which a plan is judged, without the first ones. Default 5.
     pub steps_to_judge: u32,
-    /// For how long they must have been watched, or as long as the steps before were, if that is
-    /// less. Default 2 s.
+    /// Time for which these steps must be watched; the length of the window before the plan, or of
+    /// 50 usual steps, if that is less. Default 2 s.
     pub time_to_judge: Duration,
-    /// How long no plan passes after one that made steps longer, or ten times as long as that one
-    /// was in effect, if that is less; doubled with each further one. Default 5 s.
+    /// Time for which no plan passes after one that made steps longer, or ten times as long as that
+    /// plan was in effect if that is less; doubled with each mistake in a row, the first included.
+    /// Default 5 s.
     pub pause_after_mistake: Duration,
 }
 
@@ -63,7 +65,7 @@ impl Default for GateConfig {
 }
 
 impl GateConfig {
-    /// What carrying out a plan should cost by its bytes.
+    /// Returns the expected cost of carrying out a plan, from its bytes.
     pub(super) fn cost(&self, proposal: &Proposal) -> Duration {
         let inside = self.inside.time_for(proposal.bytes_inside);
         let between = self.between_sites.time_for(proposal.bytes_between_sites);
@@ -74,37 +76,37 @@ impl GateConfig {
 /// A plan as the gate sees it.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Proposal {
-    /// Now.
+    /// The present time.
     pub now: Time,
-    /// What a step takes in the window, as measured.
+    /// Measured time of a step in the window.
     pub step: Duration,
-    /// What steps have taken since actors have moved last: the median, with which those after the
-    /// plan are compared.
+    /// Median time of the steps since actors last moved, with which the steps after the plan are
+    /// compared.
     pub step_usual: Duration,
-    /// The time that three quarters of these have taken at most.
+    /// Time that three quarters of those steps did not exceed.
     pub step_slow: Duration,
-    /// For how long that was measured.
+    /// Length of the window.
     pub window: Duration,
-    /// What the cost model says that a step takes as things are.
+    /// Predicted time of a step with the present placement.
     pub predicted_now: Duration,
-    /// What it says that a step would take.
+    /// Predicted time of a step after the plan.
     pub predicted_then: Duration,
-    /// How many bytes the busiest node would send to others of its site, or get from them.
+    /// Bytes that the busiest node would send to others of its site, or receive from them.
     pub bytes_inside: u64,
-    /// How many bytes would move from one site to another.
+    /// Bytes that would move between sites.
     pub bytes_between_sites: u64,
-    /// How long the job would stand still, if that is known better than from what earlier plans
-    /// took.
+    /// Time for which the job would stand still, if it is known better than from the cost of
+    /// earlier plans.
     pub pause: Option<Duration>,
-    /// How long the job still runs, if that is known.
+    /// Remaining time of the job, if it is known.
     pub remaining: Option<Duration>,
     /// Whether the cause is likely to pass, as other users' load does; the job's own loads last.
     pub is_passing: bool,
 }
 
 impl Proposal {
-    /// The part of a measured step that the plan is predicted to save. What the model cannot
-    /// explain of a step, as waiting for something else, is not expected to change.
+    /// Returns the part of a measured step that the plan is predicted to save. Time that the model
+    /// cannot explain, such as waiting for something else, is not expected to change.
     pub fn gain(&self) -> f64 {
         let [step, now, then] =
             [self.step, self.predicted_now, self.predicted_then].map(|time| time.as_secs_f64());
@@ -112,68 +114,68 @@ impl Proposal {
     }
 }
 
-/// Whether a plan should be carried out.
+/// The gate's decision about a plan.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Verdict {
-    /// It should; call [`Gate::carried_out`](super::Gate::carried_out) or
+    /// The plan should be carried out; call [`Gate::carried_out`](super::Gate::carried_out) or
     /// [`Gate::withdrawn`](super::Gate::withdrawn) next.
     Pass {
-        /// What it should save.
+        /// Expected saving.
         expected: Duration,
-        /// What it should cost.
+        /// Expected cost.
         cost: Duration,
     },
-    /// It should not, for now.
+    /// The plan should not be carried out now.
     Refuse(Refusal),
 }
 
-/// Why a plan should not be carried out now.
+/// Reason why a plan should not be carried out now.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub enum Refusal {
     /// The last plan has not been judged yet.
     StillJudging,
-    /// The gain is noise (rule 2).
+    /// The gain is within the noise (rule 2).
     TooLittle {
-        /// The part of a step that would be saved, discounted by what came true before.
+        /// Part of a step that would be saved, discounted by how far earlier predictions came true.
         gain: f64,
     },
-    /// It would cost more than it brings (rule 3).
+    /// The plan would cost more than it brings (rule 3).
     DoesNotPay {
-        /// What it should save while its cause lasts.
+        /// Expected saving while its cause lasts.
         expected: Duration,
-        /// What it should cost.
+        /// Expected cost.
         cost: Duration,
     },
     /// The cause may pass by itself (rule 4).
     Waiting {
-        /// What not moving has cost so far.
+        /// Time lost so far by not moving.
         lost: Duration,
-        /// What it must have cost.
+        /// Time that must be lost before the plan passes.
         needed: Duration,
     },
     /// Balancing would have cost too much if this were a mistake (rule 5).
     OverBudget {
-        /// What it may cost in all.
+        /// Total cost of balancing if this were a mistake.
         at_stake: Duration,
-        /// What it may.
+        /// Greatest cost allowed.
         budget: Duration,
     },
     /// The last plan made things worse.
     AfterMistake {
-        /// When plans may pass again.
+        /// Time from which plans may pass again.
         until: Time,
     },
 }
 
-/// How a plan turned out.
+/// Outcome of a plan.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Outcome {
-    /// The part of a step that should have been saved.
+    /// Predicted part of a step that is saved.
     pub predicted: f64,
-    /// The part that was saved; negative if steps became longer. 0.2 means a fifth.
+    /// Part of a step that was saved; negative if steps became longer. 0.2 means a fifth.
     pub realised: f64,
-    /// What a step takes after the plan.
+    /// Time of a step after the plan.
     pub step: Duration,
-    /// Whether to carry out the inverse of the plan.
+    /// Whether the inverse of the plan should be carried out.
     pub should_undo: bool,
 }

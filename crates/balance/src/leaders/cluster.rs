@@ -1,29 +1,30 @@
 //! The vertices of the coarse graph that a leader makes of the actors of its site.
 //!
-//! In the first round all actors are gathered into clusters. Later only those near the cut are,
-//! into clusters that are smaller therefore, and what is far from it is one vertex for each site
-//! that it should go to. A leader's vertices, and the edges that it tells of, are bounded, however
-//! many actors there are.
+//! In the first round the leader gathers all actors into clusters. In later rounds it gathers only
+//! those near the cut, into smaller clusters, and actors far from the cut form one vertex for each
+//! site to which they should go. A leader's vertices, and the edges it reports, are bounded for any
+//! number of actors.
 
 use super::note::{CoarseVertex, Part};
 use super::site_graph::{SiteGraph, talk_weight};
 use crate::cutter::{Graph, Tie, clusters};
 use std::collections::BTreeMap;
 
-/// The band about the cut shrinks by no more than this from round to round.
+/// Greatest factor by which the band about the cut shrinks from round to round.
 const SHRINK: usize = 8;
-/// A leader tells of at most so many edges for each vertex that it may have: those that weigh most.
+/// Greatest number of edges that a leader reports for each vertex that it may have: the heaviest
+/// ones.
 const EDGES_PER_VERTEX: usize = 32;
 
-/// What a leader knows when it makes clusters.
+/// Input of the clustering of a leader.
 pub(super) struct Clustering<'a> {
     pub(super) site: &'a SiteGraph,
-    /// With strangers as vertices behind the members.
+    /// Its vertices are the members, followed by the strangers.
     pub(super) graph: &'a Graph,
     pub(super) pulls: &'a [u64],
-    /// The site where each member and stranger should go, by the round before.
+    /// Target site of each member and stranger, from the round before.
     pub(super) targets: &'a [u32],
-    /// The most vertices, apart from those that are far from the cut.
+    /// Greatest number of vertices, not counting those far from the cut.
     pub(super) most: usize,
     pub(super) seed: u64,
 }
@@ -34,18 +35,20 @@ pub(super) struct Numbering {
     pub(super) number: Vec<u32>,
     pub(super) vertices: Vec<CoarseVertex>,
     pub(super) is_finest: bool,
-    /// How many members are in vertices that may go elsewhere.
+    /// Number of members in vertices that may go elsewhere.
     band: usize,
-    /// How many rounds have had single actors in the band, which takes turns if there are too many.
+    /// Number of rounds with single actors in the band. If too many actors are near the cut, they
+    /// take turns in it.
     turns: usize,
-    /// Whether the top knows of them.
+    /// Whether the top has received these vertices.
     pub(super) is_told: bool,
 }
 
 const NONE: u32 = u32::MAX;
 
 impl Clustering<'_> {
-    /// The vertices of a round: the first if `before` is `None`, or else the one after that.
+    /// Returns the vertices of a round: the first if `before` is `None`, otherwise the one after
+    /// it.
     pub(super) fn run(&self, before: Option<&Numbering>) -> Numbering {
         let members = self.site.members.len();
         let turns = before.map_or(0, |before| before.turns);
@@ -76,7 +79,7 @@ impl Clustering<'_> {
         Numbering { number, vertices, is_finest, band: band.len(), turns, is_told: false }
     }
 
-    /// Numbers clusters of the band.
+    /// Gathers the band into clusters and numbers them.
     fn gather(&self, band: &[u32], number: &mut [u32], count: &mut u32) {
         let members = self.site.members.len() as u32;
         let mut all = band.to_vec();
@@ -106,8 +109,7 @@ impl Clustering<'_> {
         self.squeeze(band, number, count);
     }
 
-    /// Where clusters would not become few enough, as without edges, some with neighbouring numbers
-    /// become one.
+    /// Merges clusters with neighbouring numbers where there are still too many, as without edges.
     fn squeeze(&self, band: &[u32], number: &mut [u32], count: &mut u32) {
         let mut surplus = (*count as usize).saturating_sub(self.most);
         if surplus == 0 {
@@ -118,7 +120,8 @@ impl Clustering<'_> {
             let at = vertex as usize;
             kinds[number[at] as usize] = (self.targets[at], self.site.members[at].load.migratable);
         }
-        // Of each kind, the cluster that is joined next, and how many have joined it.
+        // For each kind, the cluster that is joined next, and the number of clusters that have
+        // joined it.
         let mut open: BTreeMap<(u32, bool), (u32, usize)> = BTreeMap::new();
         let size = kinds.len().div_ceil(self.most.max(1));
         let (mut names, mut next) = (Vec::with_capacity(kinds.len()), 0);
@@ -156,8 +159,8 @@ impl Clustering<'_> {
         vertices
     }
 
-    /// At most so many members nearest to the cut, in order, and how many have edges that are cut.
-    /// Of those equally near, others have their turn each time.
+    /// Returns at most `most` members nearest to the cut, in order, and the number of members with
+    /// edges that are cut. Among equally near members, each turn begins with others.
     fn band(&self, most: usize, turns: usize) -> (Vec<u32>, usize) {
         let members = self.site.members.len();
         let is_cut = |vertex: u32| {
@@ -189,8 +192,8 @@ impl Clustering<'_> {
         (band, cut)
     }
 
-    /// What the top is told, once the numbers of strangers are known; none of those that are
-    /// unknown.
+    /// Returns the part of the coarse graph for the top, once the numbers of strangers are known.
+    /// Edges to unknown strangers are left out.
     pub(super) fn part(
         &self,
         round: u32,

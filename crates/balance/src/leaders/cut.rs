@@ -1,5 +1,5 @@
-//! The two phases of `grid-cut`, each where it is done: the coarse graph over sites, a site's
-//! actors over its PEs.
+//! The two phases of `grid-cut`: the top cuts the coarse graph over sites, and each leader cuts its
+//! site's actors over its PEs.
 
 use super::note::{CoarseVertex, Part, Terms};
 use crate::cutter::Graph;
@@ -11,15 +11,15 @@ use gridspan_topology::{Layout, PeId, SiteId};
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// How much more than its share a PE may get in the end.
+/// Part of its share by which a PE's load may finally exceed the share.
 const TOLERANCE: f64 = 0.03;
-/// How much more than its share a site may get: half of that.
+/// Part of its share by which a site's load may exceed the share: half of [`TOLERANCE`].
 const SITE_TOLERANCE: f64 = 0.015;
-/// Messages between sites cost more than those inside, beside which staying is worth this much
-/// less.
+/// Factor by which staying is worth less beside messages between sites, because these cost more
+/// than messages inside.
 const SITE_PULL: u64 = 16;
 
-/// The PEs of a job as the two phases see them.
+/// Input of the two phases: the PEs of a job and the terms.
 pub(super) struct Places<'a> {
     pub(super) layout: &'a Layout,
     pub(super) terms: &'a Terms,
@@ -27,8 +27,8 @@ pub(super) struct Places<'a> {
 }
 
 impl Places<'_> {
-    /// Where the vertices of each site's part should go. The first round cuts from scratch too;
-    /// later ones improve.
+    /// Returns the target sites of the vertices of each site's part. The first round also cuts from
+    /// scratch; later ones only improve.
     pub(super) fn cut_over_sites(&self, parts: &BTreeMap<u32, Part>, round: u32) -> Vec<Vec<u32>> {
         let sites = self.layout.site_count();
         let mut first = vec![0_u32; sites as usize + 1];
@@ -73,8 +73,8 @@ impl Places<'_> {
         (0..sites as usize).map(targets).collect()
     }
 
-    /// The PE of each of the actors that a site will have. `busy`: the same graph, with the time
-    /// that messages to other sites take added to what the actors do.
+    /// Returns the PE of each of the actors that a site will have. The graph `busy` is `graph` with
+    /// the time for messages to other sites added to the actors' work.
     pub(super) fn cut_site(
         &self,
         site: u32,
@@ -114,7 +114,7 @@ impl Places<'_> {
     }
 }
 
-/// All parts together. `first`: where the vertices of each site begin.
+/// Returns the graph of all parts. `first` has the number of the first vertex of each site.
 fn coarse_graph(parts: &BTreeMap<u32, Part>, first: &[u32]) -> Graph {
     let vertex = |site: u32, number: u32| {
         let (begin, end) = (*first.get(site as usize)?, *first.get(site as usize + 1)?);

@@ -1,10 +1,11 @@
-//! The time of a step from the sums of all sites: the cost model of [`predict`](crate::predict),
-//! whose terms are sums over PEs and maxima over pairs of sites.
+//! Predicts the time of a step from the sums of all sites, by the cost model of
+//! [`predict`](crate::predict), in which all terms are sums over PEs and maxima over pairs of
+//! sites.
 //!
-//! It differs in two: of a cycle between two sites, the work at both ends is that of the two actors
-//! with most work on either side, whether these two talk to each other or not, and messages are
-//! taken to be handled as they come. So without an order of steps, it may be longer than `predict`
-//! says, and never shorter.
+//! It differs from `predict` in two points. For a cycle between two sites, the work at each end is
+//! that of the actor with most work of those that talk to the other site, even if these two actors
+//! do not talk to each other; and messages are assumed to be handled in order of arrival. So
+//! without an order of steps, the result may be longer than that of `predict`, but never shorter.
 
 use super::note::{SiteDuty, Terms};
 use crate::cost::{CostModel, Traffic};
@@ -12,17 +13,17 @@ use crate::snapshot::{PeLoad, SiteLink};
 use gridspan_topology::{Hierarchy, Layout, SiteId};
 use std::time::Duration;
 
-/// What is known of the grid when duties are added up.
+/// Input of a forecast, apart from the sites' duties.
 pub(super) struct Forecaster<'a> {
     pub(super) layout: &'a Layout,
     pub(super) terms: &'a Terms,
     pub(super) links: &'a [SiteLink],
-    /// What the actors on each PE have used in the window.
+    /// Time that the actors on each PE have used in the window.
     pub(super) loads: &'a [Duration],
     pub(super) model: &'a CostModel,
 }
 
-/// What a step takes, and what crosses sites in a window.
+/// Time of a step, and traffic between sites in a window.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Forecast {
     pub(super) step: Duration,
@@ -30,7 +31,7 @@ pub(super) struct Forecast {
 }
 
 impl Forecaster<'_> {
-    /// The forecast for the duties of all sites, in order, on PEs that are as `pes` says.
+    /// Returns the forecast for the duties of all sites, in order, on PEs in the state `pes`.
     pub(super) fn of(&self, duties: &[&SiteDuty], pes: &[PeLoad]) -> Forecast {
         let steps = self.terms.steps.max(1) as f64;
         let is_late = self.terms.pe_lag.iter().any(|&pe_lag| pe_lag > 1.0);
@@ -47,7 +48,7 @@ impl Forecaster<'_> {
         Forecast { step, wide_area }
     }
 
-    /// What the busiest PE does.
+    /// Returns the seconds per step for which the busiest PE computes.
     fn compute(&self, duties: &[&SiteDuty], pes: &[PeLoad], steps: f64) -> f64 {
         let overhead = self.model.message_overhead.as_secs_f64();
         let sums = duties.iter().flat_map(|duty| &duty.pes).zip(pes).zip(self.loads);
@@ -59,7 +60,7 @@ impl Forecaster<'_> {
         sums.map(busy).fold(0.0, f64::max)
     }
 
-    /// What all PEs that have work take for it together.
+    /// Returns the seconds per step that all PEs with work need together if none of them waits.
     fn undelayed(&self, duties: &[&SiteDuty], pes: &[PeLoad], steps: f64) -> f64 {
         let sums =
             || duties.iter().flat_map(|duty| &duty.pes).zip(pes).filter(|(sum, _)| sum.0 > 0.0);
@@ -68,8 +69,8 @@ impl Forecaster<'_> {
         if speed > 0.0 { work / steps / speed } else { 0.0 }
     }
 
-    /// The longest cycle between two sites, or what the bytes from one to another take if that is
-    /// longer.
+    /// Returns the longest cycle between two sites, or the longest transfer from one to another if
+    /// it takes longer.
     fn between_sites(&self, duties: &[&SiteDuty], steps: f64) -> f64 {
         let standard = Hierarchy::from_layout(self.layout);
         let hierarchy = self.terms.hierarchy.as_ref().unwrap_or(&standard);
@@ -104,7 +105,7 @@ impl Forecaster<'_> {
         self.links.iter().find(|link| (link.from, link.to) == (from, to))
     }
 
-    /// Seconds from one site to another; 0 if nothing is known.
+    /// Returns the latency in seconds from one site to another; 0 if it is unknown.
     fn latency(&self, hierarchy: &Hierarchy, from: SiteId, to: SiteId) -> f64 {
         if let Some(link) = self.link(from, to) {
             return link.latency.duration().as_secs_f64();

@@ -1,4 +1,4 @@
-//! Actors go from the care of one leader into that of another, with what is known of them.
+//! Hands actors over from one leader to another, with their loads and messages.
 
 use super::cut::Places;
 use super::note::{LeaderActor, NewTalk, Newcomer};
@@ -10,16 +10,16 @@ use crate::strategies::site_distance::hops_from;
 use gridspan_topology::PeId;
 use std::collections::BTreeMap;
 
-/// What a leader knows of the actors that its site will have, by key.
+/// The actors that a site will have, by key, with their messages.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Household {
     pub(super) members: Vec<LeaderActor>,
-    /// Between members: sender, receiver, messages, bytes.
+    /// Messages between members: sender, receiver, messages, bytes.
     pub(super) inner: Vec<(u32, u32, u64, u64)>,
     pub(super) outer: Vec<OuterTalk>,
 }
 
-/// A talk with an actor of another site.
+/// Messages exchanged with an actor of another site.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct OuterTalk {
     pub(super) member: u32,
@@ -30,7 +30,7 @@ pub(super) struct OuterTalk {
 }
 
 impl Household {
-    /// The PE of each member.
+    /// Returns the PE of each member.
     pub(super) fn cut(&self, places: &Places<'_>, site: u32) -> Vec<PeId> {
         let actors: Vec<ActorLoad> = self.members.iter().map(|member| member.load).collect();
         let works: Vec<u64> = actors.iter().map(|load| places.terms.work(load)).collect();
@@ -46,7 +46,7 @@ impl Household {
         places.cut_site(site, actors, (&graph, &busy), pulls)
     }
 
-    /// How near each member is to another site, with its PE.
+    /// Returns for each member its PE and its distance in hops from another site.
     pub(super) fn hops(&self, mapping: &[PeId], steps: u64) -> Vec<(ActorKey, PeId, u8)> {
         let is_often = |messages: u64| messages.saturating_mul(2) >= steps;
         let border = self.outer.iter().filter(|talk| is_often(talk.messages));
@@ -58,7 +58,7 @@ impl Household {
 }
 
 impl SiteGraph {
-    /// The actors of the site as things are.
+    /// Returns the present actors of the site.
     pub(super) fn as_household(&self) -> Household {
         let count = self.members.len() as u32;
         let mut household = Household { members: self.members.clone(), ..Household::default() };
@@ -76,7 +76,8 @@ impl SiteGraph {
     }
 }
 
-/// Who should go to other sites, by site. `targets`: the site of each member and stranger.
+/// Returns the actors that should go to other sites, by site. `targets` has the site of each member
+/// and stranger.
 pub(super) fn leaving(site: &SiteGraph, targets: &[u32]) -> BTreeMap<u32, Vec<Newcomer>> {
     let mut all: BTreeMap<u32, Vec<Newcomer>> = BTreeMap::new();
     let mut place = vec![u32::MAX; site.members.len()];
@@ -105,7 +106,7 @@ pub(super) fn leaving(site: &SiteGraph, targets: &[u32]) -> BTreeMap<u32, Vec<Ne
     all
 }
 
-/// The actors that the site will have: those that stay, and those that come.
+/// Returns the actors that the site will have: those that stay, and those that come.
 pub(super) fn household(
     site: &SiteGraph,
     targets: &[u32],

@@ -1,4 +1,4 @@
-//! What the leader of a site decides.
+//! Decisions of the leader of a site.
 
 use super::cluster::{Clustering, Numbering};
 use super::cut::Places;
@@ -19,54 +19,54 @@ use gridspan_topology::{Layout, PeId, SiteId};
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// A move as a leader wants it, with how often the actor has moved before.
+/// A planned move, with the number of earlier moves of the actor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Resettled {
     /// The move.
     pub step: Move,
-    /// How often the actor has moved before.
+    /// Number of earlier moves of the actor.
     pub epoch: u32,
 }
 
-/// The leader of a site in one rebalance. Make it from what was measured, pass on what it says,
-/// give it what others say, and [`moves`](Self::moves) is what should move to its site once the top
-/// has decided.
+/// The leader of a site in one rebalance. Create it from the measurements of the site, deliver the
+/// notes it returns, and pass it the notes of others. [`moves`](Self::moves) then returns the moves
+/// to its site and inside it, which should be carried out if the top decides so.
 pub struct Leader {
     site: u32,
     layout: Layout,
     seed: u64,
-    /// Until all others have told who talks to whom.
+    /// This site's borders; `Some` until the borders of all others have arrived.
     borders: Option<Borders>,
     heard: BTreeMap<u32, Border>,
     terms: Option<Box<Terms>>,
     known: Option<Knowledge>,
-    /// What has come for the present round and the next.
+    /// Numbers received for the present round and the next, by round and site.
     numbers: BTreeMap<(u32, u32), Vec<u32>>,
     round: u32,
     numbering: Numbering,
     newcomers: BTreeMap<u32, Vec<Newcomer>>,
     has_handed_over: bool,
-    /// Whom the site would have, and where.
+    /// The actors that the site would have, and their PEs.
     settled: Option<(Household, Vec<PeId>)>,
-    /// What the last plan has moved here, in case it is to be taken back.
+    /// Moves of the last plan to this site, in case it should be undone.
     last: Vec<Move>,
     moves: Vec<Resettled>,
 }
 
-/// What a leader knows once all have told.
+/// The object graph of a leader, once all borders and the terms have arrived.
 struct Knowledge {
     site: SiteGraph,
     graph: Graph,
     pulls: Vec<u64>,
-    /// The site where each member and stranger should go.
+    /// Target site of each member and stranger.
     targets: Vec<u32>,
 }
 
-/// What a leader says: to the leader of a site, or to the top.
+/// Notes to deliver, each with its receiver: the leader of a site, or the top (`None`).
 pub type Said = Vec<(Option<SiteId>, Note)>;
 
 impl Leader {
-    /// Begins a rebalance. `last`: what the last one has moved to this site.
+    /// Begins a rebalance. `last` has the moves of the last plan to this site.
     pub fn new(layout: &Layout, view: SiteView, last: Vec<Move>, seed: u64) -> (Self, Said) {
         let site = view.site.0;
         let census = census(&view, layout);
@@ -98,7 +98,7 @@ impl Leader {
         (leader, said)
     }
 
-    /// Takes what another leader says, or the top (`None`).
+    /// Handles a note of another leader, or of the top (`None`), and returns notes to deliver.
     pub fn handle(&mut self, from: Option<SiteId>, note: Note) -> Said {
         let from = from.map(|site| site.0);
         match (from, note) {
@@ -125,18 +125,18 @@ impl Leader {
         }
     }
 
-    /// What should move to this site and inside it, once the top has been told how that would be.
+    /// Returns the moves to this site and inside it, once the outlook has been sent to the top.
     pub fn moves(&self) -> &[Resettled] {
         &self.moves
     }
 
-    /// Whether the last plan is to be taken back.
+    /// Returns whether the last plan should be undone.
     pub fn is_undo(&self) -> bool {
         self.terms.as_ref().is_some_and(|terms| terms.is_undo)
     }
 
-    /// How near actors of this site are to another site, each with its PE, when the moves are
-    /// carried out or when they are not; see [`border_hops`](crate::border_hops).
+    /// Returns for each actor of this site its PE and its distance in hops from another site, with
+    /// or without the moves carried out; see [`border_hops`](crate::border_hops).
     pub fn border_hops(&self, are_carried_out: bool) -> Vec<(ActorKey, PeId, u8)> {
         let (Some(known), Some(terms)) = (&self.known, &self.terms) else { return Vec::new() };
         match &self.settled {
@@ -158,7 +158,7 @@ impl Leader {
         self.layout.site_count() - 1
     }
 
-    /// Once all is known: the first round, or the way back.
+    /// Begins the first round, or the undo, once the terms and all borders have arrived.
     fn begin(&mut self) -> Said {
         let Some(terms) = &self.terms else { return Said::new() };
         if self.heard.len() < self.others() as usize {
@@ -192,7 +192,7 @@ impl Leader {
         said
     }
 
-    /// Tells the top of the clusters, once those of others are known.
+    /// Sends the part with the clusters to the top, once the clusters of others are known.
     fn tell_part(&mut self) -> Said {
         let (Some(known), Some(terms)) = (&self.known, &self.terms) else { return Said::new() };
         if self.numbering.number.len() != known.site.members.len() || self.is_told() {
@@ -212,7 +212,7 @@ impl Leader {
         self.numbering.is_told
     }
 
-    /// Where the clusters should go, and with them the actors.
+    /// Adopts the targets of the clusters for their actors.
     fn follow(&mut self, targets: &Targets) -> Said {
         let Some(known) = &mut self.known else { return Said::new() };
         if targets.round != self.round || !self.numbering.is_told {
@@ -244,7 +244,7 @@ impl Leader {
         if targets.is_last { self.hand_over() } else { self.begin_round(Some(&before)) }
     }
 
-    /// Tells the other leaders who should come to them.
+    /// Sends to each other leader the actors that should come to its site.
     fn hand_over(&mut self) -> Said {
         let Some(known) = &self.known else { return Said::new() };
         let mut leaving = leaving(&known.site, &known.targets);
@@ -259,7 +259,7 @@ impl Leader {
         said
     }
 
-    /// Once all that come are known: their PEs.
+    /// Places all actors on PEs, once all newcomers are known.
     fn settle(&mut self) -> Said {
         let (Some(known), Some(terms)) = (&self.known, &self.terms) else { return Said::new() };
         if !self.has_handed_over
@@ -288,7 +288,7 @@ impl Leader {
         self.tell_outlook(moves, before, after)
     }
 
-    /// Those that the last plan has moved here, and are still where it has moved them, go back.
+    /// Plans to move back the actors that are still where the last plan moved them.
     fn take_back(&mut self) -> Said {
         let (Some(known), Some(terms)) = (&self.known, &self.terms) else { return Said::new() };
         let back: BTreeMap<ActorKey, &Move> =
@@ -329,7 +329,7 @@ impl Leader {
 }
 
 impl Knowledge {
-    /// As things are.
+    /// Returns the duty of the site with the present placement.
     fn duty(&self, duty: &Duty<'_>) -> SiteDuty {
         let household = self.site.as_household();
         let pes: Vec<PeId> = household.members.iter().map(|member| member.load.pe).collect();
@@ -341,7 +341,7 @@ impl Knowledge {
         Clustering { site, graph, pulls, targets, most: terms.clusters.max(1) as usize, seed }
     }
 
-    /// The vertex of each stranger, once all others have told theirs.
+    /// Returns the vertex of each stranger, once the numbers of all other sites have arrived.
     fn strangers(
         &self,
         round: u32,
@@ -376,7 +376,8 @@ fn census(view: &SiteView, layout: &Layout) -> SiteReport {
 }
 
 impl Borders {
-    /// How many steps the window had, and how many edges say so: those inside the site.
+    /// Returns the number of steps in the window by the edges inside the site, and the number of
+    /// these edges.
     fn rounds(&self) -> (u64, u64) {
         let edge = |&(from, to, messages, bytes): &(u32, u32, u64, u64)| Edge {
             from,

@@ -1,32 +1,32 @@
-//! Balancing of large grids: each site's leader cuts its own part, and no place holds all of the
-//! object graph.
+//! Balancing of large grids: each site's leader cuts its part, and no node holds the whole object
+//! graph.
 //!
-//! [`Leader`] is what the leader of a site decides, [`Top`] what the one above all leaders does;
-//! both are state machines that take and give [`Note`]s. [`LeaderCut`] runs all of them in one
-//! place, from a snapshot.
+//! [`Leader`] decides for a site, and [`Top`] for all leaders; both are state machines that take
+//! and return [`Note`]s. [`LeaderCut`] runs all of them on one node, from a snapshot.
 //!
-//! **Start.** A leader gets what the PEs of its site have measured ([`SiteView`]). It tells the top
-//! how fast its PEs are and how much they have done, and each other leader which of its actors talk
-//! to theirs: so both ends of an edge between two sites are known by name to the two leaders
-//! concerned, and to nobody else. The top answers with terms: what part of all work each PE should
+//! **Start.** A leader receives the measurements of the PEs of its site ([`SiteView`]). It reports
+//! the speeds and loads of its PEs to the top, and sends to each other leader the messages between
+//! its actors and theirs. So the two leaders concerned, and no others, know both ends of an edge
+//! between two sites by name. The top answers with terms: the part of all work that each PE should
 //! do.
 //!
-//! **Cutting over sites.** In rounds. A leader gathers its actors into a bounded number of
-//! clusters, tells the leaders that share edges with it the number of the cluster of each actor
-//! they know by name, and the top its clusters and the edges between them and to those of others.
-//! The top cuts this coarse graph over the sites as `grid-cut` does in its first phase, and tells
-//! where each cluster should go. In the next round, what is far from the cut is one vertex that
-//! stays, so that there are more vertices for what is near: the band about the cut (C. Chevalier,
-//! F. Pellegrini, PT-Scotch, 2008), in which clusters become smaller and smaller, and actors in the
-//! end.
+//! **Cutting over sites.** This proceeds in rounds. A leader gathers its actors into a bounded
+//! number of clusters. It sends to each leader that shares edges with it the cluster number of each
+//! actor that this leader knows by name. It sends to the top its clusters, and the edges between
+//! them and to clusters of others. The top cuts this coarse graph over the sites, as `grid-cut`
+//! does in its first phase, and sends the target of each cluster. In the next round, all actors of
+//! a site that are far from the cut form one vertex per target site, which stays there, so that
+//! more vertices are left for those near it: the band about the cut (C. Chevalier, F. Pellegrini,
+//! PT-Scotch, 2008). In the band, clusters become smaller with each round, and finally single
+//! actors.
 //!
-//! **Cutting inside sites.** Leaders hand over who is to come to another site, with whom it talks
-//! to. Each then cuts what its site will have over its PEs, the second phase of `grid-cut`, and
-//! tells the top what its PEs would have to do and what would cross to other sites. The top adds
-//! that up to a prediction for the gate.
+//! **Cutting inside sites.** A leader hands over the actors that should go to another site, with
+//! their edges. Each leader then cuts the actors that its site will have over its PEs, the second
+//! phase of `grid-cut`, and reports the resulting work of its PEs and the traffic to other sites to
+//! the top. The top adds these up to a prediction for the gate.
 //!
-//! **Failure.** What a leader does not know by name, since it has moved meanwhile, is not part of
-//! the cut, as in snapshots. A note that does not fit is ignored.
+//! **Failure.** An actor that a leader does not know by name, because it has moved meanwhile, is
+//! not part of the cut, as in snapshots. A note that does not fit is ignored.
 
 mod cluster;
 mod cut;

@@ -1,4 +1,4 @@
-//! What leaders and the top tell each other.
+//! Notes between leaders and the top.
 
 use crate::snapshot::speeds::Evidence;
 use crate::snapshot::{ActorKey, ActorLoad, PeLoad};
@@ -6,127 +6,126 @@ use gridspan_topology::{Hierarchy, SiteId};
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
 
-/// What the PEs of a site have measured.
+/// Measurements of the PEs of a site.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SiteView {
-    /// Which site.
+    /// The site.
     pub site: SiteId,
     /// Its PEs, in order.
     pub pes: Vec<PeLoad>,
     /// The actors that live there, in any order.
     pub members: Vec<LeaderActor>,
-    /// What these have sent, in any order.
+    /// Messages that these have sent, in any order.
     pub talks: Vec<SiteTalk>,
-    /// How many messages the PEs have handled since the job began.
+    /// Number of messages that the PEs have handled since the job began.
     pub handled: u64,
 }
 
-/// An actor as its site's leader knows it.
+/// An actor as known by its site's leader.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct LeaderActor {
-    /// What was measured.
+    /// Its measured load.
     pub load: ActorLoad,
-    /// How often it has moved; comes back with its next move.
+    /// Number of its moves so far; returned with its next move.
     pub epoch: u32,
 }
 
-/// What one actor has sent to another.
+/// Messages that one actor has sent to another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SiteTalk {
-    /// Who has sent.
+    /// The sender.
     pub from: ActorKey,
-    /// Who has received.
+    /// The receiver.
     pub to: ActorKey,
-    /// The site where the receiver is believed to live.
+    /// The site where the receiver lives, as far as the sender's site knows.
     pub at: SiteId,
-    /// How many messages.
+    /// Number of messages.
     pub messages: u64,
-    /// How many bytes they had together.
+    /// Total of their bytes.
     pub bytes: u64,
 }
 
-/// What one of them tells another.
+/// A note from a leader or the top to another.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum Note {
-    /// From each leader to each other: who talks to whom from here to there.
+    /// From each leader to each other: messages from its actors to the receiver's.
     Border(Border),
-    /// From a leader to the top: how its PEs are.
+    /// From a leader to the top: the state of its PEs.
     Census(SiteReport),
-    /// From the top to all leaders: what each PE should do.
+    /// From the top to all leaders: the share of each PE.
     Terms(Box<Terms>),
-    /// Between leaders that know actors of each other: the clusters of these.
+    /// Between leaders that know actors of each other: the clusters of these actors.
     Numbers(ClusterNumbers),
     /// From a leader to the top: its part of the coarse graph.
     Part(Part),
-    /// From the top to all leaders: where clusters should go.
+    /// From the top to all leaders: the targets of clusters.
     Targets(Targets),
-    /// From each leader to each other: who should come to its site.
+    /// From each leader to each other: the actors that should come to its site.
     Newcomers(Vec<Newcomer>),
-    /// From a leader to the top: what its site would have to do.
+    /// From a leader to the top: the work and traffic of its site.
     Outlook(Box<Outlook>),
 }
 
 impl Note {
-    /// Whether it is for the top.
+    /// Returns whether it is for the top.
     pub fn is_for_top(&self) -> bool {
         matches!(self, Self::Census(_) | Self::Part(_) | Self::Outlook(_))
     }
 
-    /// Whether it is from the top.
+    /// Returns whether it is from the top.
     pub fn is_from_top(&self) -> bool {
         matches!(self, Self::Terms(_) | Self::Targets(_))
     }
 }
 
-/// Who talks to whom from one site to another. Talks name actors by their positions in the two
-/// lists.
+/// Messages from one site to another. Entries name actors by their positions in the two lists.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Border {
-    /// Actors of the site that tells.
+    /// Actors of the sending site.
     pub(crate) ours: Vec<ActorKey>,
-    /// Actors of the site that is told.
+    /// Actors of the receiving site.
     pub(crate) yours: Vec<ActorKey>,
     /// Sender, receiver, messages, bytes.
     pub(crate) talks: Vec<(u32, u32, u64, u64)>,
 }
 
-/// How the PEs of a site are.
+/// State of the PEs of a site.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct SiteReport {
     pub(crate) pes: Vec<PeLoad>,
-    /// What the actors on each PE have used.
+    /// Time that the actors on each PE have used.
     pub(crate) loads: Vec<Duration>,
-    /// How many steps the window had by the site's own edges, and how many edges say so.
+    /// Number of steps in the window by the site's edges, and the number of these edges.
     pub(crate) rounds: (u64, u64),
     pub(crate) actors: u64,
     pub(crate) handled: u64,
-    /// How its newcomers compare the PEs that they come from with those where they are.
+    /// Comparison by its newcomers of the PEs that they left with their present ones.
     pub(crate) evidence: Evidence,
 }
 
-/// What each PE should do.
+/// Terms of the cut: the work that each PE should do.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Terms {
     /// All PEs of the job.
     pub(crate) pes: Vec<PeLoad>,
     /// Each PE's part of all work.
     pub(crate) shares: Vec<f64>,
-    /// By how much more than it did each PE should have done.
+    /// Factor by which each PE should have done more work than it did.
     pub(crate) pe_lag: Vec<f64>,
     /// All work, in nanoseconds of an ordinary PE.
     pub(crate) total: f64,
-    /// How many steps the window had.
+    /// Number of steps in the window.
     pub(crate) steps: u64,
-    /// What is near what, if that is known.
+    /// The hierarchy of the grid, if it is known.
     pub(crate) hierarchy: Option<Hierarchy>,
-    /// How many clusters each leader may have.
+    /// Greatest number of clusters of each leader.
     pub(crate) clusters: u32,
-    /// Take back what the last plan has moved, instead of planning.
+    /// Whether to undo the moves of the last plan instead of planning.
     pub(crate) is_undo: bool,
 }
 
 impl Terms {
-    /// The work that an actor's load is, in nanoseconds of an ordinary PE.
+    /// Returns the work of an actor's load, in nanoseconds of an ordinary PE.
     pub(super) fn work(&self, load: &ActorLoad) -> u64 {
         let pe = load.pe.index();
         let speed = self.pes.get(pe).map_or(1.0, |pe| pe.speed);
@@ -135,8 +134,8 @@ impl Terms {
     }
 }
 
-/// The clusters of actors that two leaders know by name, in the order in which they came to be
-/// known: one more than the number, 0 for those that are not known.
+/// Cluster numbers of the actors that two leaders know by name, in the order in which the names
+/// became known: the number plus one, or 0 for an unknown actor.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ClusterNumbers {
     pub(crate) round: u32,
@@ -148,21 +147,22 @@ pub struct ClusterNumbers {
 pub struct Part {
     pub(crate) round: u32,
     pub(crate) vertices: Vec<CoarseVertex>,
-    /// Between own vertices: both ends and the weight.
+    /// Edges between vertices of this site: both ends and the weight.
     pub(crate) edges: Vec<(u32, u32, u64)>,
-    /// To vertices of others, by senders here: own vertex, site, its vertex, weight.
+    /// Edges to vertices of other sites, by senders here: own vertex, other site, its vertex,
+    /// weight.
     pub(crate) crossing: Vec<(u32, u32, u32, u64)>,
-    /// Whether all who are near the cut have been vertices of their own.
+    /// Whether each actor near the cut has been a separate vertex.
     pub(crate) is_finest: bool,
 }
 
 impl Part {
-    /// Which round it is for.
+    /// Returns the round to which it belongs.
     pub fn round(&self) -> u32 {
         self.round
     }
 
-    /// How many vertices and edges it has.
+    /// Returns the numbers of its vertices and edges.
     pub fn size(&self) -> (usize, usize) {
         (self.vertices.len(), self.edges.len() + self.crossing.len())
     }
@@ -173,21 +173,21 @@ impl Part {
 pub(crate) struct CoarseVertex {
     /// Their work, in nanoseconds of an ordinary PE.
     pub(crate) work: u64,
-    /// What it is worth that they stay at their site.
+    /// Weight of staying at their site.
     pub(crate) pull: u64,
-    /// The site where they should go by the round before.
+    /// Their target site from the round before.
     pub(crate) target: u32,
-    /// Whether that must not change.
+    /// Whether the target must not change.
     pub(crate) is_fixed: bool,
 }
 
-/// Where clusters should go.
+/// Target sites of clusters.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Targets {
     pub(crate) round: u32,
     /// The target of each vertex of each site.
     pub(crate) sites: Vec<Vec<u32>>,
-    /// Whether another round follows.
+    /// Whether no other round follows.
     pub(crate) is_last: bool,
 }
 
@@ -198,11 +198,12 @@ pub struct Newcomer {
     pub(crate) talks: Vec<NewTalk>,
 }
 
-/// A talk of a newcomer. What it has received from actors that will live with it is told by these.
+/// Messages between a newcomer and another actor. Messages from actors that will live at the same
+/// site are listed by their senders.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct NewTalk {
     pub(crate) other: ActorKey,
-    /// The site where the other should live.
+    /// The site where the other actor should live.
     pub(crate) site: u32,
     /// Whether the newcomer is the sender.
     pub(crate) is_sent: bool,
@@ -210,39 +211,39 @@ pub(crate) struct NewTalk {
     pub(crate) bytes: u64,
 }
 
-/// What a site has to do as things are, and would have to.
+/// Duty of a site with the present placement and after the plan.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Outlook {
     pub(crate) before: SiteDuty,
     pub(crate) after: SiteDuty,
-    /// Actors that would move to PEs of the site, and their bytes by whether they come from another
-    /// site.
+    /// Number of actors that would move to PEs of the site; then their bytes, by whether they come
+    /// from another site.
     pub(crate) moves: u64,
     pub(crate) bytes_inside: u64,
     pub(crate) bytes_between_sites: u64,
 }
 
-/// What a site has to do in a window.
+/// Work and traffic of a site in a window.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct SiteDuty {
-    /// Of each PE: seconds of work of an ordinary PE, and messages to and from other PEs.
+    /// For each PE, seconds of work of an ordinary PE, and messages to and from other PEs.
     pub(crate) pes: Vec<(f64, u64)>,
-    /// What is between this site and others, by site.
+    /// Traffic between this site and others, by site.
     pub(crate) toward: Vec<Toward>,
 }
 
-/// What is between a site and another.
+/// Traffic between a site and another.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Toward {
     pub(crate) site: u32,
-    /// Sent to there.
+    /// Messages and bytes sent to that site.
     pub(crate) messages: u64,
     pub(crate) bytes: u64,
-    /// Whether somebody sends to there, and receives from there, in every other step at least.
+    /// Whether an actor sends to that site, and receives from it, in at least every other step.
     pub(crate) sends: bool,
     pub(crate) receives: bool,
-    /// The most work that a PE's border actors have, of those PEs that talk to there, in seconds.
+    /// Greatest work of the border actors of a PE, of those PEs that talk to that site, in seconds.
     pub(crate) waiting: f64,
-    /// The most work that an actor has that talks to there, in seconds.
+    /// Greatest work of an actor that talks to that site, in seconds.
     pub(crate) end: f64,
 }

@@ -1,4 +1,4 @@
-//! What a site has to do, in sums that the top can add up.
+//! Duty of a site, in sums that the top can add up.
 
 use super::handover::{Household, OuterTalk};
 use super::note::{LeaderActor, SiteDuty, Terms, Toward};
@@ -6,14 +6,14 @@ use gridspan_topology::PeId;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
-/// The PEs of a site and what is known of all.
+/// The PEs of a site, and the terms for all PEs.
 pub(super) struct Duty<'a> {
     pub(super) pes: Range<u32>,
     pub(super) terms: &'a Terms,
 }
 
 impl Duty<'_> {
-    /// When the members of a household are where `mapping` says.
+    /// Returns the duty of the site with the members of a household placed by `mapping`.
     pub(super) fn of(&self, household: &Household, mapping: &[PeId]) -> SiteDuty {
         self.sum(&household.members, mapping, &household.inner, &household.outer)
     }
@@ -49,7 +49,7 @@ impl Duty<'_> {
         SiteDuty { pes, toward: self.toward(&works, mapping, outer) }
     }
 
-    /// Seconds of an ordinary PE in the window.
+    /// Returns a member's work in the window, in seconds of an ordinary PE.
     fn work(&self, member: &LeaderActor) -> f64 {
         let speed = self.terms.pes.get(member.load.pe.index()).map_or(1.0, |pe| pe.speed);
         member.load.load.as_secs_f64() * speed

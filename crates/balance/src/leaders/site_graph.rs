@@ -1,5 +1,5 @@
-//! What a leader knows of the object graph: the actors of its site, and those of others that they
-//! talk to.
+//! The part of the object graph that a leader knows: the actors of its site, and the actors of
+//! other sites to which they talk.
 
 use super::note::{Border, LeaderActor, SiteTalk, SiteView};
 use crate::cutter::Graph;
@@ -7,30 +7,31 @@ use crate::snapshot::ActorKey;
 use crate::snapshot::objects::{weight, weight_max};
 use std::collections::BTreeMap;
 
-/// The actors of a site, by key, and behind them those of other sites that are known by name.
+/// The actors of a site, by key, followed by the actors of other sites that are known by name.
 #[derive(Clone, Debug)]
 pub(super) struct SiteGraph {
     pub(super) site: u32,
     pub(super) members: Vec<LeaderActor>,
-    /// Key and site.
+    /// Actors of other sites: key and site.
     pub(super) strangers: Vec<(ActorKey, u32)>,
     /// Each pair once: sender, receiver, messages, bytes. One of the two is a member.
     pub(super) talks: Vec<(u32, u32, u64, u64)>,
-    /// What is known by name between this site and each other.
+    /// Actors known by name between this site and each other.
     pub(super) known: BTreeMap<u32, Known>,
 }
 
-/// Positions in the order in which names came to be known: first those that the site with the lower
-/// number has told.
+/// Positions of actors, in the order in which their names became known: first those that the site
+/// with the lower number sent.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Known {
-    /// Members that the other site knows; none where it is mistaken.
+    /// Members that the other site knows; `None` where it is mistaken.
     pub(super) ours: Vec<Option<u32>>,
-    /// Its actors that are known here.
+    /// Actors of the other site that are known here.
     pub(super) theirs: Vec<u32>,
 }
 
-/// What is told to others, before it is known what they tell.
+/// The messages known to a leader before the borders of others arrive: those inside its site, and
+/// those to other sites.
 pub(super) struct Borders {
     pub(super) members: Vec<LeaderActor>,
     pub(super) inner: Vec<(u32, u32, u64, u64)>,
@@ -38,7 +39,7 @@ pub(super) struct Borders {
 }
 
 impl Borders {
-    /// Divides what was measured into what stays here and what others should know.
+    /// Divides the measurements into those that stay here and those that other leaders need.
     pub(super) fn of(view: SiteView) -> Self {
         let mut members = view.members;
         members.sort_by_key(|member| member.load.id);
@@ -46,7 +47,8 @@ impl Borders {
         let mut inner: BTreeMap<(u32, u32), (u64, u64)> = BTreeMap::new();
         let mut outer: BTreeMap<u32, Vec<&SiteTalk>> = BTreeMap::new();
         for talk in &view.talks {
-            // A sender that has moved is known elsewhere, and what it has sent before is not.
+            // A sender that has moved belongs to another site, and its earlier messages are not
+            // counted.
             let Some(from) = position(&members, talk.from) else { continue };
             match position(&members, talk.to) {
                 Some(to) if from == to => {}
@@ -64,7 +66,7 @@ impl Borders {
         Self { inner: inner.collect(), members, told }
     }
 
-    /// All that is known once the others have told.
+    /// Returns the site graph, once the borders of the others have arrived.
     pub(super) fn join(self, site: u32, heard: &BTreeMap<u32, Border>) -> SiteGraph {
         let Self { members, inner, told } = self;
         let mut graph =
@@ -72,7 +74,7 @@ impl Borders {
         let (empty, others) = (Border::default(), told.keys().chain(heard.keys()));
         for &other in others.collect::<std::collections::BTreeSet<_>>() {
             let [told, heard] = [&told, heard].map(|all| all.get(&other).unwrap_or(&empty));
-            // Both sites know whether they know each other.
+            // Both sites decide this alike, since both have both borders.
             if !told.talks.is_empty() || !heard.talks.is_empty() {
                 graph.add(other, told, heard);
             }
@@ -81,7 +83,7 @@ impl Borders {
     }
 }
 
-/// Lists each actor once.
+/// Makes the border of talks, with each actor listed once.
 fn border(talks: &[&SiteTalk]) -> Border {
     let list = |key: fn(&SiteTalk) -> ActorKey| {
         let mut keys: Vec<ActorKey> = talks.iter().map(|talk| key(talk)).collect();
@@ -107,7 +109,7 @@ fn position(members: &[LeaderActor], key: ActorKey) -> Option<u32> {
 }
 
 impl SiteGraph {
-    /// Adds what this site and another have told each other.
+    /// Adds the borders that this site and another have sent to each other.
     fn add(&mut self, other: u32, told: &Border, heard: &Border) {
         let mut names: Vec<ActorKey> = told.yours.iter().chain(&heard.ours).copied().collect();
         names.sort_unstable();
@@ -141,12 +143,12 @@ impl SiteGraph {
         self.known.insert(other, Known { ours, theirs });
     }
 
-    /// How many members and strangers there are.
+    /// Returns the number of members and strangers.
     pub(super) fn len(&self) -> usize {
         self.members.len() + self.strangers.len()
     }
 
-    /// The key of a member or stranger.
+    /// Returns the key of a member or stranger.
     pub(super) fn key(&self, vertex: u32) -> ActorKey {
         match self.members.get(vertex as usize) {
             Some(member) => member.load.id,
@@ -154,7 +156,7 @@ impl SiteGraph {
         }
     }
 
-    /// The site of a member or stranger.
+    /// Returns the site of a member or stranger.
     pub(super) fn site_of(&self, vertex: u32) -> u32 {
         match (vertex as usize).checked_sub(self.members.len()) {
             Some(stranger) => self.strangers[stranger].1,
@@ -162,7 +164,7 @@ impl SiteGraph {
         }
     }
 
-    /// The undirected graph for the cutter; strangers weigh nothing.
+    /// Returns the undirected graph for the cutter; strangers have no load.
     pub(super) fn graph(&self, works: &[u64]) -> Graph {
         let mut loads = works.to_vec();
         loads.resize(self.len(), 0);
@@ -170,7 +172,7 @@ impl SiteGraph {
     }
 }
 
-/// The graph of vertices with these works that talk.
+/// Returns the graph of vertices with these works that exchange these messages.
 pub(super) fn graph_of(works: &[u64], talks: &[(u32, u32, u64, u64)]) -> Graph {
     let most = weight_max(works.len());
     let works: Vec<u64> = works.iter().map(|&work| work.min(most)).collect();
@@ -181,7 +183,7 @@ pub(super) fn graph_of(works: &[u64], talks: &[(u32, u32, u64, u64)]) -> Graph {
     Graph::new(&works, &talks.iter().map(edge).collect::<Vec<_>>()).unwrap_or_default()
 }
 
-/// What a talk weighs.
+/// Returns the weight of the messages between two actors.
 pub(super) fn talk_weight(messages: u64, bytes: u64) -> u64 {
     u64::try_from(weight(messages, bytes)).unwrap_or(u64::MAX)
 }

@@ -1,4 +1,4 @@
-//! `leader-cut`: all leaders and the top in one place, for snapshots that one place holds.
+//! `leader-cut`: all leaders and the top on one node, for snapshots of all actors.
 
 use super::leader::{Leader, Said};
 use super::note::{LeaderActor, Note, SiteTalk, SiteView};
@@ -11,31 +11,31 @@ use crate::strategies::strategy::Strategy;
 use gridspan_topology::{PeId, SiteId};
 use std::collections::VecDeque;
 
-/// Cuts as `grid-cut` does, but each site its own part. Where the runtime knows it, each site's
-/// leader does that, and no place holds all; asked with a snapshot, it does all of it in one place.
+/// Cuts as `grid-cut` does, but each site cuts its part. In the runtime, each site's leader does
+/// that, and no node holds the whole graph; with a snapshot, one node does all of it.
 #[derive(Clone, Debug)]
 pub struct LeaderCut {
     seed: u64,
     vertices: Option<u32>,
 }
 
-/// Is shown each note with who sends it to whom; `None` is the top.
+/// Called for each note with its sender and receiver; `None` is the top.
 pub type Traced<'a> = &'a mut dyn FnMut(Option<SiteId>, Option<SiteId>, &Note);
 
 impl LeaderCut {
-    /// With the usual bound on what the top holds.
+    /// Creates the strategy with the default bound on the vertices at the top.
     pub fn new(seed: u64) -> Self {
         Self { seed, vertices: None }
     }
 
-    /// With at most about so many vertices of the coarse graph at the top.
+    /// Sets the approximate greatest number of vertices of the coarse graph at the top.
     #[must_use]
     pub fn vertices(mut self, vertices: u32) -> Self {
         self.vertices = Some(vertices);
         self
     }
 
-    /// The plan, and what it would bring by the sums of all sites.
+    /// Returns the plan, and its figures from the sums of all sites.
     pub fn run(&self, snapshot: &Snapshot, trace: Traced<'_>) -> (Plan, Option<Figures>) {
         let Snapshot { layout, hierarchy, links, .. } = snapshot;
         let (layout_of_all, hierarchy) = (layout.clone(), hierarchy.clone());
@@ -91,7 +91,7 @@ impl Strategy for LeaderCut {
     }
 }
 
-/// What each leader would have been told.
+/// Returns the view of each leader.
 pub(super) fn views(snapshot: &Snapshot) -> Vec<SiteView> {
     let layout = &snapshot.layout;
     let view = |site: SiteId| {

@@ -47,7 +47,7 @@ fn leaders_that_each_know_their_site_find_the_cut_of_molecules() {
         }
     });
 
-    // The planar cut is 1296, and the paper's way finds 1422 in one place.
+    // The planar cut is 1296; the method of Koenig and Kalé (2007) finds 1422 on one node.
     let messages = predicted(&snapshot, &plan).wide_area.messages;
     assert!(messages <= 1422, "{messages} messages");
     assert!(imbalance(&snapshot, &plan) <= 1.03);
@@ -96,7 +96,7 @@ fn uneven_sites_get_what_they_can_do() {
     fixtures::check_shares(&snapshot, &LeaderCut::new(1).plan(&snapshot));
 }
 
-/// Objects without pattern on three sites, that talk in one direction or both.
+/// Objects without a pattern on three sites, with messages in one direction or both.
 fn patternless(talks: &[(u32, u32, u64)], place: &[u32]) -> Snapshot {
     let place: Vec<PeId> = place.iter().map(|&pe| PeId(pe)).collect();
     let objects = grid_2d(1, place.len() as u32);
@@ -169,7 +169,8 @@ proptest! {
         prop_assert_eq!(figures.traffic_after, after.wide_area);
         prop_assert_eq!((figures.moves, figures.actors), (plan.moves.len() as u64, 40));
         for (sum, exact) in [(figures.step_before, before), (figures.step_after, after)] {
-            // The sums know the worst of each end of a cycle, and not who talks to whom.
+            // The sums contain the worst of each end of a cycle, and not which actors talk to each
+            // other.
             prop_assert!(sum + Duration::from_nanos(10) >= exact.step, "{sum:?} {exact:?}");
             prop_assert!(sum <= exact.step + MILLI * 40, "{sum:?} {exact:?}");
         }

@@ -1,4 +1,4 @@
-//! What the one above all leaders decides.
+//! Decisions of the top, above all leaders.
 
 use super::cut::Places;
 use super::forecast::Forecaster;
@@ -14,28 +14,28 @@ use gridspan_topology::{Hierarchy, Layout, SiteId};
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// The top holds about so many vertices of the coarse graph, in all.
+/// Approximate total number of vertices of the coarse graph at the top.
 const VERTICES: u32 = 1 << 15;
-/// And lets each leader have this many at least, however many sites there are.
+/// Least number of vertices that each leader may have, for any number of sites.
 const VERTICES_PER_SITE_MIN: u32 = 256;
-/// The band about the cut becomes finer in each round, and then those on it take turns; a bound for
-/// where they are many.
+/// Greatest number of rounds. The band about the cut becomes finer in each round; then the actors
+/// on it take turns, which needs a bound where they are many.
 const ROUNDS_MAX: u32 = 8;
 
-/// What is known of the grid.
+/// Description of the grid.
 #[derive(Clone, Debug)]
 pub struct GridView {
-    /// Where the PEs are.
+    /// Nodes and sites of the PEs.
     pub layout: Layout,
-    /// What is near what, if it is known.
+    /// Distances of nodes, if they are known.
     pub hierarchy: Option<Hierarchy>,
     /// The links between sites.
     pub links: Vec<SiteLink>,
-    /// How fast PEs are, by earlier rebalances.
+    /// Speeds of PEs, estimated by earlier rebalances.
     pub speeds: SpeedEstimate,
 }
 
-/// The one above all leaders in one rebalance.
+/// The top, above all leaders, in one rebalance.
 pub struct Top {
     grid: GridView,
     seed: u64,
@@ -49,7 +49,7 @@ pub struct Top {
 }
 
 impl Top {
-    /// Begins a rebalance. `is_undo`: the last one is to be taken back.
+    /// Begins a rebalance, which undoes the last one if `is_undo`.
     pub fn new(grid: GridView, seed: u64, is_undo: bool) -> Self {
         Self {
             grid,
@@ -64,15 +64,15 @@ impl Top {
         }
     }
 
-    /// The same with another bound on the vertices of the coarse graph. At least one for each site.
+    /// Sets the bound on the vertices of the coarse graph; at least one for each site.
     #[must_use]
     pub fn vertices(mut self, vertices: u32) -> Self {
         self.vertices = vertices;
         self
     }
 
-    /// Takes what a leader says. Says in turn what leaders should know, or at last how their plans
-    /// would be together.
+    /// Handles a note of a leader. Returns notes for leaders, and in the end the figures of all
+    /// leaders' plans together.
     pub fn handle(&mut self, from: SiteId, note: Note) -> (Said, Option<Figures>) {
         if from.0 >= self.grid.layout.site_count() {
             return (Said::new(), None);
@@ -102,17 +102,18 @@ impl Top {
         (Said::new(), None)
     }
 
-    /// How many messages all PEs have handled since the job began, once all leaders have told.
+    /// Returns the number of messages that all PEs have handled since the job began, once all
+    /// leaders have reported.
     pub fn handled(&self) -> u64 {
         self.census.values().map(|census| census.handled).fold(0, u64::saturating_add)
     }
 
-    /// How fast PEs are, this rebalance included once all leaders have told.
+    /// Returns the speeds of PEs, with this rebalance included once all leaders have reported.
     pub fn into_speeds(self) -> SpeedEstimate {
         self.grid.speeds
     }
 
-    /// Whether the last rebalance is to be taken back.
+    /// Returns whether the last rebalance should be undone.
     pub fn is_undo(&self) -> bool {
         self.is_undo
     }
@@ -168,7 +169,8 @@ impl Top {
         said
     }
 
-    /// The median of what the sites think, each of them counted as often as it has edges.
+    /// Returns the median of the sites' numbers of steps, each weighted by the site's number of
+    /// edges.
     fn steps(&self) -> u64 {
         let mut rounds: Vec<(u64, u64)> =
             self.census.values().map(|census| census.rounds).collect();
@@ -221,7 +223,7 @@ impl Top {
         Some(Figures {
             actors: self.census.values().map(|census| census.actors).fold(0, u64::saturating_add),
             moves: sum(|outlook| outlook.moves),
-            // Leaders give nobody a replica.
+            // Leaders create no replicas.
             replicas: 0,
             steps: terms.steps,
             step_before: now.step,
@@ -229,7 +231,7 @@ impl Top {
             traffic_before: now.wide_area,
             traffic_after: then.wide_area,
             bytes_inside: sum(|outlook| outlook.bytes_inside),
-            // Nobody here knows of nodes. Sites do not wait for each other.
+            // The top does not know nodes. Sites do not wait for each other.
             bytes_busiest: self.outlooks.values().map(|out| out.bytes_inside).max().unwrap_or(0),
             bytes_between_sites: sum(|outlook| outlook.bytes_between_sites),
             is_passing,

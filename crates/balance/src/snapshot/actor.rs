@@ -1,16 +1,16 @@
-//! Actors as strategies know them: their names, loads and replicas.
+//! Actors as strategies see them: keys, loads and replicas.
 
 use gridspan_topology::PeId;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::time::Duration;
 
-/// Which actor, in a form that says nothing about its type.
+/// Identifies an actor without its type.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct ActorKey {
-    /// The number of its collection.
+    /// Number of its collection.
     pub collection: u32,
-    /// Its index in the collection, packed into one number.
+    /// Index in the collection, packed into one number.
     pub index: u128,
 }
 
@@ -23,39 +23,39 @@ impl fmt::Display for ActorKey {
 /// One actor in the measured window.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ActorLoad {
-    /// Which actor.
+    /// The actor.
     pub id: ActorKey,
-    /// Where it lives.
+    /// The PE on which it lives.
     pub pe: PeId,
-    /// The CPU time it used on that PE.
+    /// CPU time that it used on that PE.
     pub load: Duration,
-    /// How many bytes its state takes when it migrates.
+    /// Bytes of its state when it migrates.
     pub bytes: u64,
     /// Whether it may be moved.
     pub migratable: bool,
-    /// What it takes for a message, if that is known for this window and the one before.
+    /// Its processor time per message, if it is known for this window and an earlier one.
     #[serde(default)]
     pub pace: Option<HandlingTime>,
 }
 
-/// What an actor takes for a message on average, in processor time.
+/// Average processor time of an actor per message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct HandlingTime {
-    /// In this window, where it lives now.
+    /// Time per message in this window, on its present PE.
     pub now: Duration,
-    /// In the last window before it in which it handled anything.
+    /// Time per message in the last earlier window in which it handled a message.
     pub before: Duration,
-    /// Where it lived then.
+    /// The PE on which it lived in that window.
     pub pe_before: PeId,
 }
 
 /// The replica of an actor.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Replica {
-    /// Whose.
+    /// The replicated actor.
     pub actor: ActorKey,
-    /// On which PE.
+    /// The PE of the replica.
     pub at: PeId,
-    /// To whom it sends; the primary sends to all others. Ascending.
+    /// Receivers of its messages, ascending; the primary sends to all others.
     pub serves: Vec<ActorKey>,
 }

@@ -1,4 +1,4 @@
-//! What a strategy decides upon: loads, messages and PEs of one measured window.
+//! The input of a strategy: loads, messages and PEs of one measured window.
 
 pub use crate::snapshot::actor::{ActorKey, ActorLoad, HandlingTime, Replica};
 use gridspan_topology::{Bandwidth, Hierarchy, Latency, Layout, NodeId, PeId, SiteId};
@@ -7,8 +7,8 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 use thiserror::Error;
 
-/// The object graph of a job and the PEs it runs on. It can be stored and read by other tools;
-/// what was read should go through [`Snapshot::validate`] before it goes to a strategy.
+/// The object graph of a job and the PEs on which it runs. Other tools can store and read it; a
+/// snapshot that was read should pass [`Snapshot::validate`] before a strategy receives it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Snapshot {
     /// The version of this format: [`Snapshot::VERSION`].
@@ -19,28 +19,28 @@ pub struct Snapshot {
     pub edges: Vec<Edge>,
     /// All PEs by number.
     pub pes: Vec<PeLoad>,
-    /// Where the PEs are.
+    /// The nodes and sites of the PEs.
     pub layout: Layout,
-    /// How many steps (rounds of sync points) the window had; loads and messages are of all of
-    /// them. 0 and 1 mean that the window is one step.
+    /// Number of steps (rounds of sync points) in the window; loads and messages are totals of all
+    /// of them. 0 and 1 mean that the window is one step.
     #[serde(default)]
     pub steps: u64,
-    /// Whether messages of older steps are handled first, and in a step, once a plan has told who
-    /// they are, those whose results another site waits for.
+    /// Whether messages of older steps are handled first, and within a step, once a plan has named
+    /// these actors, messages to those on which another site waits.
     #[serde(default)]
     pub has_step_order: bool,
-    /// What is near what, with any number of levels. Without it, the sites of the layout count.
+    /// Distances of nodes, with any number of levels. Without it, the sites of the layout are used.
     #[serde(default)]
     pub hierarchy: Option<Hierarchy>,
-    /// What is known about links between sites; a pair not listed is looked up in the hierarchy,
-    /// and costs nothing if that knows nothing.
+    /// Known links between sites. A pair that is not listed is looked up in the hierarchy, and
+    /// costs nothing if the hierarchy does not contain it.
     #[serde(default)]
     pub links: Vec<SiteLink>,
     /// Actors that may have a replica, as positions in [`Snapshot::actors`], ascending.
     #[serde(default, alias = "pure")]
     pub deterministic: Vec<u32>,
-    /// Those that have one, by actor. Loads are those of primaries, edges from them are messages
-    /// of either.
+    /// The replicas, by actor. Loads are those of primaries; edges from an actor are the messages
+    /// of both of its replicas.
     #[serde(default, alias = "twins")]
     pub replicas: Vec<Replica>,
 }
@@ -52,9 +52,9 @@ pub struct SiteLink {
     pub from: SiteId,
     /// The site that receives.
     pub to: SiteId,
-    /// One way.
+    /// Latency in one direction.
     pub latency: Latency,
-    /// For all that flows from the one site to the other.
+    /// Total bandwidth from the one site to the other.
     pub bandwidth: Bandwidth,
 }
 
@@ -65,33 +65,33 @@ pub struct Edge {
     pub from: u32,
     /// The receiver as a position in [`Snapshot::actors`].
     pub to: u32,
-    /// How many messages.
+    /// Number of messages.
     pub messages: u64,
-    /// How many bytes they had together.
+    /// Total of their bytes.
     pub bytes: u64,
 }
 
 /// One PE in the measured window.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct PeLoad {
-    /// How fast it computes when it has a processor, where 1.0 is an ordinary PE; above zero.
+    /// Speed when it has a processor, where 1.0 is an ordinary PE; above zero.
     pub speed: f64,
-    /// The part of a processor that it last got when it wanted one, above zero and at most 1.0:
-    /// less where others' processes compete with it, since schedulers share fairly.
+    /// Part of a processor that it last got when it wanted one, above zero and at most 1.0. It is
+    /// less than 1.0 where other processes compete with it, since schedulers share fairly.
     #[serde(default = "whole")]
     pub available: f64,
-    /// The time it spent on what cannot be moved, other users' work included.
+    /// Time spent on work that cannot be moved, other users' work included.
     pub background: Duration,
-    /// The time it waited with nothing to do.
+    /// Time for which it was idle.
     #[serde(default)]
     pub idle: Duration,
-    /// The time it spent on sending and receiving, which is part of neither loads nor background.
+    /// Time spent on sending and receiving, which is part of neither loads nor background.
     #[serde(default)]
     pub communication: Duration,
 }
 
 impl PeLoad {
-    /// How fast it computes with the part of a processor that it gets.
+    /// Returns the speed with the part of a processor that it gets.
     pub fn effective_speed(&self) -> f64 {
         self.speed * self.available
     }
@@ -114,13 +114,14 @@ impl Default for PeLoad {
     }
 }
 
-/// Why a snapshot contradicts itself. Nothing was changed; take it anew or correct the entry named.
+/// Why a snapshot is inconsistent. Nothing was changed; measure it again or correct the entry
+/// named.
 #[derive(Clone, Copy, Debug, PartialEq, Error)]
 pub enum SnapshotError {
-    /// Another version of the format.
+    /// The format has another version.
     #[error("the snapshot has version {found}; this program reads version {}", Snapshot::VERSION)]
     Version {
-        /// The version refused.
+        /// The version of the snapshot.
         found: u32,
     },
     /// A node of the layout is missing in the hierarchy.
@@ -129,7 +130,7 @@ pub enum SnapshotError {
         /// The node.
         node: NodeId,
     },
-    /// A link of a site that does not exist.
+    /// A link has an end at a site that does not exist.
     #[error(
         "there is a link from {from} to {to}, but only {sites} sites; write sites of the layout"
     )]
@@ -138,29 +139,29 @@ pub enum SnapshotError {
         from: SiteId,
         /// The site that receives.
         to: SiteId,
-        /// How many sites there are.
+        /// Number of sites.
         sites: u32,
     },
     /// The list of PEs and the layout differ in length.
     #[error("there are {pes} PEs in the list and {layout} in the layout; list each PE once")]
     PeCount {
-        /// How many are listed.
+        /// Number of PEs listed.
         pes: usize,
-        /// How many there are.
+        /// Number of PEs in the layout.
         layout: u32,
     },
     /// A speed that is not above zero or not finite.
     #[error("{pe} has speed {speed}; write a number above zero, such as 1")]
     Speed {
-        /// Whose speed it is.
+        /// The PE.
         pe: PeId,
         /// The value refused.
         speed: f64,
     },
-    /// A part of a processor that is none.
+    /// A part of a processor that is not above zero and at most 1.
     #[error("{pe} gets {available} of a processor; write a number above zero and at most 1")]
     Available {
-        /// Whose part it is.
+        /// The PE.
         pe: PeId,
         /// The value refused.
         available: f64,
@@ -179,8 +180,8 @@ pub enum SnapshotError {
         /// The actor.
         actor: ActorKey,
     },
-    /// A replica, or the right to one, of an actor that does not exist, or on a PE that does
-    /// not.
+    /// A replica belongs to an actor that does not exist, or to one that has another replica, or is
+    /// on a PE that does not exist; or a deterministic actor does not exist.
     #[error("replicas do not fit: {what}; name actors and PEs of the snapshot, each actor once")]
     Replicas {
         /// What is wrong.
@@ -191,13 +192,13 @@ pub enum SnapshotError {
         "edge {edge} leads from {from} to {to}; write positions in the list of {actors} actors"
     )]
     NoSuchActor {
-        /// The position of the edge.
+        /// Position of the edge.
         edge: usize,
-        /// Where it begins.
+        /// Position of its sender.
         from: u32,
-        /// Where it ends.
+        /// Position of its receiver.
         to: u32,
-        /// How many actors there are.
+        /// Number of actors.
         actors: usize,
     },
 }
@@ -206,7 +207,7 @@ impl Snapshot {
     /// The version of the format that this program writes and reads.
     pub const VERSION: u32 = 1;
 
-    /// A snapshot of one step, of which no hierarchy and no links are known.
+    /// Creates a snapshot of one step without a hierarchy and links.
     pub fn new(actors: Vec<ActorLoad>, edges: Vec<Edge>, pes: Vec<PeLoad>, layout: Layout) -> Self {
         let version = Self::VERSION;
         Self {
@@ -224,7 +225,7 @@ impl Snapshot {
         }
     }
 
-    /// Whether the parts fit together.
+    /// Checks that the parts of the snapshot fit together.
     pub fn validate(&self) -> Result<(), SnapshotError> {
         if self.version != Self::VERSION {
             return Err(SnapshotError::Version { found: self.version });
@@ -290,12 +291,12 @@ impl Snapshot {
         }
     }
 
-    /// How many steps loads and messages are of: at least one.
+    /// Returns the number of steps of the loads and messages: at least one.
     pub fn step_count(&self) -> u64 {
         self.steps.max(1)
     }
 
-    /// The CPU time of the actors on each PE, by number; background is not counted.
+    /// Returns the CPU time of the actors on each PE, by number, without background.
     pub fn load_per_pe(&self) -> Vec<Duration> {
         let mut loads = vec![Duration::ZERO; self.pes.len()];
         for actor in &self.actors {
@@ -305,7 +306,7 @@ impl Snapshot {
         loads
     }
 
-    /// The edges whose ends live in different sites.
+    /// Returns the edges between different sites.
     pub fn wide_area_edges(&self) -> impl Iterator<Item = &Edge> {
         let site = |actor: u32| self.layout.site_of(self.actors[actor as usize].pe);
         self.edges.iter().filter(move |edge| site(edge.from) != site(edge.to))

@@ -1,31 +1,31 @@
-//! The object graph of a snapshot as the cutter takes it.
+//! The object graph of a snapshot in the form that the cutter takes.
 
 use crate::cutter::{Graph, GraphError, MAX_WEIGHT_SUM, Tie};
 use crate::snapshot::{ActorLoad, Snapshot};
 
-/// The weight of a message, so that it counts as much as 16 KiB do: what a link of 1 Gbit/s sends
-/// in the time that sending and receiving one small message take.
+/// Weight of a message. It equals that of 16 KiB: the bytes that a link of 1 Gbit/s transmits in
+/// the time that sending and receiving one small message takes.
 pub(crate) const MESSAGE_WEIGHT: u64 = 64;
-/// So many bytes weigh one.
+/// Number of bytes that have the weight 1.
 const BYTES_PER_WEIGHT: u64 = 256;
-/// How many windows a migration should pay for itself in.
+/// Number of windows within which a migration should pay for itself.
 const WINDOWS_TO_PAY: u64 = 10;
-/// What an actor must save by moving, in its average edges.
+/// Least saving of an actor's move, as a multiple of its average edge.
 const STAY: f64 = 0.5;
-/// The edges may add up to this, so that ties can be added to them.
+/// Greatest sum of all edges, so that ties can be added to them.
 const EDGES_MAX: u128 = 1 << 60;
 
-/// What messages weigh.
+/// Returns the weight of messages.
 pub(crate) fn weight(messages: u64, bytes: u64) -> u128 {
     u128::from(messages) * u128::from(MESSAGE_WEIGHT) + u128::from(bytes / BYTES_PER_WEIGHT)
 }
 
-/// The most that `edges` edges may weigh each, so that they can be added.
+/// Returns the greatest weight that each of `edges` edges may have, so that they can be added.
 pub(crate) fn weight_max(edges: usize) -> u64 {
     (EDGES_MAX / edges.max(1) as u128) as u64
 }
 
-/// Actors as vertices; messages and bytes as edges.
+/// Returns the graph with actors as vertices, and messages and bytes as edges.
 pub(crate) fn object_graph(snapshot: &Snapshot, works: &[u64]) -> Result<Graph, GraphError> {
     let edges = || snapshot.edges.iter();
     let sum: u128 = edges().map(|edge| weight(edge.messages, edge.bytes)).sum();
@@ -37,8 +37,8 @@ pub(crate) fn object_graph(snapshot: &Snapshot, works: &[u64]) -> Result<Graph, 
     Graph::new(works, &edges().map(of).collect::<Vec<_>>())
 }
 
-/// What it is worth that each actor stays where it is: half of one of its edges, so that nothing
-/// moves for nothing, and what its state costs to send.
+/// Returns the weight of staying for each actor: half of one of its edges, so that no actor moves
+/// without a gain, and the cost of sending its state.
 pub(crate) fn pulls<'a>(actors: impl Iterator<Item = &'a ActorLoad>, graph: &Graph) -> Vec<u64> {
     let pull = |(at, actor): (usize, &ActorLoad)| {
         let vertex = at as u32;
@@ -48,7 +48,7 @@ pub(crate) fn pulls<'a>(actors: impl Iterator<Item = &'a ActorLoad>, graph: &Gra
         (average * STAY).ceil() as u64 + state.min(1 << 40)
     };
     let mut pulls: Vec<u64> = actors.enumerate().map(pull).collect();
-    // Edges are at most 2^60 in all; leave as much again unused.
+    // Edges are at most 2^60 in total; the pulls may take as much again.
     let sum: u128 = pulls.iter().map(|&pull| u128::from(pull)).sum();
     let divisor = sum.div_ceil(u128::from(MAX_WEIGHT_SUM / 2)).max(1);
     if divisor > 1 {
@@ -57,11 +57,11 @@ pub(crate) fn pulls<'a>(actors: impl Iterator<Item = &'a ActorLoad>, graph: &Gra
     pulls
 }
 
-/// The ties of actors to their present parts.
+/// Returns the tie of an actor to its present part.
 pub(crate) fn tie(home: Option<u32>, pull: u64, is_movable: bool) -> Tie {
     match home {
         Some(home) if !is_movable => Tie::fixed(home),
-        // At least one, so that who is at home differs from who comes from elsewhere.
+        // At least one, so that an actor at home differs from one that comes from elsewhere.
         Some(home) => Tie { home, pull: pull.max(1) },
         None => Tie::FREE,
     }

@@ -1,12 +1,13 @@
-//! How many steps a window had, told from who talked how often.
+//! The number of steps in a window, derived from how often actors send to each other.
 
 use crate::snapshot::Edge;
 use std::collections::BTreeMap;
 
-/// In an iterative job nearly every pair that talks both ways does so once in each step. So the
-/// number of steps is the median over such pairs of how often both have talked; of what one talks
-/// to the other, if no pair talks both ways. 1 if nobody talks: the window is one step. `edges`
-/// have at most one entry from one actor to another.
+/// Returns the number of steps in a window. In an iterative job nearly every pair of actors that
+/// send to each other does so once in each step. So the number of steps is the median over these
+/// pairs of the messages in the direction with fewer. If no pair sends in both directions, it is
+/// the median over all edges; without messages it is 1, and the window is one step. `edges` have at
+/// most one entry from one actor to another.
 pub fn rounds(edges: &[Edge]) -> u64 {
     let talks: BTreeMap<(u32, u32), u64> =
         edges.iter().map(|edge| ((edge.from, edge.to), edge.messages)).collect();
@@ -36,7 +37,7 @@ mod tests {
 
     #[test]
     fn a_step_is_a_round_of_those_that_talk_both_ways() {
-        // Ten steps of a ring of three, a first broadcast by one, and reports to another.
+        // Ten steps of a ring of three, a first broadcast by one actor, and reports to another.
         let ring = [(0, 1, 10), (1, 0, 10), (1, 2, 10), (2, 1, 11), (0, 2, 10), (2, 0, 10)];
         let others = [(0, 7, 1), (0, 8, 1), (0, 9, 1), (1, 9, 500), (3, 9, 900)];
 

@@ -1,16 +1,16 @@
-//! How fast PEs compute, from what actors take for a message before and after they move.
+//! Speeds of PEs, from the time of actors per message before and after they move.
 //!
-//! Start: each PE has measured itself with a short kernel, which says little of memory-bound work.
-//! Steady state: an actor that moves takes its own time with it, so that each moved actor compares
-//! two PEs ([`Evidence`]). What those that stayed on its old PE take now, beside what they took, is
-//! what changed for another reason than the move; so much as they differ, an actor's time says
-//! nothing. [`SpeedEstimate`] joins the comparisons of all windows by weighted least squares over
-//! the graph of compared PEs. The kernel is a prior with heavy tails (Student's t; Lange, Little
-//! and Taylor, "Robust statistical modeling using the t distribution", 1989, section 2): small
-//! differences from it need strong evidence, and a kernel that is far off counts for nothing.
-//! Failure: without moves, the kernel alone decides.
+//! Start: each PE has measured itself with a short kernel, which says little about memory-bound
+//! work. Steady state: the same actor has a time per message on both PEs of its move, so that each
+//! moved actor compares two PEs ([`Evidence`]). The change in the times of the actors that stayed
+//! on its old PE is the drift that has other reasons than the move, and the scatter of these
+//! changes bounds the evidence of an actor's time. [`SpeedEstimate`] joins the comparisons of all
+//! windows by weighted least squares over the graph of compared PEs. The kernel is a prior with
+//! heavy tails (Student's t; Lange, Little and Taylor, "Robust statistical modeling using the t
+//! distribution", 1989, section 2): small differences from it need strong evidence, and a kernel
+//! that is far off has little weight. Failure: without moves, the kernel alone decides.
 //!
-//! Foreign load is kept apart: loads are processor time, which others do not lengthen.
+//! Foreign load is kept apart: loads are processor time, which other programs do not lengthen.
 
 use crate::snapshot::PeLoad;
 use crate::snapshot::actor::ActorLoad;
@@ -19,47 +19,49 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// Shorter handlers are mostly overhead of their measurement.
+/// Least time per message that counts: shorter handlers are mostly overhead of their measurement.
 const PER_MESSAGE_MIN: Duration = Duration::from_micros(1);
-/// So many that stayed tell what changed on their PE; fewer leave that to all that stayed anywhere.
+/// Number of actors that must have stayed on a PE to derive its drift; with fewer, all actors that
+/// stayed on any PE are used.
 const STAYED_MIN: usize = 3;
-/// The relative error that remains, however well actors agree.
+/// Least relative error of a comparison, however well actors agree.
 const NOISE_MIN: f64 = 0.02;
-/// The relative error of a kernel.
+/// Relative error of a kernel.
 const KERNEL_ERROR: f64 = 0.1;
-/// Kernels that differ by less from the usual one do not differ.
+/// Logarithmic difference from the usual kernel below which a kernel counts as equal to it.
 const KERNEL_NOISE: f64 = 0.05;
-/// What an earlier window counts when a later one compares the same PEs.
+/// Factor on the weight of earlier windows when a later one compares the same PEs.
 const MEMORY: f64 = 0.7;
-/// At most so many pairs of PEs are remembered; those with the least evidence are forgotten.
+/// Greatest number of pairs of PEs that are remembered; those with the least evidence are
+/// forgotten.
 const PAIRS_MAX: usize = 1 << 16;
-/// Sweeps over all pairs. Each begins from the last estimate, so that few are enough where little
-/// is new.
+/// Greatest number of sweeps over all pairs. Each begins from the last estimate, so that few are
+/// enough where little is new.
 const SWEEPS_MAX: u32 = 300;
-/// Sweeps end when no speed changes by more than this part.
+/// Sweeps end when no speed changes by more than this fraction.
 const SWEEP_END: f64 = 1e-4;
-/// Speeds beyond a factor of a hundred are no speeds, but errors of measurement.
+/// Logarithm of the greatest speed: factors beyond a hundred are errors of measurement.
 const LOG_SPEED_MAX: f64 = 4.6;
 
-/// How actors that have moved since the last window compare PEs.
+/// Comparisons of PEs by the actors that have moved since the last window.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Evidence {
     compared: Vec<Compared>,
 }
 
-/// Two PEs as the actors show them that have moved from one to the other.
+/// Comparison of two PEs by the actors that have moved from one to the other.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 struct Compared {
     from: PeId,
     to: PeId,
-    /// The natural logarithm of how many times faster the second is.
+    /// Natural logarithm of how many times faster the second is.
     log_ratio: f64,
-    /// How far that may be off.
+    /// Standard error of the logarithm.
     error: f64,
 }
 
 impl Evidence {
-    /// What these actors show, in any order.
+    /// Derives the evidence from `actors`, in any order.
     pub fn of<'a>(actors: impl IntoIterator<Item = &'a ActorLoad>) -> Self {
         let mut stayed: BTreeMap<PeId, Vec<f64>> = BTreeMap::new();
         let mut moved: BTreeMap<(PeId, PeId), Vec<f64>> = BTreeMap::new();
@@ -94,7 +96,7 @@ impl Evidence {
     }
 }
 
-/// The median of some changes, and how far others usually are from it.
+/// Median and scatter of some changes.
 struct Usual {
     median: f64,
     scatter: f64,
@@ -114,7 +116,7 @@ impl Usual {
     }
 }
 
-/// The middle one, or between the two middle ones; 0 of none.
+/// Returns the median; 0 of an empty list.
 fn median(mut values: Vec<f64>) -> f64 {
     values.sort_by(f64::total_cmp);
     let (low, high) = (values.len().saturating_sub(1) / 2, values.len() / 2);
@@ -124,21 +126,21 @@ fn median(mut values: Vec<f64>) -> f64 {
     }
 }
 
-/// What all windows have shown.
+/// Speeds of PEs, estimated from the evidence of all windows.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct SpeedEstimate {
-    /// By two PEs, the lower first: how many times faster the second is (its logarithm), and one
-    /// divided by the square of how far that may be off.
+    /// By pair of PEs, the lower first: the logarithm of how many times faster the second is, and
+    /// its weight, the inverse square of its error.
     pairs: BTreeMap<(PeId, PeId), (f64, f64)>,
-    /// The last estimate, as logarithms beside the kernels.
+    /// The last estimate, as logarithms relative to the kernels.
     known: Vec<f64>,
 }
 
 impl SpeedEstimate {
-    /// Adds what a window has shown.
+    /// Adds the evidence of a window.
     pub fn learn(&mut self, evidence: &Evidence) {
         for &Compared { from, to, log_ratio, error } in &evidence.compared {
-            // It may have come over the network.
+            // The evidence may come from the network, so its values are checked.
             if !(log_ratio.abs() <= 2.0 * LOG_SPEED_MAX && error >= NOISE_MIN) {
                 continue;
             }
@@ -157,9 +159,9 @@ impl SpeedEstimate {
         }
     }
 
-    /// Puts the estimates in the place of what the kernels of all PEs say.
+    /// Replaces the kernel speeds of all PEs by the estimates.
     pub fn apply(&mut self, pes: &mut [PeLoad]) {
-        // It may have come over the network.
+        // The speeds may come from the network, so a value that is not finite counts as 1.
         let log = |pe: &PeLoad| Some(pe.speed.ln()).filter(|log| log.is_finite()).unwrap_or(0.0);
         let usual = median(pes.iter().map(log).collect());
         let kernels: Vec<f64> = pes
@@ -174,7 +176,8 @@ impl SpeedEstimate {
         }
     }
 
-    /// Minimizes the weighted squares of what pairs contradict and of the differences from kernels.
+    /// Minimizes the weighted squares of the residuals of all pairs and of the differences from
+    /// kernels.
     fn solve(&mut self, kernels: &[f64]) {
         let mut neighbors: BTreeMap<usize, Vec<(usize, f64, f64)>> = BTreeMap::new();
         for (&(a, b), &(ratio, weight)) in &self.pairs {
@@ -209,7 +212,7 @@ mod tests {
     use crate::snapshot::actor::HandlingTime;
     use gridspan_topology::dice::Dice;
 
-    /// An actor of a work in nanoseconds that was on one PE and is on another, of these speeds.
+    /// An actor that was on one PE and is on another, with its work in nanoseconds before and now.
     fn seen(work: [f64; 2], pe_before: usize, pe: usize, speeds: &[f64]) -> ActorLoad {
         let takes = |work: f64, pe: usize| Duration::from_nanos((work / speeds[pe]) as u64);
         let (before, now) = (takes(work[0], pe_before), takes(work[1], pe));
@@ -236,7 +239,7 @@ mod tests {
         found
     }
 
-    /// The greatest relative error, whatever 1 is.
+    /// The greatest relative error, up to a common factor.
     fn error(found: &[f64], speeds: &[f64]) -> f64 {
         let logs: Vec<f64> = found.iter().zip(speeds).map(|(a, b)| (a / b).ln()).collect();
         let middle = median(logs.clone());
@@ -261,7 +264,7 @@ mod tests {
 
     #[test]
     fn loads_that_change_by_themselves_do_not_make_a_pe_slow() {
-        // All on PE 0 become heavier by half, those that have moved from there too.
+        // All actors on PE 0 become heavier by half, as do those that have moved from there.
         let speeds = [1.0; 4];
         let mut window: Vec<_> = (0..8).map(|_| seen([1e6, 1.5e6], 0, 0, &speeds)).collect();
         window.extend((0..8).map(|_| seen([1e6; 2], 1, 1, &speeds)));

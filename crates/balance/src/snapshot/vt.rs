@@ -1,11 +1,12 @@
-//! Snapshots in the load format of DARMA/vt, so that its tools can study our jobs and ours theirs.
+//! Snapshots in the load format of DARMA/vt, so that vt's tools can study Gridspan jobs and
+//! Gridspan's tools can study vt jobs.
 //!
 //! vt writes one JSON file for each rank, `stem.<rank>.json`, of type `LBDatafile`: phases with
 //! tasks (entity, time) and communications (sender, receiver, messages, bytes). A rank is a PE
-//! here. What vt has no field for is in `attributes` and `user_defined`: sites and nodes, speeds,
-//! backgrounds, bytes of state. Files without these, as vt's own, are read as PEs of speed 1 in one
-//! site. Times and bytes of messages are floating-point numbers there, so that nanoseconds and
-//! bytes beyond 2^53 are rounded. A hierarchy and links are not exported.
+//! here. Data for which vt has no field is in `attributes` and `user_defined`: sites and nodes,
+//! speeds, backgrounds, bytes of state. Files without these, such as vt's, are read as PEs of speed
+//! 1 in one site. vt stores times and bytes of messages as floating-point numbers, so that
+//! nanoseconds and bytes beyond 2^53 are rounded. A hierarchy and links are not exported.
 
 use crate::snapshot::{ActorKey, ActorLoad, Edge, PeLoad, Snapshot};
 use gridspan_topology::{Layout, PeId};
@@ -33,12 +34,12 @@ struct Metadata {
     attributes: Attributes,
 }
 
-/// What only we know of a rank.
+/// Attributes of a rank that only Gridspan writes.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 struct Attributes {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     site: Option<String>,
-    /// The number of the node in the job.
+    /// Number of the node in the job.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     node: Option<u32>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -103,37 +104,37 @@ struct Communication {
     bytes: f64,
 }
 
-/// Why files are no snapshot. Nothing was read.
+/// Why files do not form a snapshot. Nothing was read.
 #[derive(Clone, Debug, PartialEq, Error)]
 pub enum VtError {
-    /// Another type of file.
+    /// A file has another type.
     #[error("file {file} has type `{kind}`; give files of type `LBDatafile`")]
     Kind {
-        /// The position of the file.
+        /// Position of the file.
         file: usize,
         /// The type found.
         kind: String,
     },
-    /// No phase of that number.
+    /// A file has no phase of that number.
     #[error("file {file} has no phase {phase}; choose a phase that all files have")]
     NoSuchPhase {
-        /// The position of the file.
+        /// Position of the file.
         file: usize,
-        /// The phase that was asked for.
+        /// The phase requested.
         phase: u64,
     },
-    /// Two tasks are one entity.
+    /// Two tasks have the same entity.
     #[error("entity {id} is listed twice; give the file of each rank once")]
     Twice {
         /// The entity.
         id: u64,
     },
-    /// A time or a speed that makes no sense.
+    /// A time, a speed or a part of a processor is out of range.
     #[error("file {file} has the {what} {value}; write a number that is not negative")]
     Number {
-        /// The position of the file.
+        /// Position of the file.
         file: usize,
-        /// What it is.
+        /// Name of the value.
         what: &'static str,
         /// The value refused.
         value: f64,
@@ -141,13 +142,13 @@ pub enum VtError {
 }
 
 impl VtFile {
-    /// The numbers of its phases, in the order of the file.
+    /// Returns the numbers of its phases, in the order of the file.
     pub fn phases(&self) -> impl Iterator<Item = u64> + '_ {
         self.phases.iter().map(|phase| phase.id)
     }
 }
 
-/// The files of a snapshot, one for each PE in order, with one phase, 0.
+/// Returns the files of a snapshot, one for each PE in order, with one phase, 0.
 pub fn to_vt(snapshot: &Snapshot) -> Vec<VtFile> {
     let entity = |at: usize| {
         let actor = &snapshot.actors[at];
@@ -198,8 +199,8 @@ pub fn to_vt(snapshot: &Snapshot) -> Vec<VtFile> {
     files
 }
 
-/// The snapshot that the files of all ranks, in order, hold for one phase. Messages from and to
-/// what is in no file are left out.
+/// Reads one phase of the files of all ranks, in order, as a snapshot. Messages from or to entities
+/// that are in no file are left out.
 pub fn from_vt(files: &[VtFile], phase: u64) -> Result<Snapshot, VtError> {
     let (mut tasks, mut communications, mut pes) = (BTreeMap::new(), Vec::new(), Vec::new());
     for (at, file) in files.iter().enumerate() {
@@ -264,7 +265,7 @@ fn seconds(file: usize, what: &'static str, value: f64) -> Result<Duration, VtEr
     Duration::try_from_secs_f64(value).map_err(|_| VtError::Number { file, what, value })
 }
 
-/// The key of a member of a collection, or else one made of the number of the entity.
+/// Returns the key of a member of a collection, or a key made of the number of the entity.
 fn key(id: u64, entity: &Entity) -> ActorKey {
     match (entity.collection_id, entity.index.as_slice()) {
         (Some(collection), [index]) => ActorKey { collection, index: *index },
@@ -272,8 +273,8 @@ fn key(id: u64, entity: &Entity) -> ActorKey {
     }
 }
 
-/// PEs in order, by the sites and nodes that the files name; a rank that names none is a node of
-/// the site `vt`.
+/// Returns the layout of the PEs in order, by the sites and nodes that the files name. A rank that
+/// names none is a node of the site `vt`.
 fn layout(files: &[VtFile]) -> Layout {
     let mut sites: Vec<(String, Vec<u32>)> = Vec::new();
     let mut last_node = None;

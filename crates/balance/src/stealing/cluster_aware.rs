@@ -1,5 +1,5 @@
-//! `cluster-aware`: near nodes are asked one after the other while one request is on its way to far
-//! ones.
+//! `cluster-aware`: asks near nodes one after the other, while one request is on its way to a far
+//! node.
 
 use super::command::{Amount, Grant};
 use super::message::StealMessage;
@@ -10,8 +10,8 @@ use gridspan_topology::NodeId;
 /// load balancing for wide-area divide-and-conquer applications", PPoPP 2001.
 ///
 /// An idle node asks any node of another site, does not wait for the answer, and meanwhile asks any
-/// node of its own site, and when that has nothing, the next. At most one wide-area request is on
-/// its way; when it was answered in vain, the next failure nearby sends another.
+/// node of its site, and if that has no tasks, the next. At most one wide-area request is on its
+/// way; after it was refused, the next refusal from a near node sends another.
 #[derive(Clone, Debug)]
 pub struct ClusterAware {
     name: &'static str,
@@ -26,7 +26,7 @@ impl ClusterAware {
         Self { name: "cluster-aware", amount: Amount::One, near: None, far: None }
     }
 
-    /// Steals half of what there is.
+    /// Steals half of the victim's tasks.
     pub fn half() -> Self {
         Self { name: "cluster-aware-half", amount: Amount::Half, ..Self::one() }
     }
@@ -45,7 +45,7 @@ impl ClusterAware {
         }
     }
 
-    /// Whoever was asked has answered; whether someone was.
+    /// Records the answer of a node; returns whether that node had been asked.
     fn answered(&mut self, from: NodeId) -> bool {
         let asked = [&mut self.near, &mut self.far].into_iter().find(|asked| **asked == Some(from));
         asked.map(|asked| *asked = None).is_some()
@@ -67,7 +67,8 @@ impl StealingPolicy for ClusterAware {
                 turn.send(from, StealMessage::NoTasks { hint: None });
             }
             StealMessage::NoTasks { .. } if self.answered(from) => {
-                // A node without near ones has nothing else that would make it ask again.
+                // A node without near nodes asks again here, since no near refusal will make it
+                // ask.
                 let was_near = self.near.is_none();
                 if was_near {
                     self.ask(turn);

@@ -1,50 +1,50 @@
-//! What a machine wants its host to do.
+//! Commands of a machine to its host.
 
 use super::message::StealMessage;
 use gridspan_topology::{NodeId, Time};
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
 
-/// What the host is to do, in the order given.
+/// An action of the host; actions are carried out in the order given.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Command {
     /// Send this message.
     Send {
-        /// To this node, never to itself.
+        /// The receiver, never the node itself.
         to: NodeId,
-        /// What to say.
+        /// The message.
         message: StealMessage,
     },
-    /// Take the oldest tasks that nobody runs, ship them with `grant`, and report how many it were
+    /// Take the oldest tasks that are not running, ship them with `grant`, and report their number
     /// to [`Stealing::handle_given`](super::Stealing::handle_given). If there are none, ship
-    /// nothing and report that.
+    /// nothing and report 0.
     Grant {
-        /// To this node, never to itself.
+        /// The receiver, never the node itself.
         to: NodeId,
-        /// How many.
+        /// Number of tasks.
         amount: Amount,
-        /// Handed to the receiver's
+        /// Passed to the receiver's
         /// [`Stealing::handle_received`](super::Stealing::handle_received).
         grant: Grant,
     },
-    /// Call [`Stealing::handle_timeout`](super::Stealing::handle_timeout) then. It replaces an
-    /// earlier time.
+    /// Call [`Stealing::handle_timeout`](super::Stealing::handle_timeout) at this time. It replaces
+    /// an earlier time.
     WakeAt(Time),
 }
 
-/// How many tasks to give, of those that could be taken away.
+/// Number of tasks to give, of those that could be taken away.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Amount {
-    /// The oldest.
+    /// The oldest task.
     One,
-    /// Half of them, rounded up, so that a single one can be had.
+    /// Half of the tasks, rounded up, so that a single one can be stolen.
     Half,
-    /// At most so many.
+    /// At most this number.
     UpTo(u64),
 }
 
 impl Amount {
-    /// How many that are, if there are `stock`.
+    /// Returns the number of tasks if there are `stock`.
     pub fn of(self, stock: u64) -> u64 {
         match self {
             Self::One => stock.min(1),
@@ -54,19 +54,19 @@ impl Amount {
     }
 }
 
-/// What travels with tasks.
+/// The reason for a grant, shipped with its tasks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Grant {
-    /// They answer a request of the receiver.
+    /// The tasks answer a request of the receiver.
     Answer,
-    /// They follow a lifeline of the receiver.
+    /// The tasks follow a lifeline of the receiver.
     Lifeline,
-    /// A directory had them sent.
+    /// A directory ordered the tasks.
     Directory {
-        /// How many it asked for. There may be fewer: the holder had not as many, or they would
-        /// not have fitted into one packet.
+        /// Number of tasks ordered. There may be fewer, if the holder did not have enough or they
+        /// did not fit into one packet.
         meant: u64,
-        /// One way to the receiver, if it is one of another site; else zero.
+        /// Latency to the receiver in one direction, if it belongs to another site; otherwise zero.
         way: Duration,
     },
 }

@@ -1,35 +1,36 @@
-//! `shis` and `transitive`: the node that gave last is asked first (paper 3, section 3).
+//! `shis` and `transitive`: ask the node that last gave a task first (Zhang, Mo, Yang and Zheng
+//! (2007), "Dynamic Load-Balancing and High Performance Communication in Jcluster", section 3).
 
 use super::command::{Amount, Grant};
 use super::message::StealMessage;
 use super::policy::{StealingPolicy, Turn};
 use gridspan_topology::NodeId;
 
-/// Random stealing that remembers where a task came from.
+/// Random stealing that remembers the node from which a task came.
 ///
-/// *Shis* asks the node that a task last came from, and any other ones once that has nothing.
+/// *Shis* asks the node from which a task last came, and any other nodes once that has none.
 ///
-/// *Transitive* random stealing (TRS) also passes on what is remembered: a node without tasks
-/// answers a thief with the node that it would ask itself, and the thief remembers that one and
-/// asks it next. Hints can lead in a circle; after max(floor(log2 n - 3), 1) of them in a row, n
-/// being the number of nodes, the thief forgets and asks any node.
+/// *Transitive* random stealing (TRS) also passes on the remembered node: a node without tasks
+/// answers a thief with the node that it would ask itself, and the thief remembers that node and
+/// asks it next. Hints can lead in a circle; after max(floor(log2 n - 3), 1) hints in a row, where
+/// n is the number of nodes, the thief forgets the node and asks any.
 #[derive(Clone, Debug)]
 pub struct HistoryPolicy {
     is_transitive: bool,
     /// The node remembered: the paper's `transId`.
     remembered: Option<NodeId>,
     asked: Option<NodeId>,
-    /// How many hints were followed in a row.
+    /// Number of hints followed in a row.
     followed: u32,
 }
 
 impl HistoryPolicy {
-    /// What is remembered is not passed on.
+    /// Creates the policy that does not pass on the remembered node.
     pub fn shis() -> Self {
         Self { is_transitive: false, remembered: None, asked: None, followed: 0 }
     }
 
-    /// What is remembered is passed on to thieves.
+    /// Creates the policy that passes on the remembered node to thieves.
     pub fn transitive() -> Self {
         Self { is_transitive: true, ..Self::shis() }
     }
@@ -61,7 +62,7 @@ impl HistoryPolicy {
     }
 }
 
-/// How many hints are followed in a row among `nodes`.
+/// Returns the greatest number of hints followed in a row among `nodes` nodes.
 fn limit(nodes: usize) -> u32 {
     nodes.checked_ilog2().unwrap_or(0).saturating_sub(3).max(1)
 }
@@ -88,7 +89,7 @@ impl StealingPolicy for HistoryPolicy {
     }
 
     fn received(&mut self, from: NodeId, _tasks: u64, _grant: Grant, turn: &mut Turn<'_>) {
-        // A node that hands on its tasks because it leaves takes part no more.
+        // A node that hands on its tasks because it leaves no longer takes part.
         self.remembered = Some(from).filter(|&node| turn.places.contains(node));
         self.followed = 0;
         self.asked = self.asked.filter(|&asked| asked != from);

@@ -1,33 +1,33 @@
-//! Who takes part in stealing, and where: sites, their parts, and who speaks for them.
+//! The nodes that take part in stealing: their sites, the parts of sites, directories and heads.
 
 use gridspan_topology::{GroupId, Hierarchy, Latency, NodeId};
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// Round trips above this one are wide-area. Ethernet in one building takes less than 1 ms, and
+/// Longest round trip that is not wide-area. Ethernet in one building takes less than 1 ms, and
 /// neighbouring cities more than 2 ms.
 const WIDE_AREA_RTT: Duration = Duration::from_millis(2);
 
-/// A directory keeps at most this many nodes: a message of each takes its node 8 ms at 2 µs. Fewer
-/// would cost more than they spare, as parts that level work by their head say twice as much and
-/// end later.
+/// Greatest number of nodes of a directory: one message of each takes the directory's node 8 ms at
+/// 2 µs. Smaller directories would cost more than they save, since parts that level work through
+/// their head send twice as many messages and end later.
 const NODES_PER_DIRECTORY: usize = 4096;
 
-/// The places of one job as stealing sees them. All nodes must hold the same, so that they agree
-/// about who speaks for whom; while they hear of changes at different times, they may differ.
+/// The places of the nodes of one job, for stealing. It must be the same on all nodes, so that they
+/// agree on directories and heads; while news of changes spreads, it may differ.
 ///
-/// A *site* here is the largest group of the hierarchy whose members are within 2 ms of each other.
+/// A *site* here is the largest group of the hierarchy with all members within 2 ms of each other.
 /// Sites of more than 4,096 nodes have several *parts* of equal size. The first node of a part
-/// keeps its directory, that of the first part is the *head* of the site.
+/// keeps its directory; that of the first part is the *head* of the site.
 #[derive(Clone, Debug, PartialEq)]
 pub struct StealingLayout {
     nodes: Vec<NodeId>,
     sites: Vec<Site>,
     /// The site and the part of each node, by its number.
     place_of: Vec<Option<(u32, u32)>>,
-    /// The same of those that came later, whose numbers may be any.
+    /// The site and the part of each node that joined later, which may have any number.
     late: BTreeMap<NodeId, (u32, u32)>,
-    /// One way between sites, row by row.
+    /// Latencies between sites in one direction, row by row.
     latencies: Vec<Latency>,
 }
 
@@ -38,8 +38,8 @@ struct Site {
 }
 
 impl StealingLayout {
-    /// The places of this hierarchy. Where nothing is known of round trips, its first level below
-    /// the whole is that of the sites.
+    /// Derives the places from a hierarchy. Where no round trips are known, the first level below
+    /// the root is that of the sites.
     pub fn new(hierarchy: &Hierarchy) -> Self {
         let groups = sites(hierarchy);
         let nodes: Vec<NodeId> = hierarchy.nodes().collect();
@@ -70,84 +70,85 @@ impl StealingLayout {
         places
     }
 
-    /// All nodes in order.
+    /// Returns all nodes in order.
     pub fn nodes(&self) -> &[NodeId] {
         &self.nodes
     }
 
-    /// Whether the node takes part.
+    /// Returns whether the node takes part.
     pub fn contains(&self, node: NodeId) -> bool {
         self.place(node).is_some()
     }
 
-    /// How many sites there are; those that lost all nodes count too.
+    /// Returns the number of sites, including those that have lost all nodes.
     pub fn site_count(&self) -> usize {
         self.sites.len()
     }
 
-    /// The site of a node that takes part.
+    /// Returns the site of a node that takes part.
     pub fn site_of(&self, node: NodeId) -> Option<usize> {
         self.place(node).map(|(site, _)| site)
     }
 
-    /// The nodes of a site in order; none if there is no such site.
+    /// Returns the nodes of a site in order; none if the site does not exist.
     pub fn nodes_in(&self, site: usize) -> &[NodeId] {
         self.sites.get(site).map_or(&[], |site| &site.nodes)
     }
 
-    /// One way between nodes of two sites, or inside of one; zero if it is not known.
+    /// Returns the latency in one direction between nodes of two sites, or inside one; zero if it
+    /// is not known.
     pub fn latency(&self, from: usize, to: usize) -> Latency {
         let row = self.sites.len();
         let place = (from < row && to < row).then_some(from * row + to);
         place.and_then(|place| self.latencies.get(place)).copied().unwrap_or_default()
     }
 
-    /// Whether two nodes give each other tasks. Those that came later do so with the others only,
-    /// since they need not reach each other.
+    /// Returns whether two nodes may exchange tasks. Nodes that joined later exchange tasks only
+    /// with founding ones, since they may not be able to reach each other.
     pub(super) fn may_trade(&self, one: NodeId, other: NodeId) -> bool {
         !self.late.contains_key(&one) || !self.late.contains_key(&other)
     }
 
-    /// Whether a node came later.
+    /// Returns whether a node joined later.
     pub(super) fn is_late(&self, node: NodeId) -> bool {
         self.late.contains_key(&node)
     }
 
-    /// How many parts a site has.
+    /// Returns the number of parts of a site.
     pub(super) fn part_count(&self, site: usize) -> usize {
         self.sites.get(site).map_or(0, |site| site.parts.len())
     }
 
-    /// The site and the part of a node that takes part.
+    /// Returns the site and the part of a node that takes part.
     pub(super) fn place(&self, node: NodeId) -> Option<(usize, usize)> {
         let founder = self.place_of.get(node.index()).copied().flatten();
         let (site, part) = founder.or_else(|| self.late.get(&node).copied())?;
         Some((site as usize, part as usize))
     }
 
-    /// The nodes of a part.
+    /// Returns the nodes of a part.
     pub(super) fn nodes_of_part(&self, site: usize, part: usize) -> &[NodeId] {
         self.sites.get(site).and_then(|site| site.parts.get(part)).map_or(&[], Vec::as_slice)
     }
 
-    /// Who keeps the directory of a part.
+    /// Returns the node that keeps the directory of a part.
     pub(super) fn keeper(&self, site: usize, part: usize) -> Option<NodeId> {
         self.nodes_of_part(site, part).first().copied()
     }
 
-    /// Who speaks for a site.
+    /// Returns the head of a site.
     pub(super) fn head(&self, site: usize) -> Option<NodeId> {
         self.nodes_in(site).first().copied()
     }
 
-    /// Adds a node to the site that `near` is in; whether that changes anything. Nodes that come
-    /// have the highest numbers, so that directories and heads stay where they are.
+    /// Adds a node to the site of `near`; returns whether that changes anything. Nodes that join
+    /// have the highest numbers, so that directories and heads stay on their nodes.
     pub fn add(&mut self, node: NodeId, near: NodeId) -> bool {
         let Some((site, _)) = self.place(near).filter(|_| !self.contains(node)) else {
             return false;
         };
         let parts = &mut self.sites[site].parts;
-        // The same on every node, whatever it has heard of others.
+        // All nodes compute the same part, whatever other changes they have received.
         let part = node.index() % parts.len().max(1);
         self.late.insert(node, (site as u32, part as u32));
         let site = &mut self.sites[site];
@@ -158,7 +159,7 @@ impl StealingLayout {
         true
     }
 
-    /// Takes a node out; whether it was there. Parts keep their other nodes.
+    /// Removes a node; returns whether it took part. Parts keep their other nodes.
     pub(super) fn remove(&mut self, node: NodeId) -> bool {
         let Some((site, part)) = self.place(node) else { return false };
         self.late.remove(&node);
@@ -173,7 +174,7 @@ impl StealingLayout {
     }
 }
 
-/// The largest groups inside of which nothing is wide-area.
+/// Returns the largest groups without wide-area links inside.
 fn sites(hierarchy: &Hierarchy) -> Vec<GroupId> {
     let is_known = hierarchy.levels().any(|level| level.rtt.is_some());
     let mut sites = Vec::new();

@@ -1,4 +1,4 @@
-//! `lifeline`: a few random victims, then sleep until one of log2 n neighbours sends work.
+//! `lifeline`: asks a few random victims, then sleeps until one of log2 n neighbours sends work.
 
 use super::command::{Amount, Grant};
 use super::message::StealMessage;
@@ -9,26 +9,26 @@ use std::collections::BTreeSet;
 /// Lifeline-based global load balancing: Saraswat, Kambadur, Kodali, Grove and Krishnamoorthy,
 /// PPoPP 2011.
 ///
-/// An idle node asks `attempts` random nodes one after the other, then tells its neighbours in a
-/// hypercube (the nodes whose place in the order of nodes differs in one bit) and sleeps. A
-/// neighbour that has tasks, now or later, sends half of them. The hypercube knows nothing of
-/// sites.
+/// An idle node asks `attempts` random nodes one after the other, then notifies its neighbours in a
+/// hypercube (the nodes with a place in the order of nodes that differs in one bit) and sleeps. A
+/// neighbour that has tasks, now or later, sends half of them. The hypercube does not take sites
+/// into account.
 #[derive(Clone, Debug)]
 pub struct Lifeline {
     attempts: u32,
     failed: u32,
     asked: Option<NodeId>,
-    /// Neighbours that have been told and have not yet sent anything.
+    /// Neighbours that have been notified and have not yet sent tasks.
     told: BTreeSet<NodeId>,
-    /// Those that have told this node; as many as there are nodes at most.
+    /// Nodes that have notified this node; at most as many as there are nodes.
     waiting: BTreeSet<NodeId>,
 }
 
 impl Lifeline {
-    /// As many random victims before sleep as the paper's experiments settle for.
+    /// Number of random victims before sleep that the paper's experiments chose.
     pub const ATTEMPTS: u32 = 2;
 
-    /// So many random victims before sleep.
+    /// Creates the policy with `attempts` random victims before sleep.
     pub fn new(attempts: u32) -> Self {
         let (told, waiting) = Default::default();
         Self { attempts, failed: 0, asked: None, told, waiting }
@@ -51,7 +51,7 @@ impl Lifeline {
         }
     }
 
-    /// Shares what there is with those that wait.
+    /// Shares the tasks with the nodes that wait.
     fn share(&mut self, turn: &mut Turn<'_>) {
         while turn.stock > 0 {
             let Some(thief) = self.waiting.pop_first() else { break };
@@ -60,7 +60,7 @@ impl Lifeline {
     }
 }
 
-/// The nodes whose place differs from the own one in one bit.
+/// Returns the nodes with a place that differs from that of this node in one bit.
 fn neighbours(turn: &Turn<'_>) -> Vec<NodeId> {
     let nodes = turn.places.nodes();
     let Ok(place) = nodes.binary_search(&turn.me) else { return Vec::new() };
@@ -93,7 +93,7 @@ impl StealingPolicy for Lifeline {
                 self.failed += 1;
                 self.ask(turn);
             }
-            // From any node: others may have heard of a change of places earlier.
+            // From any node: others may have learned of a change of places earlier.
             StealMessage::Lifeline => {
                 self.waiting.insert(from);
                 self.share(turn);
@@ -124,7 +124,7 @@ impl StealingPolicy for Lifeline {
         if let Some(lost) = lost {
             self.told.remove(&lost);
         }
-        // Places in the order of nodes have moved, and so have neighbours.
+        // Places in the order of nodes have shifted, and so have neighbours.
         self.told.retain(|node| neighbours.contains(node));
         if self.asked.is_none_or(|asked| !turn.places.contains(asked)) {
             self.ask(turn);

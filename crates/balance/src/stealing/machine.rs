@@ -1,4 +1,4 @@
-//! One node's machine: what happens to it goes in, what its host is to do comes out.
+//! The machine of one node: takes events, and returns commands for its host.
 
 use super::command::{Command, Grant};
 use super::layout::StealingLayout;
@@ -9,14 +9,14 @@ use gridspan_topology::{NodeId, Time};
 use std::sync::Arc;
 
 /// The stealing of one node. It reads no clock and sends nothing; after each call the host carries
-/// out what [`Stealing::commands`] has.
+/// out the [`Stealing::commands`].
 pub struct Stealing {
     policy: Box<dyn StealingPolicy>,
     me: NodeId,
     workers: u32,
     is_idle: bool,
     stock: u64,
-    /// What the host has been asked to give away and has not reported yet.
+    /// Grants that the host has been asked for and has not reported yet.
     promised: Vec<(NodeId, u64)>,
     done: u64,
     places: Arc<StealingLayout>,
@@ -25,8 +25,8 @@ pub struct Stealing {
 }
 
 impl Stealing {
-    /// The machine of node `me`, which runs `workers` tasks at once and counts as busy. Its dice
-    /// are thrown from `seed` and its own number, so that all nodes can be given the same seed.
+    /// Creates the machine of node `me`, which runs `workers` tasks at once and counts as busy. Its
+    /// dice depend on `seed` and its number, so that all nodes can have the same seed.
     pub fn new(
         policy: Box<dyn StealingPolicy>,
         me: NodeId,
@@ -47,28 +47,31 @@ impl Stealing {
         self.policy.name()
     }
 
-    /// Who takes part, as this node knows.
+    /// Returns the nodes that take part, as this node knows them.
     pub fn places(&self) -> &Arc<StealingLayout> {
         &self.places
     }
 
-    /// Whether the host said last that it has nothing to do.
+    /// Returns whether the host last reported that the node is idle.
     pub fn is_idle(&self) -> bool {
         self.is_idle
     }
 
-    /// What the host is to do now, in this order; it takes all of it after each call.
+    /// Takes the commands for the host, in order; the host must carry out all of them after each
+    /// call.
     pub fn commands(&mut self) -> std::vec::Drain<'_, Command> {
         self.commands.drain(..)
     }
 
-    /// The node has run so many tasks so far. Said before anything else happens of which a policy
-    /// may conclude what a task takes: that the node is idle, or that its stock changed.
+    /// Sets the number of tasks that the node has run so far. Call it before any other report from
+    /// which a policy may compute the time of a task: that the node is idle, or that its stock
+    /// changed.
     pub fn note_done(&mut self, tasks: u64) {
         self.done = tasks;
     }
 
-    /// The node has nothing to run and nothing to take. Said once, until it is busy again.
+    /// Reports that the node has no tasks to run or to take. Call it once, until the node is busy
+    /// again.
     pub fn handle_idle(&mut self, now: Time) {
         if !self.is_idle {
             (self.is_idle, self.stock) = (true, 0);
@@ -77,9 +80,9 @@ impl Stealing {
         }
     }
 
-    /// The node works, and so many tasks could be taken away from it. Said when that becomes zero
-    /// or more than zero or passes a power of two, and when an idle node finds work that was not
-    /// sent by another; it may be said more often.
+    /// Reports that the node works and that `stealable` tasks could be taken away from it. Call it
+    /// when that number becomes zero or more than zero or passes a power of two, and when an idle
+    /// node finds work that no other node sent; more calls are allowed.
     pub fn handle_stock(&mut self, now: Time, stealable: u64) {
         let stealable = self.left_of(stealable);
         if self.is_idle || stealable != self.stock {
@@ -88,8 +91,8 @@ impl Stealing {
         }
     }
 
-    /// A message came. One from a node that does not take part, or that names one, is dropped or
-    /// shortened.
+    /// Handles a message. A message from a node that does not take part is dropped; nodes named in
+    /// it that do not take part are removed.
     pub fn handle_message(&mut self, now: Time, from: NodeId, mut message: StealMessage) {
         if from != self.me && self.places.contains(from) {
             message.keep(&self.places);
@@ -97,8 +100,8 @@ impl Stealing {
         }
     }
 
-    /// Tasks came and are in the host's queues, of which `stealable` could be taken away now. With
-    /// no task at all nothing happens.
+    /// Reports that tasks have arrived and are in the host's queues, of which `stealable` could be
+    /// taken away now. Without tasks, the call has no effect.
     pub fn handle_received(
         &mut self,
         now: Time,
@@ -113,7 +116,8 @@ impl Stealing {
         }
     }
 
-    /// A [`Command::Grant`] was carried out: so many tasks left, and `stealable` are still there.
+    /// Reports that a [`Command::Grant`] was carried out: `tasks` tasks left, and `stealable`
+    /// remain.
     pub fn handle_given(
         &mut self,
         now: Time,
@@ -129,32 +133,32 @@ impl Stealing {
         self.turn(now, |policy, turn| policy.given(to, tasks, grant, turn));
     }
 
-    /// A node is lost or has left.
+    /// Reports that a node is lost or has left.
     pub fn handle_lost(&mut self, now: Time, node: NodeId) {
         if node != self.me && Arc::make_mut(&mut self.places).remove(node) {
             self.turn(now, |policy, turn| policy.places_changed(Some(node), turn));
         }
     }
 
-    /// A node has joined the site that `near` is in.
+    /// Reports that a node has joined the site of `near`.
     pub fn handle_joined(&mut self, now: Time, node: NodeId, near: NodeId) {
         if Arc::make_mut(&mut self.places).add(node, near) {
             self.turn(now, |policy, turn| policy.places_changed(None, turn));
         }
     }
 
-    /// Nodes joined, or the hierarchy is another.
+    /// Replaces the places, because nodes joined or the hierarchy changed.
     pub fn handle_places(&mut self, now: Time, places: Arc<StealingLayout>) {
         self.places = places;
         self.turn(now, |policy, turn| policy.places_changed(None, turn));
     }
 
-    /// The time of the last [`Command::WakeAt`] has come.
+    /// Reports that the time of the last [`Command::WakeAt`] has come.
     pub fn handle_timeout(&mut self, now: Time) {
         self.turn(now, |policy, turn| policy.woken(turn));
     }
 
-    /// What is left of so many tasks when all that is promised will have left.
+    /// Returns the number of tasks left when all promised ones will have gone.
     fn left_of(&self, stealable: u64) -> u64 {
         let promised =
             self.promised.iter().fold(0u64, |sum, promised| sum.saturating_add(promised.1));

@@ -1,96 +1,96 @@
-//! What nodes tell each other about tasks that could be stolen.
+//! Messages between nodes about tasks that could be stolen.
 
 use super::layout::StealingLayout;
 use gridspan_topology::NodeId;
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
 
-/// Lists in messages have at most this many elements; more are ignored. A holder needs about this
-/// many handler times to serve them, and less than a wide-area latency.
+/// Greatest number of elements of a list in a message; further ones are ignored. A holder needs
+/// about this many handler times to serve them, and less than a wide-area latency.
 pub const MAX_LISTED: usize = 64;
 
-/// More tasks on one node, workers, or nanoseconds (13 days) than these cannot be meant; larger
-/// numbers from the network are lowered to them, so that sums of them cannot overflow.
+/// Limits of the number of tasks on one node, of workers, and of nanoseconds (13 days): larger
+/// numbers from the network are reduced to them, so that sums cannot overflow.
 pub(super) const TASKS_MAX: u64 = 1 << 40;
 const WORKERS_MAX: u32 = 1 << 16;
 const NANOS_MAX: u64 = 1 << 50;
 
-/// One message between the machines of two nodes. A few bytes each, but for lists of nodes.
+/// One message between the machines of two nodes: a few bytes each, except for lists of nodes.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum StealMessage {
     /// An idle node asks for tasks. The answer is a grant or [`StealMessage::NoTasks`].
     Request,
-    /// There are none to be had here.
+    /// The sender has no tasks to give.
     NoTasks {
-        /// But perhaps there.
+        /// A node that may have tasks.
         hint: Option<NodeId>,
     },
-    /// An idle node asks to be thought of when there are tasks again. It is answered by a grant or
-    /// never.
+    /// An idle node asks for tasks as soon as there are any. The answer is a grant, or there is
+    /// none.
     Lifeline,
-    /// An idle node asks its directory, and sleeps until a grant comes.
+    /// An idle node asks its directory, and sleeps until a grant arrives.
     DirectoryRequest {
-        /// How many tasks it runs at once.
+        /// Number of tasks that it runs at once.
         workers: u32,
     },
-    /// What could be taken away from a node, to its directory.
+    /// A node reports the tasks that could be taken away from it to its directory.
     Advertise {
-        /// How many tasks; none takes an earlier advert back.
+        /// Number of tasks; 0 withdraws an earlier advert.
         tasks: u64,
-        /// What one of them takes, as far as this node knows; 0 if it does not.
+        /// Time of one task in nanoseconds, if this node knows it; otherwise 0.
         task_ns: u64,
-        /// How many tasks the node runs at once.
+        /// Number of tasks that the node runs at once.
         workers: u32,
     },
-    /// A directory has a holder of tasks give some away.
+    /// A directory makes a holder of tasks give some away.
     Assign {
-        /// How many tasks the directory takes the holder to have; if there are fewer, shares are
-        /// smaller.
+        /// Number of tasks that the directory assumes the holder to have; if there are fewer,
+        /// shares are smaller.
         of: u64,
-        /// Who gets how many.
+        /// The receivers and their numbers of tasks.
         shares: Vec<Share>,
     },
-    /// A holder gave far fewer tasks than its directory takes it to have given: more did not fit
-    /// into one packet.
+    /// A holder gave far fewer tasks than its directory assumes, because more did not fit into one
+    /// packet.
     Granted {
-        /// To this node.
+        /// The receiver.
         to: NodeId,
-        /// So many.
+        /// Number of tasks given.
         tasks: u64,
     },
-    /// The holder did not have enough for these.
+    /// The holder did not have enough tasks for these nodes.
     Unassigned(Vec<NodeId>),
-    /// The receiver waits for tasks that will not come, and had better ask again.
+    /// The receiver waits for tasks that will not arrive, and should ask again.
     Retry,
-    /// What a part of a site has and lacks, to the site's head.
+    /// A part of a site reports its tasks and its idle nodes to the site's head.
     Report(Demand),
-    /// The head has a part of its site give tasks away, to these nodes in equal shares.
+    /// The head makes a part of its site give tasks to these nodes in equal shares.
     GrantRemotely {
-        /// How many.
+        /// Number of tasks.
         tasks: u64,
-        /// To whom.
+        /// The receivers.
         to: Vec<NodeId>,
-        /// One way to them, if they are of another site; else zero.
+        /// Latency to them in one direction, if they belong to another site; otherwise zero.
         way: Duration,
     },
-    /// The head has tasks sent to nodes of a part, which its directory is to serve evenly from what
-    /// arrives.
+    /// The head has ordered tasks for nodes of a part; the directory of the part should serve its
+    /// nodes evenly from them.
     Incoming {
-        /// How many, in all.
+        /// Total number of tasks.
         tasks: u64,
     },
-    /// The head of a site asks that of another for tasks, now or as soon as it has many.
+    /// The head of a site asks the head of another for tasks, now or as soon as it has many.
     RemoteRequest(StandingRequest),
-    /// It asks no more.
+    /// The head of a site withdraws its request.
     WithdrawRequest,
-    /// So many tasks are on their way to nodes of a standing request, which is thereby answered.
+    /// Tasks are on their way to nodes of a standing request, which is thereby answered.
     RemoteGrant {
-        /// How many.
+        /// Number of tasks.
         tasks: u64,
         /// The heads of all sites that were answered at the same time.
         fed: Vec<NodeId>,
     },
-    /// A head measures how far another one is, which answers at once.
+    /// A head measures the latency to another one, which answers at once.
     LatencyProbe {
         /// Whether this is the answer.
         is_answer: bool,
@@ -98,13 +98,14 @@ pub enum StealMessage {
 }
 
 impl StealMessage {
-    /// Whether it is one attempt of an idle node to get tasks, as paper 3 counts them.
+    /// Returns whether it is an attempt of an idle node to get tasks, as counted by Zhang, Mo, Yang
+    /// and Zheng (2007), "Dynamic Load-Balancing and High Performance Communication in Jcluster".
     pub fn is_attempt(&self) -> bool {
         matches!(self, Self::Request | Self::Lifeline | Self::DirectoryRequest { .. })
     }
 
-    /// Drops nodes that do not take part and what is longer than anyone sends, and lowers numbers
-    /// that nobody can mean.
+    /// Drops nodes that do not take part, shortens lists that are longer than any machine sends,
+    /// and reduces numbers beyond their limits.
     pub(super) fn keep(&mut self, places: &StealingLayout) {
         let few = |tasks: &mut u64| *tasks = (*tasks).min(TASKS_MAX);
         let near = |way: &mut Duration| *way = (*way).min(Duration::from_nanos(NANOS_MAX));
@@ -158,44 +159,44 @@ impl StealMessage {
     }
 }
 
-/// What one node is to get.
+/// Share of one receiver.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Share {
-    /// Who gets it.
+    /// The receiver.
     pub to: NodeId,
-    /// How many tasks.
+    /// Number of tasks.
     pub tasks: u64,
-    /// One way there, if it is a node of another site; else zero.
+    /// Latency to it in one direction, if it belongs to another site; otherwise zero.
     pub way: Duration,
 }
 
 impl Share {
-    /// What a node of the holder's site is to get.
+    /// Creates the share of a node of the holder's site.
     pub fn near(to: NodeId, tasks: u64) -> Self {
         Self { to, tasks, way: Duration::ZERO }
     }
 }
 
-/// What a part of a site has and lacks.
+/// Tasks and idle nodes of a part of a site.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Demand {
-    /// Tasks that nobody runs.
+    /// Number of tasks that no node runs.
     pub queued: u64,
-    /// How many of its nodes are idle.
+    /// Number of its idle nodes.
     pub idle: u32,
-    /// What a task takes; 0 if that is not known.
+    /// Time of a task in nanoseconds; 0 if it is not known.
     pub task_ns: u64,
-    /// Some of its idle nodes, which can be sent tasks for all of them.
+    /// Some of its idle nodes, which can receive tasks for all of them.
     pub receivers: Vec<NodeId>,
 }
 
-/// A request of one site that stands at another until it is answered or taken back.
+/// A request of one site that stands at another until it is answered or withdrawn.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StandingRequest {
-    /// How many nodes the site has.
+    /// Number of nodes of the site.
     pub nodes: u32,
-    /// How long they still have work.
+    /// Time for which they still have work.
     pub backlog: Duration,
-    /// Those to send tasks to.
+    /// Nodes that receive the tasks.
     pub receivers: Vec<NodeId>,
 }

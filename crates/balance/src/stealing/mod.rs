@@ -1,22 +1,22 @@
-//! Which node to take tasks from: work stealing between nodes, as state machines without clock and
-//! network.
+//! Work stealing between nodes, as state machines without clock and network.
 //!
-//! - [`Stealing`]: one node's machine: what happens to it, and what its host is then to do.
-//! - [`Command`], [`Amount`], [`Grant`]: what the host does. [`StealMessage`]: what nodes tell each
-//!   other.
-//! - [`StealingLayout`]: who takes part, and where. Every node must hold the same.
-//! - [`StealingPolicy`], [`Turn`]: the seam for policies; [`stealing_policy`] finds one.
-//! - [`RandomStealing`], [`HistoryPolicy`], [`ClusterAware`], [`Lifeline`]: those of others, with their
-//!   sources. [`Directory`]: ours.
+//! - [`Stealing`]: the machine of one node: it takes events and returns commands for its host.
+//! - [`Command`], [`Amount`], [`Grant`]: the actions of the host. [`StealMessage`]: messages
+//!   between nodes.
+//! - [`StealingLayout`]: the nodes that take part, and their sites. It must be the same on every
+//!   node.
+//! - [`StealingPolicy`], [`Turn`]: the interface of policies; [`stealing_policy`] finds one.
+//! - [`RandomStealing`], [`HistoryPolicy`], [`ClusterAware`], [`Lifeline`]: published policies,
+//!   with their sources. [`Directory`]: the policy designed for Gridspan.
 //!
-//! # What a host does
+//! # The host
 //!
-//! It owns the tasks. It says when its node becomes idle or busy and how many tasks could be taken
-//! away (when that becomes zero or more than zero or passes a power of two, not for every task),
-//! hands over what arrives, and carries out all commands after each call. A grant is tasks and a
-//! [`Grant`] in one packet. Messages and grants between two nodes must arrive in order and once, as
-//! the runtime's sessions promise; a node that is lost is reported to all. Termination is the
-//! host's matter: machines that sleep wait for ever.
+//! The host owns the tasks. It reports when its node becomes idle or busy, and the number of tasks
+//! that could be taken away (when that becomes zero or more than zero or passes a power of two, not
+//! for every task). It passes on messages and grants that arrive, and carries out all commands
+//! after each call. A grant is tasks and a [`Grant`] in one packet. Messages and grants between two
+//! nodes must arrive in order and once, as the runtime's sessions guarantee; the loss of a node is
+//! reported to all nodes. The host detects termination: machines that sleep wait for ever.
 
 mod cluster_aware;
 mod command;

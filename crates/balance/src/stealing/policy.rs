@@ -1,4 +1,4 @@
-//! The seam between a node's machine and the policy that chooses victims.
+//! The interface between a node's machine and the policy that chooses victims.
 
 use super::command::{Amount, Command, Grant};
 use super::layout::StealingLayout;
@@ -8,51 +8,51 @@ use gridspan_topology::{NodeId, Time};
 
 /// Chooses victims for one node, and answers thieves.
 ///
-/// It is told what happens and says through [`Turn`] what is to be done. What comes from other
-/// nodes has been checked only so far that every node named takes part; a policy must bear any of
-/// it.
+/// The machine calls it for each event, and it acts through [`Turn`]. Of a message from another
+/// node, the machine has only checked that all nodes named take part, and limited numbers and
+/// lists; a policy must accept any content.
 pub trait StealingPolicy: Send {
-    /// The name by which users ask for it.
+    /// The name by which users select it.
     fn name(&self) -> &'static str;
 
-    /// The node has nothing to run and nothing to take, and did before.
+    /// Called when the node has run out of tasks to run and to take.
     fn idle(&mut self, turn: &mut Turn<'_>);
 
-    /// The node has found work by itself, or the work that it could give changed.
+    /// Called when the node has found work by itself, or the work that it could give changed.
     fn stock(&mut self, _turn: &mut Turn<'_>) {}
 
-    /// A message came.
+    /// Called when a message arrives.
     fn message(&mut self, from: NodeId, message: StealMessage, turn: &mut Turn<'_>);
 
-    /// Tasks came, at least one; `turn` counts the node as busy already.
+    /// Called when tasks arrive, at least one; `turn` already counts the node as busy.
     fn received(&mut self, from: NodeId, tasks: u64, grant: Grant, turn: &mut Turn<'_>);
 
-    /// So many tasks left for `to`, perhaps none.
+    /// Called when `tasks` tasks, perhaps none, have left for `to`.
     fn given(&mut self, _to: NodeId, _tasks: u64, _grant: Grant, _turn: &mut Turn<'_>) {}
 
-    /// Nodes came, left or were found to be elsewhere; `turn` shows the new places.
+    /// Called when nodes have joined, left or moved to another site; `turn` has the new places.
     fn places_changed(&mut self, lost: Option<NodeId>, turn: &mut Turn<'_>);
 
-    /// The time has come that [`Turn::wake_at`] named.
+    /// Called at the time set by [`Turn::wake_at`].
     fn woken(&mut self, _turn: &mut Turn<'_>) {}
 }
 
-/// What a policy sees and can do while it is asked.
+/// State and actions of a policy during one call.
 #[derive(Debug)]
 pub struct Turn<'a> {
-    /// The time.
+    /// The present time.
     pub now: Time,
     /// The node itself.
     pub me: NodeId,
-    /// How many tasks the node runs at once.
+    /// Number of tasks that the node runs at once.
     pub workers: u32,
     /// Whether the node has nothing to do.
     pub is_idle: bool,
-    /// How many tasks could be taken away; what was promised in this turn is gone already.
+    /// Number of tasks that could be taken away, without those promised in this turn.
     pub stock: u64,
-    /// How many tasks the node has run so far.
+    /// Number of tasks that the node has run so far.
     pub done: u64,
-    /// Who takes part.
+    /// The nodes that take part.
     pub places: &'a StealingLayout,
     pub(super) dice: &'a mut Dice,
     pub(super) promised: &'a mut Vec<(NodeId, u64)>,
@@ -60,15 +60,16 @@ pub struct Turn<'a> {
 }
 
 impl Turn<'_> {
-    /// Sends a message. One to the node itself or to one that does not take part is dropped.
+    /// Sends a message. A message to the node itself, or to a node that does not take part, is
+    /// dropped.
     pub fn send(&mut self, to: NodeId, message: StealMessage) {
         if to != self.me && self.places.contains(to) {
             self.commands.push(Command::Send { to, message });
         }
     }
 
-    /// Gives tasks, if there are any and `to` is another node that takes part; how many if the host
-    /// still has what it last said.
+    /// Gives tasks, if there are any and `to` is another node that takes part. Returns the number
+    /// of tasks, which holds if the host still has its last reported number.
     pub fn give(&mut self, to: NodeId, amount: Amount, grant: Grant) -> u64 {
         let tasks = amount.of(self.stock);
         if tasks == 0 || to == self.me || !self.places.contains(to) {
@@ -80,35 +81,35 @@ impl Turn<'_> {
         tasks
     }
 
-    /// Asks to be woken at this time, and no more at an earlier one that was asked for.
+    /// Sets the time at which to be woken; it replaces an earlier request.
     pub fn wake_at(&mut self, time: Time) {
         self.commands.push(Command::WakeAt(time));
     }
 
-    /// A number below `bound`, or 0 if that is 0.
+    /// Returns a random number below `bound`, or 0 if `bound` is 0.
     pub fn below(&mut self, bound: usize) -> usize {
         self.dice.below(bound)
     }
 
-    /// Any other node; `None` if this one is alone.
+    /// Returns any other node; `None` if this is the only one.
     pub fn any_other(&mut self) -> Option<NodeId> {
         other_than(self.me, self.places.nodes(), self.dice)
     }
 
-    /// Any other node of the own site.
+    /// Returns any other node of the node's site.
     pub fn any_near(&mut self) -> Option<NodeId> {
         let site = self.places.site_of(self.me)?;
         other_than(self.me, self.places.nodes_in(site), self.dice)
     }
 
-    /// Any node of any other site.
+    /// Returns any node of any other site.
     pub fn any_far(&mut self) -> Option<NodeId> {
         let site = self.places.site_of(self.me)?;
         let near = self.places.nodes_in(site);
         let nodes = self.places.nodes();
         let far = nodes.len().checked_sub(near.len()).filter(|&far| far > 0)?;
         let chosen = self.dice.below(far);
-        // Nodes of a site need not follow each other: skip those of the own one.
+        // The nodes of a site may be scattered in the list: skip those of the node's site.
         let (mut low, mut high) = (0, nodes.len());
         while low < high {
             let middle = (low + high) / 2;
@@ -123,7 +124,7 @@ impl Turn<'_> {
     }
 }
 
-/// Any of `nodes`, which are in order, but `me`.
+/// Returns any of `nodes`, which are in order, except `me`.
 fn other_than(me: NodeId, nodes: &[NodeId], dice: &mut Dice) -> Option<NodeId> {
     let Ok(place) = nodes.binary_search(&me) else {
         return (!nodes.is_empty()).then(|| nodes[dice.below(nodes.len())]);

@@ -1,12 +1,13 @@
-//! `random`: any other node, again and again (paper 3, section 1: RS).
+//! `random`: asks any other node repeatedly (RS in Zhang, Mo, Yang and Zheng (2007), "Dynamic
+//! Load-Balancing and High Performance Communication in Jcluster", section 1).
 
 use super::command::{Amount, Grant};
 use super::message::StealMessage;
 use super::policy::{StealingPolicy, Turn};
 use gridspan_topology::NodeId;
 
-/// Random stealing: an idle node asks any other one, and when that has nothing, the next, until it
-/// succeeds. Nothing is remembered, and nothing ends the asking but work.
+/// Random stealing: an idle node asks any other node, and if that has no tasks, the next, until it
+/// succeeds. It remembers nothing, and only work ends the asking.
 #[derive(Clone, Debug)]
 pub struct RandomStealing {
     name: &'static str,
@@ -20,7 +21,7 @@ impl RandomStealing {
         Self { name: "random", amount: Amount::One, asked: None }
     }
 
-    /// Steals half of what there is.
+    /// Steals half of the victim's tasks.
     pub fn half() -> Self {
         Self { name: "random-half", amount: Amount::Half, asked: None }
     }

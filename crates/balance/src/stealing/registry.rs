@@ -1,4 +1,4 @@
-//! Finds a policy by the name that a user wrote.
+//! Finds a policy by its name.
 
 use super::cluster_aware::ClusterAware;
 use super::directory::Directory;
@@ -8,7 +8,7 @@ use super::policy::StealingPolicy;
 use super::random::RandomStealing;
 use thiserror::Error;
 
-/// The names of all policies; the first is ours and the one to take.
+/// Names of all policies; the first is the recommended one.
 pub const STEALING_POLICIES: &[&str] = &[
     "directory",
     "random",
@@ -24,11 +24,11 @@ pub const STEALING_POLICIES: &[&str] = &[
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error("there is no stealing policy `{}`; write one of {}", .name.escape_debug(), STEALING_POLICIES.join(", "))]
 pub struct UnknownStealingPolicy {
-    /// The name that was asked for.
+    /// The unknown name.
     pub name: String,
 }
 
-/// Makes the policy of this name for one node.
+/// Creates the policy of this name for one node.
 pub fn stealing_policy(name: &str) -> Result<Box<dyn StealingPolicy>, UnknownStealingPolicy> {
     match name {
         "random" => Ok(Box::new(RandomStealing::one())),

@@ -1,5 +1,4 @@
-//! What the documentation of each policy promises, one node at a time; and what none of them may
-//! do.
+//! The documented behaviour of each policy, one node at a time, and the bounds on all policies.
 
 use super::*;
 use gridspan_topology::{GridSpec, Hierarchy, NodeId, Time};
@@ -7,7 +6,7 @@ use proptest::prelude::*;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Sites of so many nodes, 10 ms from each other.
+/// `sites` sites of `nodes` nodes each, 10 ms from each other.
 fn places(sites: u32, nodes: u32) -> Arc<StealingLayout> {
     let grid = GridSpec::from_emulate(&format!("{sites}x{nodes},wan=10ms,lan=50us")).unwrap();
     Arc::new(StealingLayout::new(&Hierarchy::from_grid(&grid)))
@@ -26,7 +25,7 @@ fn sent(machine: &mut Stealing) -> Vec<(u32, StealMessage)> {
     machine.commands().filter_map(message).collect()
 }
 
-/// Whom it asks now: one node.
+/// The node that it asks now: exactly one.
 fn asked(machine: &mut Stealing) -> u32 {
     let sent = sent(machine);
     assert!(matches!(sent[..], [(_, StealMessage::Request)]), "{sent:?}");
@@ -387,7 +386,8 @@ proptest! {
                     Event::Timeout => machine.handle_timeout(now),
                 }
                 let commands: Vec<Command> = machine.commands().collect();
-                // One list of nodes in, at most some messages for each out.
+                // A message has one list of nodes, and causes at most a few messages to each of
+                // them.
                 prop_assert!(commands.len() < 4 * MAX_LISTED, "{policy}: {} commands", commands.len());
                 for command in commands {
                     if let Command::Send { to, .. } | Command::Grant { to, .. } = command {

@@ -1,4 +1,4 @@
-//! `auto`: asks several strategies, predicts what each would bring, and takes the best or nothing.
+//! `auto`: asks several strategies, predicts the effect of each plan, and takes the best or none.
 
 use crate::cost::replicas::predict_with;
 use crate::cost::{Bound, CostModel, Prediction};
@@ -13,23 +13,23 @@ use crate::strategies::strategy::Strategy;
 use crate::strategies::vacate::Vacate;
 use std::collections::BTreeSet;
 
-/// Takes the plan with the shortest predicted step, what it moves included.
+/// Takes the plan with the shortest predicted step, the cost of its moves included.
 pub struct Auto {
     candidates: Vec<Box<dyn Strategy>>,
     replicate: Replicate,
     chosen: &'static str,
 }
 
-/// A plan must make steps shorter by this part (gate rule 2: below, measurements are noise).
+/// Least part by which a plan must shorten steps (gate rule 2: smaller differences are noise).
 const GAIN_MIN: f64 = 0.01;
-/// To move the state of all actors must make steps shorter by this part, beside a plan that moves
+/// Part by which moving the state of all actors must shorten steps, compared with a plan that moves
 /// little.
 const MOVING: f64 = 0.04;
 
 impl Auto {
-    /// Chooses between doing nothing and `vacate`, `refine`, `border`, `grid-cut`, `greedy` and,
-    /// where there are deterministic actors and all others would wait for round trips between sites,
-    /// `replicate`.
+    /// Creates the strategy, which chooses between no moves, `vacate`, `refine`, `border`,
+    /// `grid-cut` and `greedy`; and `replicate` where there are deterministic actors and all other
+    /// plans would wait for round trips between sites.
     pub fn new(seed: u64) -> Self {
         let candidates: Vec<Box<dyn Strategy>> = vec![
             Box::new(Vacate::default()),
@@ -42,7 +42,7 @@ impl Auto {
         Self { candidates, replicate, chosen: "none" }
     }
 
-    /// The name of the strategy whose plan was taken last; `none` if nothing was.
+    /// Returns the name of the strategy that made the last plan taken; `none` if no plan was taken.
     pub fn chosen(&self) -> &'static str {
         self.chosen
     }
@@ -72,19 +72,19 @@ impl Strategy for Auto {
     }
 }
 
-/// The same plan, and nobody has a replica after it.
+/// Returns the same plan, but without any replica afterwards.
 fn without_replicas(snapshot: &Snapshot, plan: &Plan) -> Plan {
     let moving: BTreeSet<ActorKey> = plan.moves.iter().map(|step| step.actor).collect();
     let stay = snapshot.replicas.iter().filter(|replica| !moving.contains(&replica.actor));
     Plan { end: stay.cloned().collect(), ..Plan::of(plan.moves.clone()) }
 }
 
-/// The best of what has been proposed.
+/// The best of the plans proposed.
 struct Choice<'a> {
     snapshot: &'a Snapshot,
     model: &'a CostModel,
     now: Prediction,
-    /// The bytes of all actors.
+    /// Total bytes of all actors.
     all: u64,
     best: Option<Best>,
 }
@@ -117,7 +117,7 @@ impl<'a> Choice<'a> {
         }
     }
 
-    /// What a step has to wait for after the best plan so far.
+    /// Returns the bound of a step after the best plan so far.
     fn bound(&self) -> Bound {
         self.best.as_ref().map_or(self.now.bound, |best| best.bound)
     }
@@ -182,7 +182,7 @@ mod tests {
             auto.chosen()
         };
 
-        // Twice 20 ms are hidden behind the 130 ms that PEs compute; twice 160 ms are not.
+        // Twice 20 ms are hidden behind the 130 ms for which PEs compute; twice 160 ms are not.
         assert_ne!(chosen(20), "replicate");
         assert_eq!(chosen(160), "replicate");
     }

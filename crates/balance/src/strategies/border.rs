@@ -1,8 +1,9 @@
-//! `border`: for meshes, whose wide-area messages no cut can make much fewer.
+//! `border`: for meshes, where no cut can greatly reduce the wide-area messages.
 //!
-//! Paper 1, section 6: actors that talk across the wide area are spread evenly over the PEs of
-//! their own site, so that each PE has as much local work as possible to do while their messages
-//! travel. Nothing changes its site.
+//! Koenig and Kalé (2007), "Optimizing Distributed Application Performance Using Dynamic Grid
+//! Topology-Aware Load Balancing", section 6: actors that talk across the wide area are spread
+//! evenly over the PEs of their site, so that each PE has as much local work as possible while
+//! their messages travel. No actor changes its site.
 
 use crate::plan::Plan;
 use crate::snapshot::Snapshot;
@@ -11,13 +12,14 @@ use crate::strategies::load_evening::LoadEvening;
 use crate::strategies::strategy::Strategy;
 use gridspan_topology::PeId;
 
-/// Spreads border actors first, and then evens out loads with the others.
+/// Spreads border actors first, and then evens out loads with the other actors.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Border;
 
-/// How much more than its share of wide-area messages, or of load, a PE may have.
+/// Greatest ratio of a PE's wide-area messages, or of its load, to its share.
 const SLACK: f64 = 1.03;
-/// Wide-area messages in parts, so that a share of few of them is a whole number.
+/// Parts into which a wide-area message is divided, so that a share of few messages is a whole
+/// number.
 const PARTS: u64 = 1000;
 
 impl Strategy for Border {
@@ -42,7 +44,7 @@ impl Strategy for Border {
     }
 }
 
-/// Evens out `weights` over the PEs of each site by moving those that `is_item`.
+/// Evens out `weights` over the PEs of each site by moving the actors for which `is_item` holds.
 fn spread(
     snapshot: &Snapshot,
     capacity: &Capacity,
@@ -88,7 +90,7 @@ mod tests {
 
     #[test]
     fn border_actors_are_spread_and_nothing_changes_its_site() {
-        // Actors 0 to 3 on PE 0 talk to actors 8 to 11 on PE 2; the others talk to nobody.
+        // Actors 0 to 3 on PE 0 talk to actors 8 to 11 on PE 2; the others talk to no actor.
         let mut snapshot = snapshot(&[0, 0, 0, 0, 1, 1, 1, 1, 2, 2, 2, 2, 3, 3, 3, 3, 3]);
         snapshot.edges =
             (0..4).map(|n| Edge { from: n, to: n + 8, messages: 1, bytes: 1 }).collect();

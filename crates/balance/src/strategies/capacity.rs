@@ -1,17 +1,18 @@
-//! How much work actors are and how much each PE should get.
+//! Work of actors, and the share of each PE.
 
 use crate::snapshot::{PeLoad, Snapshot};
 
-/// Works may add up to this, so that the cutter can add anything to them.
+/// Greatest sum of all works, so that the cutter can add to it without overflow.
 const WORK_SUM_MAX: f64 = (1_u64 << 61) as f64;
 
-/// Work in nanoseconds of an ordinary PE, and what each PE's part of it should be.
+/// Works in nanoseconds of an ordinary PE, and the part of the work that each PE should get.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Capacity {
-    /// The work of each actor: its load times the speed of the PE it was measured on.
+    /// Work of each actor: its load times the speed of the PE on which it was measured, and times
+    /// the factor by which that PE has fallen behind.
     pub(crate) works: Vec<u64>,
-    /// Each PE's part of all work, so that all PEs end at once, background included. They add up to
-    /// one.
+    /// Part of all work for each PE, such that all PEs end at the same time, background included.
+    /// The parts add up to one.
     pub(crate) shares: Vec<f64>,
 }
 
@@ -21,7 +22,7 @@ impl Capacity {
         Self::with_speeds(snapshot, &speeds)
     }
 
-    /// The same if PEs were as fast as that, one number above zero for each.
+    /// Computes the capacity for the given speeds of PEs, one number above zero for each.
     pub(crate) fn with_speeds(snapshot: &Snapshot, speeds: &[f64]) -> Self {
         let pe_lag = snapshot.pe_lag();
         let work = |actor: &crate::snapshot::ActorLoad| {
@@ -35,7 +36,7 @@ impl Capacity {
         Self { works, shares: shares(&snapshot.pes, speeds, total) }
     }
 
-    /// What each PE should get, in the unit of works.
+    /// Returns the work that each PE should get.
     pub(crate) fn targets(&self) -> Vec<f64> {
         let total = self.works.iter().map(|&work| work as f64).sum::<f64>();
         self.shares.iter().map(|share| share * total).collect()
@@ -43,7 +44,7 @@ impl Capacity {
 }
 
 /// Fills PEs with work as water fills vessels with stones in them: the level is the time at which
-/// all end.
+/// all end, and the stones are background.
 pub(crate) fn shares(pes: &[PeLoad], speeds: &[f64], total: f64) -> Vec<f64> {
     if total <= 0.0 {
         let sum: f64 = speeds.iter().sum();
@@ -73,14 +74,14 @@ mod tests {
 
     #[test]
     fn shares_follow_speeds_and_leave_room_for_background() {
-        // 1 + 2 + 3 + 4 ms of work; PE 0 is of speed 1 when it is measured.
+        // 1 + 2 + 3 + 4 ms of work, measured on PE 0 of speed 1.
         let mut snapshot = snapshot(&[0, 0, 0, 0]);
         snapshot.pes[1].speed = 2.0;
         snapshot.pes[3].background = Duration::from_millis(2);
 
         let shares = Capacity::of(&snapshot).shares;
 
-        // All end at 2.4 ms: 2.4 + 4.8 + 2.4 + 0.4.
+        // All PEs end at 2.4 ms: 2.4 + 4.8 + 2.4 + 0.4.
         for (share, expected) in shares.iter().zip([0.24, 0.48, 0.24, 0.04]) {
             assert!((share - expected).abs() < 1e-9, "{shares:?}");
         }

@@ -1,4 +1,4 @@
-//! `greedy`: GreedyLB. Perfect loads, whatever that costs in messages and moves.
+//! `greedy`: GreedyLB. Evens out loads, at any cost in messages and moves.
 
 use crate::plan::Plan;
 use crate::snapshot::Snapshot;
@@ -7,8 +7,10 @@ use crate::strategies::strategy::Strategy;
 use gridspan_topology::PeId;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Places the heaviest actors first, each where it would be done soonest. It looks at loads,
-/// speeds and background only (Charm++'s GreedyLB, the reference of paper 1, section 5.2).
+/// Places the heaviest actors first, each where it would be done soonest. It considers only loads,
+/// speeds and background (Charm++'s GreedyLB, the reference in Koenig and Kalé (2007), "Optimizing
+/// Distributed Application Performance Using Dynamic Grid Topology-Aware Load Balancing", section
+/// 5.2).
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Greedy;
 
@@ -31,10 +33,10 @@ impl Strategy for Greedy {
             }
         }
         movable.sort_by_key(|&at| (std::cmp::Reverse(works[at]), at));
-        // PEs of one speed are ordered by when they end; only the first of each speed can be best.
+        // PEs of the same speed are ordered by their end; only the first of each speed can be best.
         let mut queues: BTreeMap<u64, BTreeSet<(u64, u32)>> = BTreeMap::new();
         for (pe, load) in snapshot.pes.iter().enumerate() {
-            // Positive numbers are ordered as their bits are.
+            // Positive numbers have the order of their bits.
             let speed = load.effective_speed().to_bits();
             queues.entry(speed).or_default().insert((ends[pe].to_bits(), pe as u32));
         }
@@ -83,7 +85,7 @@ mod tests {
         let mapping = Greedy.plan(&snapshot).mapping(&snapshot).unwrap();
 
         let load: usize = (0..41).filter(|&at| mapping[at].0 == 2).map(|at| at + 1).sum();
-        // Half of 861, give or take one actor.
+        // Half of 861, within one actor.
         assert!(load.abs_diff(430) < 42, "{load}");
     }
 }

@@ -1,11 +1,13 @@
-//! `grid-cut`: the graph cut of paper 1: sites first, then what is inside them.
+//! `grid-cut`: cuts the object graph, first over sites, then inside each site.
 //!
-//! Paper 1, section 4.1, cuts the object graph into sites by messages alone, and then each site's
-//! objects into its PEs by load and messages. Here every level of the hierarchy is a phase, and
-//! five things differ, which measurements show to matter: each phase also balances load, with the
-//! capacity of each group as a real number; groups keep what they have where a move saves too
-//! little; actors that cannot move hold those that talk to them; a cut from scratch is compared
-//! with an improvement of what is there; and what a cut leaves uneven for nothing is evened out.
+//! Koenig and Kalé (2007), "Optimizing Distributed Application Performance Using Dynamic Grid
+//! Topology-Aware Load Balancing", section 4.1, cut the object graph over sites by messages alone,
+//! and then each site's objects over its PEs by load and messages. Here every level of the
+//! hierarchy is a phase, and there are five differences, which measurements show to matter: each
+//! phase also balances load, with the capacity of each group as a real number; groups keep their
+//! actors where a move saves too little; actors that cannot move hold the actors that talk to them;
+//! a cut from scratch is compared with an improvement of the present placement; and imbalance that
+//! a cut leaves without saving messages is evened out.
 
 use crate::cost::{CostModel, predict};
 use crate::cutter::{Cut, CutError, Cutter, Graph, Tie};
@@ -23,40 +25,42 @@ use gridspan_topology::PeId;
 #[derive(Clone, Debug)]
 pub struct GridCut {
     seed: u64,
-    /// How much more than its share a PE may get in the end.
+    /// Part of its share by which a PE's load may finally exceed the share.
     tolerance: f64,
-    /// Whether all PEs are parts of one cut, wherever they are.
+    /// Whether all PEs are parts of one cut, regardless of their sites.
     is_flat: bool,
 }
 
-/// How much of the tolerance a phase above the last may use.
+/// Part of the tolerance that a phase above the last may use.
 const UPPER_PART: f64 = 0.5;
-/// Messages between groups cost more than those inside, beside which staying is worth this much
-/// less.
+/// Factor by which staying is worth less beside messages between groups, because these cost more
+/// than messages inside.
 const UPPER_PULL: u64 = 16;
-/// A phase gets at least this tolerance, even where those above used all.
+/// Least tolerance of a phase, even where the phases above have used all of it.
 const TOLERANCE_MIN: f64 = 0.002;
-/// A cut from scratch must cost less than this part of an improvement: it may be luck.
+/// A cut from scratch must cost less than this part of an improvement, since a smaller difference
+/// may be chance.
 const SCRATCH_WORTH: f64 = 0.98;
-/// A cycle between sites that takes this part of a step may be as long as a step, with what it
-/// waits for.
+/// Part of a step from which a cycle between sites may, with its waiting, take as long as a step.
 const FELT: f64 = 0.75;
-/// Graphs of at most so many actors are cut into a few groups several times, since that takes
-/// little. In larger ones, a handler is a small part of a step, and little is gained by sparing
-/// others from it.
+/// Greatest number of actors of a small graph. Small graphs are cut into a few groups several
+/// times, since that takes little time. In larger ones, a handler is a small part of a step, and
+/// little is gained by sheltering others from it.
 const SMALL: usize = 20_000;
 const FEW_PARTS: usize = 8;
 const ATTEMPTS: u64 = 4;
-/// Small graphs are improved over other coarse graphs; large ones are good enough and take long.
+/// Numbers of V-cycles by the greatest number of actors: small graphs are improved over other
+/// coarse graphs; large ones are good enough and take long.
 const V_CYCLES: [(usize, u32); 2] = [(SMALL, 2), (200_000, 1)];
 
 impl GridCut {
-    /// With a tolerance of 0.03 for each PE.
+    /// Creates the strategy with a tolerance of 0.03 for each PE.
     pub fn new(seed: u64) -> Self {
         Self { seed, tolerance: 0.03, is_flat: false }
     }
 
-    /// The cut onto all PEs at once that paper 1 improves upon: what is near what does not count.
+    /// Creates the strategy that cuts over all PEs at once, without regard to distances; Koenig and
+    /// Kalé (2007) improve upon it.
     pub fn flat(seed: u64) -> Self {
         Self { is_flat: true, ..Self::new(seed) }
     }
@@ -96,24 +100,24 @@ impl Strategy for GridCut {
     }
 }
 
-/// The phases of a cut. Of the snapshot, its layout counts, and where its actors are and whether
-/// they may move.
+/// The phases of a cut. They use only the snapshot's layout, the PEs of its actors, and whether
+/// these may move.
 pub(crate) struct Phases<'a> {
     pub(crate) snapshot: &'a Snapshot,
     pub(crate) pulls: Vec<u64>,
     pub(crate) shares: Vec<f64>,
     pub(crate) total: f64,
     pub(crate) tolerance: f64,
-    /// In phases above the last, to stay is worth this much less beside messages.
+    /// Factor by which staying is worth less beside messages in phases above the last.
     pub(crate) upper_pull: u64,
     pub(crate) seed: u64,
-    /// A mapping that is only improved, instead of a cut from scratch too.
+    /// A mapping to improve; `None` to cut from scratch too.
     pub(crate) start: Option<&'a [PeId]>,
     pub(crate) mapping: Vec<PeId>,
 }
 
 impl Phases<'_> {
-    /// Gives the actors `names`, whose graph this is, PEs of a group.
+    /// Places the actors `names`, of which `graph` is the graph, on PEs of a group.
     pub(crate) fn place(&mut self, group: &GroupTree, graph: &Graph, names: &[u32]) {
         let parts = group.parts();
         let part_of_pe = group.part_of_pe(self.shares.len());
@@ -153,12 +157,12 @@ impl Phases<'_> {
         }
     }
 
-    /// Levels what the phases have left uneven on these PEs, inside each of `sites`.
+    /// Levels the imbalance that the phases have left on these PEs, inside each of `sites`.
     pub(crate) fn search_locally(&mut self, graph: &Graph, sites: &[u32], pes: &[u32]) {
         self.improve(graph, sites, pes, |mut search| search.run());
     }
 
-    /// Shelters actors that talk across sites from long handlers, where a step waits for them.
+    /// Shelters actors that talk across sites from long handlers, if a step waits for them.
     fn exchange_handlers(&mut self, graph: &Graph, sites: &[u32]) {
         if self.mapping.len() <= SMALL && self.is_latency_felt() {
             let pes: Vec<u32> = (0..self.shares.len() as u32).collect();
@@ -190,20 +194,20 @@ impl Phases<'_> {
         self.mapping = pe_of.into_iter().map(PeId).collect();
     }
 
-    /// Whether the longest cycle between sites takes about as long as a step.
+    /// Returns whether the longest cycle between sites takes about as long as a step.
     fn is_latency_felt(&self) -> bool {
         let predicted = predict(self.snapshot, &self.mapping, &CostModel::default());
         predicted.round_trip >= predicted.compute.mul_f64(FELT)
     }
 
-    /// What edges between the PEs of a group cost.
+    /// Returns the kind of the edges between the PEs of a group.
     fn crossing(&self, group: &GroupTree) -> Crossing {
         let mut sites = group.pes().iter().map(|&pe| self.snapshot.layout.site_of(PeId(pe)));
         let first = sites.next();
         if sites.all(|site| Some(site) == first) { Crossing::Near } else { Crossing::Scarce }
     }
 
-    /// The better of a cut from scratch and an improvement of what is there.
+    /// Returns the better of a cut from scratch and an improvement of the present placement.
     fn cut(
         &self,
         group: &GroupTree,
@@ -217,7 +221,7 @@ impl Phases<'_> {
         if shares.iter().all(|share| *share <= 0.0) {
             shares.fill(1.0);
         }
-        // What the phases above have used of the tolerance is gone.
+        // The part of the tolerance that the phases above have used is not available.
         let fair = share(group.pes()) * self.total;
         let used = if fair > 0.0 { graph.total_load() as f64 / fair } else { 1.0 };
         let left = ((1.0 + self.tolerance) / used.max(1.0) - 1.0).max(TOLERANCE_MIN);
@@ -245,7 +249,7 @@ impl Phases<'_> {
         };
         let mut scratch = cutter.cut(graph)?;
         let is_small = graph.len() <= SMALL && parts.len() <= FEW_PARTS;
-        // Where the first attempt does not improve what is there, others hardly will.
+        // If the first attempt is not better than the improvement, further ones rarely are.
         let is_enough = |cut: &Cut| fits(cut) && !(fits(&scratch) && cost(&scratch) < cost(cut));
         let is_tried = is_small && !improved.as_ref().is_some_and(is_enough);
         for attempt in 1..if is_tried { ATTEMPTS } else { 1 } {
@@ -268,8 +272,8 @@ impl Phases<'_> {
     }
 }
 
-/// Where actors are; who comes from elsewhere goes where most of its messages go, or else to the
-/// part that has least.
+/// Returns the present parts of actors. An actor from elsewhere gets the part to which most of its
+/// messages go, or the emptiest part if there is none.
 fn start(graph: &Graph, ties: &[Tie], shares: &[f64]) -> Vec<u32> {
     const NOWHERE: u32 = u32::MAX;
     let mut start: Vec<u32> =
@@ -331,8 +335,8 @@ mod tests {
 
         // The planar cut is 1296.
         assert!(messages_crossing(&after) <= 1340, "{} messages", messages_crossing(&after));
-        // The fullest PE decides how long a step takes where latency is hidden; `greedy` has 1.00
-        // at any price.
+        // The fullest PE determines the time of a step where latency is hidden; `greedy` has 1.00
+        // at any cost.
         assert!(imbalance(&after) <= 1.01, "{}", imbalance(&after));
     }
 

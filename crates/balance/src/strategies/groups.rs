@@ -4,8 +4,7 @@ use crate::snapshot::Snapshot;
 use gridspan_topology::{GroupId, Hierarchy, Layout, PeId};
 use std::collections::BTreeSet;
 
-/// A group of PEs and the smaller groups that it consists of. Groups that consist of one group are
-/// left out.
+/// A group of PEs and the smaller groups in it. Groups that contain only one group are left out.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct GroupTree {
     pes: Vec<u32>,
@@ -13,7 +12,7 @@ pub(crate) struct GroupTree {
 }
 
 impl GroupTree {
-    /// The tree of the snapshot's hierarchy, or of its sites if it has none.
+    /// Returns the tree of the snapshot's hierarchy, or of its sites if it has none.
     pub(crate) fn of(snapshot: &Snapshot) -> Self {
         match &snapshot.hierarchy {
             Some(hierarchy) => Self::of_group(snapshot, hierarchy, hierarchy.root()),
@@ -40,8 +39,8 @@ impl GroupTree {
         Self { pes: known.flat_map(|&node| layout.place(node).pes.clone()).collect(), children }
     }
 
-    /// The tree above the sites, which stand in it as PEs of their numbers. Where groups divide a
-    /// site, what is above it is flat.
+    /// Returns the tree above the sites, with the numbers of sites in the place of PEs. Where
+    /// groups divide a site, the part above it is flat.
     pub(crate) fn above_sites(&self, layout: &Layout) -> Self {
         let sites = |group: &Self| -> BTreeSet<u32> {
             group.pes.iter().map(|&pe| layout.site_of(PeId(pe)).0).collect()
@@ -59,7 +58,7 @@ impl GroupTree {
         Self { pes: all.iter().copied().collect(), children }
     }
 
-    /// The group of exactly these PEs, or else a group of them without any in it.
+    /// Returns the group of exactly these PEs, or a flat group of them if there is none.
     pub(crate) fn within(&self, pes: &[u32]) -> Self {
         if self.pes == pes {
             return self.clone();
@@ -71,17 +70,17 @@ impl GroupTree {
         }
     }
 
-    /// A group of single PEs.
+    /// Creates a group of single PEs.
     pub(crate) fn of_pes(pes: Vec<u32>) -> Self {
         Self { pes, children: Vec::new() }
     }
 
-    /// All PEs of the group.
+    /// Returns all PEs of the group.
     pub(crate) fn pes(&self) -> &[u32] {
         &self.pes
     }
 
-    /// What it consists of: groups, or single PEs.
+    /// Returns its parts: groups, or single PEs.
     pub(crate) fn parts(&self) -> Vec<Self> {
         if self.children.is_empty() {
             self.pes.iter().map(|&pe| Self::of_pes(vec![pe])).collect()
@@ -90,7 +89,7 @@ impl GroupTree {
         }
     }
 
-    /// The number of the part that each of so many PEs is in, if it is in the group.
+    /// Returns for each of `pes` PEs the number of its part, if it is in the group.
     pub(crate) fn part_of_pe(&self, pes: usize) -> Vec<Option<u32>> {
         let mut part_of = vec![None; pes];
         for (number, part) in self.parts().iter().enumerate() {

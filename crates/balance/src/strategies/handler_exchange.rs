@@ -1,35 +1,36 @@
-//! Exchanges actors so that those who talk across sites are beside short handlers.
+//! Exchanges actors so that those that talk across sites share a PE with short handlers.
 //!
-//! A PE does not interrupt a handler: what comes meanwhile waits for the rest of it, on average the
-//! sum of `h²/2T` over the handlers of a PE, which take `h` each in a step of length `T` (the mean
-//! residual life of renewal theory). Where latency is just hidden, PEs are never idle, and the
-//! longest cycle between sites waits at both of its ends; there it also waits for those beside it
-//! that the same message is for. So the ends of the longest cycles, or the long handlers beside
-//! them, are exchanged for actors of the same load on PEs of the same site: no more crosses sites,
-//! and no PE gets noticeably fuller than the fullest. The work of an actor in a step is taken for
-//! one handler, which is what it is for those who wait for all their messages before they compute.
+//! A PE does not interrupt a handler: a message that arrives meanwhile waits for the rest of it, on
+//! average the sum of `h²/2T` over the handlers of a PE, which take `h` each in a step of length
+//! `T` (the mean residual life of renewal theory). Where latency is just hidden, PEs are never
+//! idle, and the longest cycle between sites waits at both of its ends; there it also waits for the
+//! other receivers of the same message on that PE. So the ends of the longest cycles, or the long
+//! handlers beside them, are exchanged for actors of the same load on PEs of the same site: no more
+//! messages cross sites, and no PE gets noticeably fuller than the fullest. The work of an actor in
+//! a step counts as one handler, which is exact for actors that wait for all their messages before
+//! they compute.
 
 use crate::strategies::local_search::{LocalSearch, Search, Trail, nearest};
 
-/// How many PEs with short handlers are looked at, and how many actors of each that are heavier or
-/// lighter.
+/// Number of PEs with short handlers that are considered, and number of actors of each that are
+/// heavier or lighter.
 const PES: usize = 12;
 const ACTORS: usize = 8;
-/// How many of the longest handlers of a PE are looked at.
+/// Number of the longest handlers of a PE that are considered.
 const LONG: usize = 3;
-/// For how many actors one is exchanged at most.
+/// Greatest number of actors for which one is exchanged.
 const TAKES: usize = 3;
-/// How much fuller than the fullest a PE may get, as a part of it.
+/// Part by which a PE may get fuller than the fullest.
 const SLACK: f64 = 1e-3;
-/// What shortens the longest cycle by less than this part is nothing.
+/// Least part by which an exchange must shorten the longest cycle.
 const LEAST: f64 = 1e-4;
-/// The search ends when it is worse than at its best moment by this part of a step.
+/// The search ends when it is worse than its best state by this part of a step.
 const PATIENCE: f64 = 0.01;
-/// At most so many exchanges for each PE.
+/// Greatest number of exchanges per PE.
 const EXCHANGES: usize = 8;
 
 impl LocalSearch<'_> {
-    /// Exchanges what is worth it.
+    /// Makes all exchanges that pay.
     pub(crate) fn exchange_handlers(&mut self) {
         let (actors, rounds) = (self.pe_of.len(), self.targets.len() * EXCHANGES);
         let mut exchange = HandlerExchange::new(Search::new(self));
@@ -52,7 +53,7 @@ impl LocalSearch<'_> {
     }
 }
 
-/// One actor of a PE for some of another that have the same load together.
+/// An exchange of one actor of a PE for some of another that have the same load together.
 #[derive(Clone, Copy, Debug)]
 struct Trade {
     from: usize,
@@ -70,13 +71,13 @@ impl Trade {
 
 struct HandlerExchange<'a, 'b> {
     search: Search<'a, 'b>,
-    /// Those in other sites with whom each actor talks.
+    /// Actors of other sites with which each actor talks.
     far: Vec<Vec<u32>>,
-    /// Who of each PE talks to other sites.
+    /// Actors of each PE that talk to other sites.
     border: Vec<Vec<u32>>,
-    /// The sum of the squares of loads on each PE.
+    /// Sum of the squares of loads on each PE.
     squares: Vec<f64>,
-    /// How full a PE may get.
+    /// Greatest fullness of a PE.
     full: f64,
 }
 
@@ -108,13 +109,14 @@ impl<'a, 'b> HandlerExchange<'a, 'b> {
         self.search.local.graph.load(vertex) as f64
     }
 
-    /// A time as a part of a step.
+    /// Returns a time as a part of a step.
     fn part(&self, time: f64) -> f64 {
         let targets = &self.search.local.targets;
         time / targets.iter().copied().fold(f64::MIN_POSITIVE, f64::max)
     }
 
-    /// How long a message from another site is at an actor and those beside it that it is also for.
+    /// Returns the time for which a message from another site stays at an actor and at its other
+    /// receivers on the same PE.
     fn stay(&self, vertex: u32, sender: u32) -> f64 {
         let (pe, load) = (self.pe(vertex), self.load(vertex));
         let step = self.search.local.targets[pe].max(f64::MIN_POSITIVE);
@@ -123,21 +125,21 @@ impl<'a, 'b> HandlerExchange<'a, 'b> {
         handled + (self.squares[pe] - load * load).max(0.0) / (2.0 * step)
     }
 
-    /// The longest cycle through an actor without the time on the way, and where its other end is.
+    /// Returns the longest cycle through an actor, without its latency, and its two ends.
     fn cycle(&self, vertex: u32) -> Option<(f64, u32, u32)> {
         let ends = self.far[vertex as usize].iter();
         let cycle = |&end: &u32| (self.stay(vertex, end) + self.stay(end, vertex), vertex, end);
         ends.map(cycle).max_by(|a, b| a.0.total_cmp(&b.0))
     }
 
-    /// The longest cycle of all.
+    /// Returns the longest cycle of all.
     fn longest(&self) -> Option<(f64, u32, u32)> {
         let cycles = self.border.iter().flatten().filter_map(|&vertex| self.cycle(vertex));
         cycles.max_by(|a, b| a.0.total_cmp(&b.0))
     }
 
-    /// What shortens the longest cycle most: another place for one of its ends, or for what that
-    /// waits for.
+    /// Returns the exchange that shortens the longest cycle most: another place for one of its
+    /// ends, or for a handler for which an end waits.
     fn choose(&mut self, (longest, a, b): (f64, u32, u32)) -> Option<Trade> {
         let mut best: Option<(f64, Trade)> = None;
         for end in [a, b] {
@@ -160,7 +162,8 @@ impl<'a, 'b> HandlerExchange<'a, 'b> {
         best.map(|best| best.1)
     }
 
-    /// Some PEs of the same site: where least is waited for, or where cycles are shortest.
+    /// Returns some PEs of the same site: those with the shortest waits, or those with the shortest
+    /// cycles.
     fn partners(&self, pe: usize, is_end: bool) -> Vec<usize> {
         let local = &*self.search.local;
         let fits =
@@ -176,8 +179,8 @@ impl<'a, 'b> HandlerExchange<'a, 'b> {
         found.into_iter().map(|(_, to)| to).collect()
     }
 
-    /// Actors of a PE that have a load together: the first of each is one of the heaviest that are
-    /// not too heavy, and each next is nearest to what is left.
+    /// Returns sets of actors of a PE that have the load `wanted` together: the first of each is
+    /// one of the heaviest that are not too heavy, and each next is nearest to the remaining load.
     fn fitting(&self, pe: usize, wanted: f64) -> Vec<[Option<u32>; TAKES]> {
         let members = &self.search.members[pe];
         let error = self.search.local.targets[pe] * SLACK;
@@ -202,8 +205,8 @@ impl<'a, 'b> HandlerExchange<'a, 'b> {
         members[end.saturating_sub(ACTORS)..end].iter().filter_map(fit).collect()
     }
 
-    /// The longest cycle at two PEs after a trade, if it is below the limit and neither gets too
-    /// full.
+    /// Returns the longest cycle at the two PEs after a trade, if it is below the limit and neither
+    /// PE gets too full.
     fn appraise(&mut self, trade: Trade, limit: f64) -> Option<f64> {
         let (from, to) = (trade.from, trade.to);
         trade.moves().for_each(|(vertex, pe)| self.shift(vertex, pe));
@@ -216,7 +219,7 @@ impl<'a, 'b> HandlerExchange<'a, 'b> {
         (longest < limit).then_some(longest)
     }
 
-    /// The longest cycle with an end on a PE.
+    /// Returns the longest cycle with an end on a PE.
     fn longest_at(&self, pe: usize) -> f64 {
         self.border[pe].iter().filter_map(|&end| self.cycle(end)).map(|at| at.0).fold(0.0, f64::max)
     }
@@ -241,7 +244,7 @@ mod tests {
 
     const ELSEWHERE: u32 = 9;
 
-    /// Four PEs in two sites with 100 ms each; loads in ms, and who sends whom a message.
+    /// Four PEs in two sites with 100 ms each; loads in ms, and pairs of actors that send messages.
     fn exchanged(loads: &[u64], talks: &[(u32, u32)], place: &[u32], homes: &[u32]) -> Vec<u32> {
         let loads: Vec<u64> = loads.iter().map(|ms| ms * 1_000_000).collect();
         let edges: Vec<_> = talks.iter().map(|&(from, to)| (from, to, MESSAGE_WEIGHT)).collect();
@@ -259,7 +262,8 @@ mod tests {
         pe_of
     }
 
-    /// Actor 0 talks to actor 6 in the other site and is beside one of 90 ms; actor 2 is not.
+    /// Actor 0 talks to actor 6 in the other site and shares a PE with one of 90 ms; actor 2 does
+    /// not.
     const LOADS: [u64; 11] = [10, 90, 10, 30, 30, 30, 20, 20, 20, 40, 100];
     const PLACE: [u32; 11] = [0, 0, 1, 1, 1, 1, 2, 2, 2, 2, 3];
 
@@ -282,7 +286,7 @@ mod tests {
 
     #[test]
     fn who_is_at_home_stays_where_less_is_gained_than_moving_costs() {
-        // The mean waits are (60² + 30²) / 200 = 22.5 ms and (55² + 35²) / 200 = 21.3 ms; to move
+        // The mean waits are (60² + 30²) / 200 = 22.5 ms and (55² + 35²) / 200 = 21.3 ms; moving
         // two of ten must save 5 ms, a quarter of their part of a step.
         let loads = [10, 60, 30, 10, 55, 35, 30, 70, 50, 50];
         let place = [0, 0, 0, 1, 1, 1, 2, 2, 3, 3];
@@ -293,7 +297,7 @@ mod tests {
 
     #[test]
     fn whom_the_same_message_is_for_are_parted() {
-        // Actors 0 and 1 both hear of actor 8.
+        // Actors 0 and 1 both receive from actor 8.
         let loads =
             [20, 20, 20, 20, 20, 20, 20, 20, 20, 20, 20, 20, 20, 20, 20, 20, 20, 20, 20, 20];
         let mut place: Vec<u32> = (0..20).map(|at| at / 5).collect();

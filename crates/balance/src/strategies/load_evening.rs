@@ -1,34 +1,34 @@
-//! Evens out weights over PEs by moving as little as possible: from those over their limit to
-//! those with most room, near ones first. The common part of `refine`, `border` and `vacate`.
+//! Evens out weights over PEs with few moves: from PEs over their limit to those with most room,
+//! near ones first. The common part of `refine`, `border` and `vacate`.
 
 use std::collections::BTreeSet;
 
-/// What is evened out, and what may happen to it.
+/// The weights to even out, and the allowed moves.
 #[derive(Debug)]
 pub(crate) struct LoadEvening<'a> {
     /// The PE of each actor; changed by [`LoadEvening::run`].
     pub(crate) pe_of: &'a mut [u32],
-    /// What may move: `(weight, actor)`.
+    /// Actors that may move: `(weight, actor)`.
     pub(crate) items: Vec<(u64, u32)>,
-    /// What each PE has, items and all else.
+    /// Total weight of each PE, with the items.
     pub(crate) loads: Vec<f64>,
-    /// What each PE should have.
+    /// Target weight of each PE.
     pub(crate) targets: Vec<f64>,
-    /// The most it may have, relative to what it should have.
+    /// Greatest weight of a PE, relative to its target.
     pub(crate) slack: f64,
     /// The site of each PE.
     pub(crate) sites: Vec<u32>,
-    /// Whether an item may leave its site where the site has no room.
+    /// Whether an item may leave its site if the site has no room.
     pub(crate) may_leave_site: bool,
-    /// PEs that take nothing.
+    /// PEs that take no items.
     pub(crate) closed: Vec<bool>,
 }
 
-/// What is heavier than this part of a target is no load but a rounding error.
+/// Part of a target below which an excess is a rounding error.
 const DUST: f64 = 1e-9;
 
 impl LoadEvening<'_> {
-    /// Moves items until no PE is over its limit, or nothing helps.
+    /// Moves items until no PE is over its limit, or no move helps.
     pub(crate) fn run(mut self) {
         let pes = self.loads.len();
         let mut members: Vec<Vec<(u64, u32)>> = vec![Vec::new(); pes];
@@ -49,7 +49,7 @@ impl LoadEvening<'_> {
         self.loads[pe] - self.targets[pe] * self.slack * (1.0 + DUST)
     }
 
-    /// Room as a number that can be ordered.
+    /// Returns the room of a PE as a number that can be ordered.
     fn room_key(&self, pe: usize) -> u64 {
         if self.closed[pe] {
             0
@@ -58,7 +58,7 @@ impl LoadEvening<'_> {
         }
     }
 
-    /// Moves one item away from `pe`; whether one could.
+    /// Moves one item away from `pe`; returns whether it could.
     fn relieve(
         &mut self,
         pe: usize,
@@ -90,8 +90,8 @@ impl LoadEvening<'_> {
         true
     }
 
-    /// The lightest item that takes all excess away and fits, or the heaviest that fits, or the
-    /// heaviest with which the other PE is still less full than this one was.
+    /// Returns the lightest item that removes all excess and fits, or the heaviest that fits, or
+    /// the heaviest with which the other PE is still less full than this one was.
     fn choose(&self, pe: usize, to: usize, room: u64, members: &[(u64, u32)]) -> Option<usize> {
         let enough = members.partition_point(|member| (member.0 as f64) < self.excess(pe));
         if members.get(enough).is_some_and(|member| member.0 <= room) {

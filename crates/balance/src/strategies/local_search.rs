@@ -1,46 +1,45 @@
 //! Levels the fullest PEs of a finished placement by few moves and exchanges that send no more
-//! between sites.
+//! messages between sites.
 //!
-//! A cutter keeps within a tolerance, and the fullest PE decides how long a step takes where
-//! latency is hidden. The last per cents are a matter of single actors, not of cuts: again and
-//! again, the fullest PE gives an actor to one that has room, or exchanges one for a lighter one.
-//! What a PE has is its work and the time in which it sends and receives
-//! ([`CostModel::message_overhead`]), so that a more even placement that talks more is no better.
-//! In the end, what was moved last and has not made the fullest PE emptier by what moving is worth
-//! is taken back.
+//! A cutter keeps within a tolerance, and the fullest PE determines the time of a step where
+//! latency is hidden. The last per cents depend on single actors, not on cuts: repeatedly, the
+//! fullest PE gives an actor to one that has room, or exchanges one for a lighter one. The load of
+//! a PE is its work and the time in which it sends and receives ([`CostModel::message_overhead`]),
+//! so that a more even placement with more messages is no better. Finally, the last moves are
+//! undone if they have not lowered the fullest PE by as much as moving costs.
 
 use crate::cost::CostModel;
 use crate::cutter::Graph;
 use crate::snapshot::objects::MESSAGE_WEIGHT;
 
-/// A placement, and what may happen to it.
+/// A placement, and the allowed moves.
 #[derive(Debug)]
 pub(crate) struct LocalSearch<'a> {
     /// Loads in nanoseconds of an ordinary PE.
     pub(crate) graph: &'a Graph,
     /// The PE of each vertex; changed by [`LocalSearch::run`].
     pub(crate) pe_of: &'a mut [u32],
-    /// Where each vertex lives now.
+    /// The present PE of each vertex.
     pub(crate) homes: &'a [u32],
     /// Whether it may move.
     pub(crate) is_movable: &'a [bool],
-    /// What each PE should have.
+    /// Target load of each PE.
     pub(crate) targets: &'a [f64],
-    /// The site of each PE; what crosses sites gets no more.
+    /// The site of each PE; the weight that crosses sites does not increase.
     pub(crate) sites: &'a [u32],
 }
 
-/// To move all actors would have to make steps shorter by this part, and to move some by as much
-/// less: who moves is packed and sent, and answers nobody meanwhile.
+/// Part by which moving all actors must shorten steps, and moving some in proportion: actors that
+/// move are packed and sent, and answer no messages meanwhile.
 pub(crate) const WORTH: f64 = 0.25;
-/// A PE that has no more than this above the mean is full enough.
+/// A PE that exceeds the mean by no more than this part is full enough.
 const GOAL: f64 = 5e-4;
-/// Of actions that help alike, those are best that add fewest messages, even if these take next to
-/// no time.
+/// Factor on the cost of added messages: of actions that help alike, those that add fewest messages
+/// are best, even if these take hardly any time.
 const TALK: f64 = 10.0;
-/// The search ends when it is worse than at its best moment by this part of a step.
+/// The search ends when it is worse than its best state by this part of a step.
 const PATIENCE: f64 = 0.05;
-/// How many PEs with room are looked at, and how many actors of a PE.
+/// Number of PEs with room that are considered, and number of actors of a PE.
 const PES: usize = 6;
 const ACTORS: usize = 48;
 
@@ -53,21 +52,21 @@ struct Action {
     score: f64,
 }
 
-/// A placement while it is changed, with what each PE has.
+/// A placement while it is changed, with the load of each PE.
 pub(crate) struct Search<'a, 'b> {
     pub(crate) local: &'b mut LocalSearch<'a>,
-    /// What each PE has, in nanoseconds.
+    /// Nanoseconds for which each PE computes, sends and receives.
     busy: Vec<f64>,
-    /// Who may move from each PE, by load.
+    /// Actors that may move from each PE, by load.
     pub(crate) members: Vec<Vec<(i64, u32)>>,
-    /// The nanoseconds that an edge of weight 1 between two PEs costs each of them.
+    /// Nanoseconds that an edge of weight 1 between two PEs costs each of them.
     overhead: f64,
-    /// How full a PE is that is full enough.
+    /// Fullness at which a PE is full enough.
     goal: f64,
 }
 
 impl LocalSearch<'_> {
-    /// Moves what is worth it.
+    /// Makes all moves that pay.
     pub(crate) fn run(&mut self) {
         let actors = self.pe_of.len();
         let mut search = Search::new(self);
@@ -88,13 +87,13 @@ impl LocalSearch<'_> {
     }
 }
 
-/// Moves in the order made, up to where they were best: what is gained has its price, since who
-/// moves is packed and sent.
+/// Moves in the order made, up to the best state. A gain is reduced by the cost of packing and
+/// sending the actors that move.
 pub(crate) struct Trail {
     actors: f64,
-    /// Who moved, and from where.
+    /// Actors that moved, and the PEs that they left.
     moves: Vec<(u32, u32)>,
-    /// How many more are away from home than at the beginning.
+    /// Number of actors away from home, less that at the beginning.
     extra: i64,
     best: f64,
     kept: usize,
@@ -102,20 +101,21 @@ pub(crate) struct Trail {
 }
 
 impl Trail {
-    /// A search over so many actors begins at `value`, a part of a step that is to be made smaller,
-    /// and ends when it is worse than at its best moment by `patience`.
+    /// Begins a search over `actors` actors at `value`, a part of a step that should become
+    /// smaller. The search ends when it is worse than its best state by `patience`.
     pub(crate) fn new(actors: usize, value: f64, patience: f64) -> Self {
         let actors = actors.max(1) as f64;
         Self { actors, moves: Vec::new(), extra: 0, best: value, kept: 0, patience }
     }
 
-    /// An actor is about to leave a PE; `extra` more are away from home then.
+    /// Records that an actor is about to leave a PE; `extra` more actors are away from home then.
     pub(crate) fn push(&mut self, vertex: u32, from: u32, extra: i64) {
         self.moves.push((vertex, from));
         self.extra += extra;
     }
 
-    /// Notes what the moves so far have come to. Whether it is not too far from the best.
+    /// Records the value after the moves so far. Returns whether it is close enough to the best one
+    /// to go on.
     pub(crate) fn goes_on(&mut self, value: f64) -> bool {
         let value = value + self.extra.max(0) as f64 / self.actors * WORTH;
         if value < self.best {
@@ -124,7 +124,7 @@ impl Trail {
         value <= self.best + self.patience
     }
 
-    /// Takes back what came after the best.
+    /// Undoes the moves after the best state.
     pub(crate) fn take_back(mut self, pe_of: &mut [u32]) {
         for (vertex, pe) in self.moves.drain(self.kept..).rev() {
             pe_of[vertex as usize] = pe;
@@ -160,13 +160,13 @@ impl<'a, 'b> Search<'a, 'b> {
         self.busy[pe] / self.local.targets[pe]
     }
 
-    /// The fullest PE.
+    /// Returns the fullest PE.
     pub(crate) fn fullest(&self) -> Option<usize> {
         let used = (0..self.busy.len()).filter(|&pe| self.local.targets[pe] > 0.0);
         used.max_by(|&a, &b| self.fullness(a).total_cmp(&self.fullness(b)))
     }
 
-    /// Some of the PEs that have most room.
+    /// Returns some of the PEs that have most room.
     fn emptiest(&self, is_wanted: impl Fn(usize) -> bool) -> Vec<usize> {
         let mut found: Vec<usize> = Vec::new();
         for pe in (0..self.busy.len()).filter(|&pe| self.local.targets[pe] > 0.0 && is_wanted(pe)) {
@@ -179,13 +179,13 @@ impl<'a, 'b> Search<'a, 'b> {
         found
     }
 
-    /// How many more actors than before are away from home if this one goes there.
+    /// Returns the increase in the number of actors away from home if this one moves there.
     pub(crate) fn extra(&self, vertex: u32, to: usize) -> i64 {
         let home = self.local.homes[vertex as usize];
         i64::from(to as u32 != home) - i64::from(self.local.pe_of[vertex as usize] != home)
     }
 
-    /// The weights of the edges of `vertex`: of all, to `a` and to `b`.
+    /// Returns the weights of the edges of `vertex`: of all, to `a` and to `b`.
     fn edges(&self, vertex: u32, a: usize, b: usize) -> (f64, f64, f64) {
         let mut sums = (0, 0, 0);
         for (end, weight) in self.local.graph.neighbours(vertex) {
@@ -197,14 +197,14 @@ impl<'a, 'b> Search<'a, 'b> {
         (sums.0 as f64, sums.1 as f64, sums.2 as f64)
     }
 
-    /// By how much more two PEs have if `vertex` goes from the first to the second.
+    /// Returns the increase of the loads of two PEs if `vertex` moves from the first to the second.
     fn change(&self, vertex: u32, from: usize, to: usize) -> (f64, f64) {
         let (all, here, there) = self.edges(vertex, from, to);
         let load = self.local.graph.load(vertex) as f64;
         (-load + (2.0 * here - all) * self.overhead, load + (all - 2.0 * there) * self.overhead)
     }
 
-    /// What most likely helps the fullest PE for the fewest moves.
+    /// Returns the action that most likely helps the fullest PE with the fewest moves.
     fn choose(&self, from: usize) -> Option<Action> {
         let site = self.local.sites[from];
         if self.fullness(from) <= self.goal {
@@ -227,7 +227,7 @@ impl<'a, 'b> Search<'a, 'b> {
             let wanted = excess.min(room.max(half)).max(0.0);
             for &(load, gives) in around(&self.members[from], wanted) {
                 look(self.appraise(from, to, gives, None));
-                // For one that is lighter by what should go.
+                // In exchange for one that is lighter by the wanted load.
                 for &(_, takes) in nearest(&self.members[to], load as f64 - wanted, 1) {
                     look(self.appraise(from, to, gives, Some(takes)));
                 }
@@ -241,7 +241,7 @@ impl<'a, 'b> Search<'a, 'b> {
         let mut extra = self.extra(gives, to);
         if let Some(takes) = takes {
             let back = self.change(takes, to, from);
-            // Edges between the two stay between the PEs: they were taken for saved at both.
+            // Edges between the two stay between the PEs, but both changes count them as saved.
             let between = self.local.graph.neighbours(gives).filter(|edge| edge.0 == takes);
             let between = 2.0 * between.map(|edge| edge.1).sum::<i64>() as f64 * self.overhead;
             here += back.1 + between;
@@ -255,7 +255,7 @@ impl<'a, 'b> Search<'a, 'b> {
         }
         let after = |pe: usize, more: f64| (self.busy[pe] + more) / self.local.targets[pe];
         let fullest = after(from, here).max(after(to, there));
-        // Less than nothing is gained by rounding.
+        // A smaller difference is a rounding error.
         if fullest >= self.fullness(from) * (1.0 - 1e-6) {
             return None;
         }
@@ -265,8 +265,8 @@ impl<'a, 'b> Search<'a, 'b> {
         Some(Action { to, gives, takes, score })
     }
 
-    /// By how much more weight crosses sites if one actor goes from one site to another, and one
-    /// comes back.
+    /// Returns the increase of the weight that crosses sites if one actor moves from one site to
+    /// another, and one moves back.
     fn crossing(&self, from: usize, to: usize, gives: u32, takes: Option<u32>) -> i64 {
         let [here, there] = [from, to].map(|pe| self.local.sites[pe]);
         let more = |vertex: u32, from: u32, to: u32, other: Option<u32>| {
@@ -298,14 +298,14 @@ impl<'a, 'b> Search<'a, 'b> {
     }
 }
 
-/// Some of those whose loads are near `wanted`, or above.
+/// Returns some of the members with loads near `wanted`, or above.
 fn around(members: &[(i64, u32)], wanted: f64) -> &[(i64, u32)] {
     let at = members.partition_point(|member| (member.0 as f64) < wanted);
     let end = (at + ACTORS * 3 / 4).min(members.len());
     &members[end.saturating_sub(ACTORS)..end]
 }
 
-/// Up to so many each of those whose loads are just below `wanted` and just above.
+/// Returns up to `count` members with loads just below `wanted`, and as many just above.
 pub(crate) fn nearest(members: &[(i64, u32)], wanted: f64, count: usize) -> &[(i64, u32)] {
     let at = members.partition_point(|member| (member.0 as f64) < wanted);
     &members[at.saturating_sub(count)..(at + count).min(members.len())]
@@ -317,7 +317,7 @@ mod tests {
 
     const ELSEWHERE: u32 = 9;
 
-    /// Four PEs in two sites; loads in ms, and edges of so many messages.
+    /// Four PEs in two sites; loads in ms, and edges with numbers of messages.
     fn leveled(
         loads: &[u64],
         edges: &[(u32, u32, u64)],
@@ -357,7 +357,7 @@ mod tests {
 
     #[test]
     fn who_is_at_home_stays_where_little_is_gained() {
-        // 31, 29, 30 and 30 ms: to exchange two of twelve would save a thirtieth of a step.
+        // 31, 29, 30 and 30 ms: exchanging two of twelve would save a thirtieth of a step.
         let loads = [10, 10, 11, 10, 10, 9, 10, 10, 10, 10, 10, 10];
         let place = [0, 0, 0, 1, 1, 1, 2, 2, 2, 3, 3, 3];
 
@@ -367,8 +367,8 @@ mod tests {
 
     #[test]
     fn nothing_more_crosses_sites_however_uneven_they_are() {
-        // Site 0 has twice as much as site 1; its actors talk to each other, or half of them to
-        // nobody.
+        // Site 0 has twice as much as site 1; its actors talk to each other, or half of them to no
+        // actor.
         let loads = [10; 12];
         let place = [0, 0, 0, 0, 1, 1, 1, 1, 2, 2, 3, 3];
         let ring: Vec<_> = (0..8).map(|at| (at, (at + 1) % 8, 1)).collect();

@@ -1,4 +1,4 @@
-//! Strategies that decide which actor should live where, and what several of them use.
+//! Strategies that decide on which PE each actor should live, and their common parts.
 
 pub(crate) mod auto;
 pub(crate) mod border;

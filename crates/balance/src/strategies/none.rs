@@ -1,4 +1,4 @@
-//! `none`: nothing ever moves. The baseline that every other strategy must beat.
+//! `none`: moves nothing. The baseline that every other strategy must beat.
 
 use crate::plan::Plan;
 use crate::snapshot::Snapshot;

@@ -1,31 +1,31 @@
-//! Which PEs have fallen behind because other programs slow them and nobody waits for them.
+//! PEs that have fallen behind because other programs slow them and no other PE waits for them.
 
 use crate::snapshot::{PeLoad, Snapshot};
 use std::time::Duration;
 
-/// Who is idle for less than this part of the time that it computes is never idle.
+/// A PE that is idle for at most this part of the time that it computes counts as never idle.
 const NEVER_IDLE: f64 = 0.05;
-/// Who gets less of a processor than this is slowed.
+/// A PE that gets less than this part of a processor is slowed.
 const SLOWED: f64 = 0.9;
 
 impl Snapshot {
-    /// By how much more than it did in the window each PE would have had to do to keep up with the
-    /// others, at least 1.0.
+    /// Returns for each PE the factor by which it would have had to do more work in the window to
+    /// keep up with the others; at least 1.0.
     ///
-    /// Where actors wait for each other, all do what a step needs, and whoever is not slowed is
-    /// idle in between. Where PEs that nobody slows are never idle, nobody waits for those that
-    /// are: these have fallen behind, by the part of a processor that they did not get.
+    /// Where actors wait for each other, each PE does the work of a step, and a PE that is not
+    /// slowed is idle in between. If a PE that is not slowed is never idle, it does not wait for
+    /// the slowed ones: these have fallen behind by the part of a processor that they did not get.
     pub(crate) fn pe_lag(&self) -> Vec<f64> {
         pe_lag(&self.pes, &self.load_per_pe())
     }
 
-    /// Whether PEs have fallen behind, and the others go on all the same.
+    /// Returns whether PEs have fallen behind while the others go on.
     pub(crate) fn nobody_waits(&self) -> bool {
         self.pe_lag().iter().any(|&pe_lag| pe_lag > 1.0)
     }
 }
 
-/// The same for PEs whose actors have used so much each.
+/// Returns [`Snapshot::pe_lag`] for PEs and the CPU times that their actors have used.
 pub(crate) fn pe_lag(pes: &[PeLoad], loads: &[Duration]) -> Vec<f64> {
     let is_never_idle = |(pe, load): (&PeLoad, &Duration)| {
         let ran = load.saturating_add(pe.communication).as_secs_f64();

@@ -1,4 +1,4 @@
-//! `random`: everything moves anywhere. It balances by numbers alone and ignores all messages.
+//! `random`: moves every actor to any PE. It balances by numbers alone and ignores all messages.
 
 use crate::plan::Plan;
 use crate::snapshot::Snapshot;
@@ -6,14 +6,14 @@ use crate::strategies::strategy::Strategy;
 use gridspan_topology::PeId;
 use gridspan_topology::dice::Dice;
 
-/// Moves every migratable actor to a PE drawn uniformly from all, perhaps its own.
+/// Moves every migratable actor to a PE drawn uniformly from all, possibly its present one.
 #[derive(Clone, Debug)]
 pub struct Random {
     dice: Dice,
 }
 
 impl Random {
-    /// Dice that are thrown on from one plan to the next.
+    /// Creates the strategy. The dice continue from one plan to the next.
     pub fn new(seed: u64) -> Self {
         Self { dice: Dice::new(seed) }
     }

@@ -1,4 +1,4 @@
-//! `refine`: RefineLB. As few moves as make no PE much later than the others.
+//! `refine`: RefineLB. Makes the fewest moves after which no PE ends much later than the others.
 
 use crate::plan::Plan;
 use crate::snapshot::Snapshot;
@@ -7,12 +7,12 @@ use crate::strategies::load_evening::LoadEvening;
 use crate::strategies::strategy::Strategy;
 use gridspan_topology::PeId;
 
-/// Moves actors from PEs that have more than 3 % too much to those with most room, inside the site
-/// first. It looks at loads, speeds and background only.
+/// Moves actors from PEs that exceed their share by more than 3 % to those with most room, inside
+/// the site first. It considers only loads, speeds and background.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Refine;
 
-/// How much more than its share a PE may have.
+/// Greatest ratio of a PE's load to its share.
 const SLACK: f64 = 1.03;
 
 impl Strategy for Refine {

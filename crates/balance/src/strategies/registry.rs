@@ -1,4 +1,4 @@
-//! Finds a strategy by the name that a user wrote.
+//! Finds a strategy by its name.
 
 use crate::leaders::LeaderCut;
 use crate::strategies::auto::Auto;
@@ -14,7 +14,7 @@ use crate::strategies::strategy::Strategy;
 use crate::strategies::vacate::Vacate;
 use thiserror::Error;
 
-/// The names of all strategies.
+/// Names of all strategies.
 pub const NAMES: &[&str] = &[
     "none",
     "rotate",
@@ -34,11 +34,11 @@ pub const NAMES: &[&str] = &[
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error("there is no strategy `{}`; write one of {}", .name.escape_debug(), NAMES.join(", "))]
 pub struct UnknownStrategy {
-    /// The name that was asked for.
+    /// The unknown name.
     pub name: String,
 }
 
-/// Makes the strategy of this name. Those that throw dice seed them with `seed`.
+/// Creates the strategy of this name. Strategies with dice seed them with `seed`.
 pub fn by_name(name: &str, seed: u64) -> Result<Box<dyn Strategy>, UnknownStrategy> {
     match name {
         "none" => Ok(Box::new(NoMoves)),

@@ -1,11 +1,12 @@
 //! `replicate`: `grid-cut`, and replicas for the deterministic actors between the sites.
 //!
-//! A deterministic actor that talks with two sites is computed at both, wherever it lives. So for the cut
-//! between sites, the work of deterministic actors is divided among those whom they talk with: of one inside
-//! a site, all of it is there, and of one between two, half on either side, as much as on the
-//! other. A second cut, with the work where it is and without that of those between sites, places
-//! actors inside their sites. Then each site gives its PEs the replicas of those, the heaviest first:
-//! to the PE that has the actor already if that has room, or else to the one that has most.
+//! A deterministic actor that talks with two sites is computed at both, wherever it lives. So for
+//! the cut over sites, the work of a deterministic actor is divided among the actors with which it
+//! talks: all of it belongs to a site if these are at that site, and half of it to each of two
+//! sites if they are at two. A second cut, with this work at its sites and without that of actors
+//! between sites, places actors inside their sites. Then each site places the replicas on its PEs,
+//! the heaviest first: on the PE that already has the actor if it has room, otherwise on the PE
+//! with most room.
 
 use crate::plan::Plan;
 use crate::snapshot::{ActorKey, Edge, Replica, Snapshot};
@@ -16,25 +17,25 @@ use gridspan_topology::{PeId, SiteId};
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Cuts by sites and computes what is between them twice.
+/// Cuts over sites, and computes actors between them at both.
 #[derive(Clone, Debug)]
 pub struct Replicate {
     cut: GridCut,
 }
 
-/// A PE that has an actor keeps it as long as it has no more than this above its share.
+/// Part by which a PE may exceed its share and still keep an actor that it has.
 const TOLERANCE: f64 = 0.02;
 
-/// By position of a deterministic actor, the sites of its replicas.
+/// Sites of the replicas of each deterministic actor, by its position.
 type Between = BTreeMap<u32, Vec<SiteId>>;
 
 impl Replicate {
-    /// The cut throws dice with this seed.
+    /// Creates the strategy; `seed` is that of the cut's dice.
     pub fn new(seed: u64) -> Self {
         Self { cut: GridCut::new(seed) }
     }
 
-    /// Where actors are to be, and the replicas.
+    /// Returns the PEs of actors, and the replicas.
     fn place(&mut self, snapshot: &Snapshot) -> Option<(Vec<PeId>, Vec<Replica>)> {
         let folded = folded(snapshot);
         let mut mapping = self.cut.plan(&folded).mapping(&folded).ok()?;
@@ -56,7 +57,8 @@ impl Replicate {
     }
 }
 
-/// The snapshot with the work of deterministic actors divided among those whom they talk with in most steps.
+/// Returns the snapshot with the work of deterministic actors divided among the actors with which
+/// they talk in most steps.
 fn folded(snapshot: &Snapshot) -> Snapshot {
     let deterministic: BTreeSet<u32> = snapshot.deterministic.iter().copied().collect();
     let mut friends: BTreeMap<u32, BTreeSet<u32>> = BTreeMap::new();
@@ -79,13 +81,13 @@ fn folded(snapshot: &Snapshot) -> Snapshot {
     folded
 }
 
-/// The edges that carry at least one message in two steps.
+/// Returns the edges that carry at least one message in two steps.
 fn often(snapshot: &Snapshot) -> impl Iterator<Item = &Edge> {
     let edges = snapshot.edges.iter();
     edges.filter(|edge| edge.messages.saturating_mul(2) >= snapshot.step_count())
 }
 
-/// The snapshot as it would be with actors in these places, and without the work of some.
+/// Returns the snapshot with actors placed by `mapping`, and without the work of those left out.
 fn without(snapshot: &Snapshot, mapping: &[PeId], left_out: &BTreeSet<u32>) -> Snapshot {
     let mut rest = snapshot.clone();
     for (at, (actor, &pe)) in rest.actors.iter_mut().zip(mapping).enumerate() {
@@ -122,9 +124,9 @@ impl Strategy for Replicate {
     }
 }
 
-/// Where deterministic actors should live instead: at both sites, if they talk with two, hear from one and
-/// tell the other something in most steps; at the one that they talk with, if they are elsewhere.
-/// Primaries come first.
+/// Returns the sites at which deterministic actors should live instead: both, if an actor talks
+/// with two, and receives from one and sends to the other in most steps; the one with which it
+/// talks, if it lives elsewhere. The site of the primary comes first.
 fn between(snapshot: &Snapshot, mapping: &[PeId]) -> Between {
     let site = |at: u32| snapshot.layout.site_of(mapping[at as usize]);
     let deterministic: BTreeSet<u32> = snapshot.deterministic.iter().copied().collect();
@@ -143,14 +145,16 @@ fn between(snapshot: &Snapshot, mapping: &[PeId]) -> Between {
         let Some(told) = told.get(&at) else { continue };
         let all: Vec<SiteId> = heard.union(told).copied().collect();
         let actor = &snapshot.actors[at as usize];
-        // Who has two replicas keeps its first one; who gets a second one lives where the cut says.
+        // An actor that has a replica keeps its primary; one that gets a replica lives where the
+        // cut placed it.
         let home = match replica_of(snapshot, actor.id) {
             Some(_) => snapshot.layout.site_of(actor.pe),
             None => site(at),
         };
         let sites = match all[..] {
             [one] if one != home => vec![one],
-            // Whoever only passes on from one to the other has no crossing to save.
+            // An actor that only passes messages on from one site to the other has no crossing to
+            // save.
             [_, _] if heard.len() + told.len() == 2 => continue,
             [a, b] if home == b => vec![b, a],
             [a, b] => vec![a, b],
@@ -163,8 +167,8 @@ fn between(snapshot: &Snapshot, mapping: &[PeId]) -> Between {
     found
 }
 
-/// Finds PEs for both replicas of actors between sites, and for those whose work the cut has left out.
-/// Primaries are entered in `mapping`; returns the second.
+/// Finds PEs for both replicas of actors between sites, and for the actors that the cut has left
+/// out. Enters primaries in `mapping` and returns the second replicas.
 fn place_replicas(
     snapshot: &Snapshot,
     mapping: &mut [PeId],
@@ -220,19 +224,19 @@ fn replica_of(snapshot: &Snapshot, actor: ActorKey) -> Option<&Replica> {
     snapshot.replicas.get(at)
 }
 
-/// Where an actor lives at a site now.
+/// Returns the present PE of an actor at a site.
 fn present_replica(snapshot: &Snapshot, at: u32, site: SiteId) -> Option<PeId> {
     let actor = &snapshot.actors[at as usize];
     let second = replica_of(snapshot, actor.id).map(|replica| replica.at);
     std::iter::once(actor.pe).chain(second).find(|&pe| snapshot.layout.site_of(pe) == site)
 }
 
-/// The replicas, each of which serves those at its own site.
+/// Returns the replicas, each of which serves the actors at its site.
 fn replicas(snapshot: &Snapshot, mapping: &[PeId], seconds: &BTreeMap<u32, PeId>) -> Vec<Replica> {
     let site = |pe: PeId| snapshot.layout.site_of(pe);
     let mut served: BTreeMap<u32, BTreeSet<ActorKey>> = BTreeMap::new();
-    // Whom it seldom sends to is served by the primary, so that a rare message does not end a
-    // replica.
+    // Actors to which it seldom sends are served by the primary, so that a rare message does not
+    // end a replica.
     let often = |edge: &&Edge| edge.messages.saturating_mul(2) >= snapshot.step_count();
     for edge in snapshot.edges.iter().filter(often) {
         if let Some(&at) = seconds.get(&edge.from)
@@ -260,7 +264,7 @@ mod tests {
     use gridspan_topology::Layout;
     use std::time::Duration;
 
-    /// Molecules whose 896 pair actors are deterministic, over a link of 128 ms one way.
+    /// Molecules with 896 deterministic pair actors, over a link with a latency of 128 ms.
     fn molecules(pes: u32) -> Snapshot {
         let layout = Layout::new(vec![("a".to_owned(), vec![pes]), ("b".to_owned(), vec![pes])]);
         let snapshot = snapshot_of(&leanmd(4, 31), layout, &by_hash(960, 2 * pes));
@@ -294,11 +298,11 @@ mod tests {
         assert!((280..=310).contains(&replicas.len()), "{} replicas", replicas.len());
         assert!(without.step > Duration::from_millis(256), "{:?}", without.step);
         assert!(with.round_trip < Duration::from_millis(128 + 80), "{:?}", with.round_trip);
-        // 4.15 s on 32 PEs, and as much again of what is between.
+        // 4.15 s on 32 PEs, and the work of the actors between sites once more.
         let [mean, busiest] = [with.mean, with.compute].map(|time| time.as_secs_f64());
         assert!((0.160..0.185).contains(&mean), "{mean} s");
-        // A cell with its part of its pairs is 1.6 % of all, more than the cut between sites may be
-        // off.
+        // A cell with its part of its pairs is 1.6 % of all work, more than the tolerance of the
+        // cut over sites.
         assert!(busiest < mean * 1.06, "{busiest} s after {mean} s");
     }
 

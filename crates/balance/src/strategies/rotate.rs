@@ -1,4 +1,4 @@
-//! `rotate`: everything moves to the next PE. It balances nothing; it tests migration.
+//! `rotate`: moves every actor to the next PE. It balances nothing; it tests migration.
 
 use crate::plan::Plan;
 use crate::snapshot::Snapshot;

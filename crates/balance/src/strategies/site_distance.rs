@@ -1,14 +1,14 @@
-//! How near actors are to another site, for the scheduler: what leads to a message that travels far
-//! should be handled before what does not.
+//! Distances of actors from other sites, for the scheduler: messages that lead to one that travels
+//! far should be handled before others.
 
 use crate::snapshot::{Edge, Snapshot};
 use gridspan_topology::PeId;
 
-/// The hops of each actor to a wide-area edge when actors are where `mapping` says: 0 for those who
-/// talk to another site, 1 for those who talk to these, and so on; `u8::MAX` also for those who
-/// never reach one. Who sends and who receives is the same. Edges that carry less than a message in
-/// two steps do not count. Takes time in proportion to actors and edges. Panics if the mapping is
-/// shorter than the list of actors or names PEs that do not exist.
+/// Returns the hops of each actor to a wide-area edge, with actors placed by `mapping`: 0 for
+/// actors that talk to another site, 1 for those that talk to these, and so on; `u8::MAX` also for
+/// actors that never reach one. The direction of edges does not count, nor do edges that carry less
+/// than a message in two steps. Takes time in proportion to actors and edges. Panics if the mapping
+/// is shorter than the list of actors or names PEs that do not exist.
 pub fn border_hops(snapshot: &Snapshot, mapping: &[PeId]) -> Vec<u8> {
     let sites: Vec<_> = mapping.iter().map(|&pe| snapshot.layout.site_of(pe)).collect();
     let often = |edge: &&Edge| edge.messages.saturating_mul(2) >= snapshot.step_count();
@@ -18,7 +18,7 @@ pub fn border_hops(snapshot: &Snapshot, mapping: &[PeId]) -> Vec<u8> {
     hops_from(mapping.len(), border, edges())
 }
 
-/// The hops of each of so many actors to one of a border, over edges in either direction.
+/// Returns the hops of each of `actors` actors to one of `border`, over edges in either direction.
 pub(crate) fn hops_from(
     actors: usize,
     border: impl Iterator<Item = u32>,

@@ -1,35 +1,36 @@
-//! The seam between whoever measures and moves actors, and whoever decides where they should live.
+//! The interface between the runtime, which measures and moves actors, and the strategies that
+//! decide on their placement.
 
 use crate::plan::Plan;
 use crate::snapshot::Snapshot;
 use gridspan_topology::LinkChange;
 
-/// Decides where actors should live.
+/// Decides on which PEs actors live.
 ///
-/// A strategy is asked on one PE and its plan is carried out everywhere. It reads no clock and
-/// knows no runtime: what it needs is in the snapshot, its dice are seeded when it is made, and
-/// what it remembers from one call to the next is its own. The same strategy made with the same
-/// seed and asked with the same snapshots gives the same plans.
+/// A strategy is asked on one PE and its plan is carried out on all PEs. It reads no clock and does
+/// not depend on the runtime: its input is the snapshot, its dice are seeded when it is made, and
+/// its state from one call to the next is private. A strategy made with the same seed and asked
+/// with the same snapshots gives the same plans.
 pub trait Strategy: Send {
-    /// The name by which users ask for it.
+    /// The name by which users select it.
     fn name(&self) -> &'static str;
 
-    /// The moves it proposes. For a snapshot that passes [`Snapshot::validate`], the plan passes
-    /// [`Plan::validate`] against it.
+    /// Returns the moves it proposes. For a snapshot that passes [`Snapshot::validate`], the plan
+    /// passes [`Plan::validate`] against it.
     fn plan(&mut self, snapshot: &Snapshot) -> Plan;
 
-    /// Whether it moves actors so that steps become shorter, and a [`Gate`](crate::Gate) may judge
-    /// that. Those that move for the sake of moving say no.
+    /// Returns whether it moves actors to shorten steps, so that a [`Gate`](crate::Gate) may judge
+    /// its plans; `false` for strategies that move for the sake of moving.
     fn predicts(&self) -> bool {
         true
     }
 
-    /// Whether a runtime should leave it to the [leaders](crate::leaders) of the sites, so that
-    /// nobody needs a snapshot of all.
+    /// Returns whether the [leaders](crate::leaders) of the sites should plan instead, so that no
+    /// node needs a snapshot of all actors.
     fn is_led(&self) -> bool {
         false
     }
 
-    /// A link between groups of nodes is no longer what it was. By default nothing follows.
+    /// Notifies it that a link between groups of nodes has changed. Does nothing by default.
     fn link_changed(&mut self, _change: &LinkChange) {}
 }

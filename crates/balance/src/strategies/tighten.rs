@@ -1,34 +1,34 @@
-//! Evens out the loads of a cut further than its tolerance asks for, where that costs next to
-//! nothing.
+//! Evens out the loads of a cut beyond its tolerance, where that costs next to nothing.
 //!
 //! A cutter uses all of its tolerance, even where a cut of the same weight would be nearly even;
-//! then the job is as slow as the fullest part for nothing. So the cut is improved once more within
-//! tighter limits. Hardly more may move than moves anyway: to even out all small differences would
-//! move many at every change of loads.
+//! then the fullest part slows the job for nothing. So the cut is improved once more within tighter
+//! limits. Hardly more actors may move than move anyway: evening out all small differences would
+//! move many actors at every change of loads.
 
 use crate::cost::CostModel;
 use crate::cutter::{Cut, Cutter, Graph, Tie};
 use crate::snapshot::objects::MESSAGE_WEIGHT;
 
-/// What is tried, the tightest first.
+/// Tolerances that are tried, the tightest first.
 const TOLERANCES: [f64; 3] = [0.002, 0.005, 0.01];
 
-/// What edges between parts cost.
+/// Cost of edges between parts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Crossing {
-    /// Latency or a narrow link: no more of them, whatever that brings.
+    /// Latency or a narrow link: their weight must not increase, for any gain.
     Scarce,
-    /// The time to send and receive: more of them, if the fullest part gains more time than they
-    /// take.
+    /// The time to send and receive: their weight may increase if the fullest part gains more time
+    /// than the additional messages take.
     Near,
 }
 
-/// How many more actors may move, as a part of those that move anyway.
+/// Greatest number of additional moves, as a part of the actors that move anyway.
 const MORE_MOVES: f64 = 0.1;
-/// Of larger graphs, actors are so small that the tightest limits can be kept if any can.
+/// Greatest number of actors for which all tolerances are tried. In larger graphs, actors are so
+/// small that the tightest limits can be kept if any can.
 const SMALL: usize = 200_000;
 
-/// A more even cut if there is one that is worth it, or else `cut`. Loads are in nanoseconds.
+/// Returns a more even cut if there is one that pays, otherwise `cut`. Loads are in nanoseconds.
 pub(crate) fn tighten(
     cutter: &Cutter<'_>,
     graph: &Graph,
@@ -49,7 +49,7 @@ pub(crate) fn tighten(
     let pinned: Vec<Tie> = ties.iter().zip(&cut.part).map(pin).collect();
     let tried = if graph.len() > SMALL { 1 } else { TOLERANCES.len() };
     for tolerance in TOLERANCES.into_iter().take(tried).filter(|at| 1.0 + at < cut.imbalance) {
-        // Where too many more would move, those that move anyway are placed otherwise.
+        // If too many more would move, only the actors that move anyway are placed differently.
         for ties in [ties, &pinned] {
             let cutter = cutter.clone().ties(ties).v_cycles(0).tolerance(tolerance);
             let Ok(even) = cutter.recut(graph, &cut.part) else { return cut };
@@ -114,7 +114,7 @@ mod tests {
     #[test]
     fn who_moves_anyway_goes_where_loads_become_even() {
         let (graph, cut) = lopsided();
-        // Vertex 0 alone comes from elsewhere.
+        // Only vertex 0 comes from elsewhere.
         let mut ties: Vec<Tie> = cut.part.iter().map(|&home| Tie { home, pull: 1 }).collect();
         ties[0] = Tie::FREE;
 

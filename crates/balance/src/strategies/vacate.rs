@@ -1,12 +1,12 @@
-//! `vacate`: away from PEs that other users' work slows, and back when that ends.
+//! `vacate`: moves actors away from PEs that other users' work slows, and back when that ends.
 //!
-//! Paper 4 (Dynamite) moves tasks off loaded nodes to those least loaded at the moment, and loses
-//! where the load moves on or where every other node has more than enough to do already. Here
-//! work goes to the PEs that get most of their processor
-//! over a long time, and only as much leaves as foreign load takes away. Start: nothing is
-//! remembered. Steady state: each plan updates the memory of foreign load. An actor that was moved
-//! away is remembered with its PE and returns once that is quiet, if that PE would then be less
-//! full than the one it was moved to.
+//! Dynamite (Iskra, Hendrikse, van Albada, Overeinder and Sloot (2000), "Performance Measurements
+//! on Dynamite/DPVM") moves tasks from loaded nodes to those least loaded at the moment, and loses
+//! where the load moves on or where every other node is already overloaded. Here work goes to the
+//! PEs that get most of their processor over a long time, and only as much leaves as foreign load
+//! takes away. Start: nothing is remembered. Steady state: each plan updates the memory of foreign
+//! load. An actor that was moved away is remembered with its PE and returns once that PE is quiet,
+//! if the PE would then be less full than the one on which the actor lives.
 
 use crate::plan::Plan;
 use crate::snapshot::{ActorKey, PeLoad, Snapshot};
@@ -17,26 +17,25 @@ use gridspan_topology::PeId;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// Remembers foreign load, and who was moved away from it.
+/// Remembers foreign load, and the actors that were moved away from it.
 #[derive(Clone, Debug, Default)]
 pub struct Vacate {
-    /// The usual part of the time that each PE loses to foreign load.
+    /// Usual part of its time that each PE loses to foreign load.
     usual: Vec<f64>,
     origins: BTreeMap<ActorKey, PeId>,
 }
 
-/// A PE is slowed when foreign load takes this part of its time.
+/// Part of its time from which a PE is slowed by foreign load.
 const SLOWED: f64 = 0.10;
-/// And quiet again below this.
+/// Part of its time below which a PE is quiet again.
 const QUIET: f64 = 0.05;
-/// How much the latest window counts in what is usual.
+/// Weight of the latest window in the usual part.
 const NEWS: f64 = 0.2;
-/// No PE is thought to lose more than this for ever: what is lost now is measured, the rest is a
-/// guess.
+/// Greatest usual part: the present loss is measured, the rest is a guess.
 const USUAL_MAX: f64 = 0.9;
-/// How much more than its share a PE may have.
+/// Greatest ratio of a PE's load to its share.
 const SLACK: f64 = 1.03;
-/// Whoever returns must find a PE that is less full by this part.
+/// An actor returns only to a PE that is less full by this part.
 const BETTER: f64 = 0.03;
 
 impl Strategy for Vacate {
@@ -87,8 +86,8 @@ impl Strategy for Vacate {
 }
 
 impl Vacate {
-    /// The part of its time that each PE now loses to foreign load: others' part of a processor
-    /// that they share, or what was measured as background. Updates what is usual.
+    /// Returns the part of its time that each PE now loses to foreign load: the part of a processor
+    /// that others get, or the measured background. Updates the usual parts.
     fn learn(&mut self, snapshot: &Snapshot) -> Vec<f64> {
         let busy = snapshot.load_per_pe();
         let part = |(pe, load): (&PeLoad, &Duration)| {
@@ -107,8 +106,8 @@ impl Vacate {
         foreign
     }
 
-    /// Returns those whose PE is quiet again, where they are better off, and forgets who is back or
-    /// gone.
+    /// Moves actors back to a PE that is quiet again, if they are better off there, and forgets
+    /// actors that are back or gone.
     fn send_back(
         &mut self,
         snapshot: &Snapshot,
@@ -134,7 +133,7 @@ impl Vacate {
                 loads[here] -= work;
                 loads[there] += work;
             }
-            // Whether it goes is decided by others; it is seen next time.
+            // The move may not be carried out, so the actor is remembered until it is seen there.
             kept.insert(actor.id, origin);
         }
         self.origins = kept;
@@ -146,7 +145,7 @@ mod tests {
     use super::*;
     use crate::fixtures::snapshot;
 
-    /// As many actors of 10 ms each, on these PEs.
+    /// Actors of 10 ms each, one on each of these PEs.
     fn even(pes: &[u32]) -> Snapshot {
         let mut snapshot = snapshot(pes);
         snapshot.actors.iter_mut().for_each(|a| a.load = Duration::from_millis(10));
@@ -171,7 +170,7 @@ mod tests {
         assert!(!away.is_empty() && away.moves.iter().all(|step| step.from == PeId(0)));
         carry_out(&away, &mut snapshot);
         load(&mut snapshot, false);
-        // What was usual is forgotten step by step, and more and more return.
+        // The usual part decreases with each window, and more actors return.
         let mut returned = 0;
         for _ in 0..20 {
             let back = vacate.plan(&snapshot);
@@ -227,8 +226,8 @@ mod tests {
 
     #[test]
     fn where_every_pe_has_a_task_and_a_third_of_a_processor_nothing_helps() {
-        // Paper 4, table 2, redundant decomposition: three processes on each processor, one more on
-        // the first.
+        // Iskra et al. (2000), table 2, redundant decomposition: three processes on each processor,
+        // one more on the first.
         let mut snapshot = even(&[0, 1, 2, 3]);
         for (pe, available) in snapshot.pes.iter_mut().zip([0.25, 0.25, 1.0 / 3.0, 1.0 / 3.0]) {
             pe.available = available;

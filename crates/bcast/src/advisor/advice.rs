@@ -1,4 +1,4 @@
-//! The advisor: beliefs and broadcasts in, plans and probe requests out.
+//! The advisor: takes estimates and observed broadcasts, returns plans and probe requests.
 
 use super::command::AdvisorCommand;
 use super::contest::{Contest, Way};
@@ -15,17 +15,17 @@ use gridspan_topology::{LinkEstimate, NodeId, Time};
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-/// How the advisor goes about it.
+/// Settings of the advisor.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct AdvisorConfig {
-    /// What plans may be.
+    /// Limits of the planner.
     pub planner: PlannerConfig,
-    /// A plan is replaced if the other is faster by more than this share. Default 0.05.
+    /// A plan is replaced if another is faster by more than this share. Default 0.05.
     pub gain_min: f64,
-    /// Sizes of which plans are kept for each root; the least used goes first. Default 32: two for
-    /// each power of two from 1 KB to 64 MB.
+    /// Number of sizes for which plans are kept for each root; the least recently used size is
+    /// dropped first. Default 32: two for each power of two from 1 KB to 64 MB.
     pub plans_max: usize,
-    /// Versions of plans are greater. Default 0: that of the plan that all know from the beginning.
+    /// New plans get versions above this one. Default 0, the version of the default plan.
     pub versions_after: u64,
 }
 
@@ -35,25 +35,25 @@ impl Default for AdvisorConfig {
     }
 }
 
-/// A message that took as long as expected, up to this factor, says nothing of links: where only
-/// some of its edges were slower, they waited for something else.
+/// A message that took the expected time up to this factor shows nothing about links: if some of
+/// its edges were slower, they waited for something else.
 const AS_EXPECTED: f64 = 1.15;
 
-/// A broadcast that is over.
+/// A finished broadcast.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Broadcast<'a> {
-    /// Who sent it.
+    /// The node that sent it.
     pub root: NodeId,
-    /// How long the message was.
+    /// Size of the message.
     pub bytes: u64,
-    /// When it began.
+    /// Time at which it began.
     pub began: Time,
-    /// How long after that the last node had all of it; none if nobody knows.
+    /// Time from its beginning until the last node had the whole message; `None` if unknown.
     pub took: Option<Duration>,
     /// The plan it used.
     pub plan: PlanId,
-    /// What the edges of the plan showed, in any order, with nodes numbered by their place among
-    /// the members; none if nobody watched. Edges inside a cluster may be left out.
+    /// Measured timings of the plan's edges, in any order, with nodes numbered by their place among
+    /// the members; empty if they were not measured. Edges inside a cluster may be left out.
     pub edges: &'a [EdgeTiming],
 }
 
@@ -63,20 +63,20 @@ pub struct Advisor {
     members: Vec<NodeId>,
     estimate: NetworkEstimate,
     network: Network,
-    /// Counts the changes of the estimate.
+    /// Number of changes of the estimate.
     changes: u64,
-    /// What it counted when links last changed, and not only what is believed to be shared.
+    /// Value of `changes` when links last changed; a change of [`Sharing`] alone does not count.
     links_changed: u64,
     feedback: Feedback,
     explanation: Explanation,
     roots: BTreeMap<NodeId, Root>,
-    /// Plans that are kept no more and of which nobody was told.
+    /// Dropped plans for which [`AdvisorCommand::Retire`] is still to be issued.
     evicted: Vec<PlanId>,
     config: AdvisorConfig,
 }
 
 impl Advisor {
-    /// Advises broadcasts over `members`, which the estimate numbers in this order.
+    /// Advises broadcasts over `members`; the estimate numbers them in this order.
     pub fn new(members: Vec<NodeId>, estimate: NetworkEstimate, config: AdvisorConfig) -> Self {
         let network = estimate.network();
         Self {
@@ -93,21 +93,22 @@ impl Advisor {
         }
     }
 
-    /// Names the plan that broadcasts from its root take without advice: others are compared with
-    /// it, and it is taken again where it is faster. Without it, a root begins with a plan that
-    /// needs no search.
+    /// Sets the default plan, which broadcasts from its root take without advice. Other plans are
+    /// compared with it, and it is taken again where it is faster. A root without a default plan
+    /// begins with a plan that needs no search.
     pub fn introduce(&mut self, default_plan: BroadcastPlan) {
         let root = self.roots.entry(default_plan.id().root).or_default();
         root.default_plan.get_or_insert(default_plan);
     }
 
-    /// What is believed of the network.
+    /// The estimate of the network.
     pub fn estimate(&self) -> &NetworkEstimate {
         &self.estimate
     }
 
-    /// The plan for a broadcast that begins now. It is answered at once: if there is none for this
-    /// size, that of the nearest size within a factor of two, or one without any search.
+    /// Returns the plan for a broadcast that begins now, without a search: the plan for this size,
+    /// else for the nearest size within a factor of two, else the default plan or one that needs no
+    /// search.
     pub fn plan(
         &mut self,
         now: Time,
@@ -123,8 +124,8 @@ impl Advisor {
         Ok(&contest.taken().plan)
     }
 
-    /// How a multicast goes: as this plan does, where it leads to the `targets`, if that is
-    /// predicted to take no longer than the `other` sub-plan. Takes two simulations.
+    /// Returns the sub-plan for a multicast: the part of `plan` that leads to the `targets`, if it
+    /// is predicted to take no longer than `other`, else `other`. Takes two simulations.
     pub fn sub_plan(
         &self,
         plan: PlanId,
@@ -140,7 +141,7 @@ impl Advisor {
         if takes_s(&pruned) <= takes_s(&other) { pruned } else { other }
     }
 
-    /// A broadcast is over.
+    /// Learns from a finished broadcast.
     pub fn observe(&mut self, now: Time, broadcast: &Broadcast<'_>) {
         self.roots.entry(broadcast.root).or_default().note(broadcast.began, broadcast.bytes);
         let Some(draft) = self.find(broadcast.plan).map(|way| way.draft.clone()) else { return };
@@ -161,8 +162,9 @@ impl Advisor {
         }
     }
 
-    /// How long a message from `root` took, after whose beginning the word of each node that has it
-    /// was back so late: that word itself took the latency of its way. None without words.
+    /// Returns how long a message from `root` took to reach the last node. `words` gives, for each
+    /// node that has the message, the time from the beginning until the node's report was back at
+    /// the root; the latency of the report is subtracted. `None` without reports.
     pub fn completion(&self, root: NodeId, words: &[(NodeId, Duration)]) -> Option<Duration> {
         let to = self.place(root);
         let had = words.iter().map(|&(node, after)| {
@@ -172,7 +174,7 @@ impl Advisor {
         had.max()
     }
 
-    /// A multicast to these nodes is over, which took the plan's [`SubPlan`] to them.
+    /// Learns from a finished multicast to these nodes, which took the plan's [`SubPlan`] to them.
     pub fn observe_multicast(
         &mut self,
         now: Time,
@@ -185,7 +187,7 @@ impl Advisor {
         self.learn(now, multicast, &draft);
     }
 
-    /// Learns from a message that went as the draft says.
+    /// Learns from a message that travelled along this draft.
     fn learn(&mut self, now: Time, message: &Broadcast<'_>, draft: &Draft) {
         if let Some(took) = message.took {
             self.explanation.note(draft, message.bytes, took.as_secs_f64());
@@ -198,8 +200,8 @@ impl Advisor {
         }
         let expected = draft.simulate(&self.network, message.bytes);
         let ratio = message.took.map(|took| took.as_secs_f64() / expected.completion_s);
-        // So do those of a plan that takes as long as it took before: then the prediction is wrong,
-        // and not the links.
+        // A plan that takes as long as before shows nothing about links either: the prediction is
+        // wrong, and not the links.
         let is_usual = |ratio: &f64| {
             let root = self.roots.get(&message.root);
             let contest = root.and_then(|root| root.contests.get(&bucket(message.bytes)));
@@ -214,10 +216,10 @@ impl Advisor {
         }
     }
 
-    /// A broadcast is under way: `part` says what its edges showed for the bytes sent so far. The
-    /// plan for the `rest`, which begins at a segment boundary, if what they showed was not as
-    /// expected and another plan is faster for it by more than the least gain, its beginning
-    /// included. The rest then is a message of its own.
+    /// Returns another plan for the `rest` of a broadcast that is under way. `part` gives the
+    /// timings of its edges for the bytes sent so far; `rest` begins at a segment boundary and then
+    /// is a message by itself. `None` unless the timings were not as expected and the other plan,
+    /// its beginning included, is faster for the rest by more than the least gain.
     pub fn midway(
         &mut self,
         now: Time,
@@ -247,7 +249,7 @@ impl Advisor {
         Ok(Some(plan))
     }
 
-    /// A link between clusters was measured in some other way.
+    /// Records another measurement of a link between clusters.
     pub fn link_changed(&mut self, now: Time, from: usize, to: usize, estimate: &LinkEstimate) {
         self.estimate.set_latency(from, to, estimate.latency.duration().as_secs_f64());
         if let Some(bandwidth) = estimate.bandwidth {
@@ -258,8 +260,7 @@ impl Advisor {
         self.links_changed();
     }
 
-    /// Transfers between sites are taken to share this from now on, until broadcasts show something
-    /// else.
+    /// Assumes this sharing between sites from now on, until broadcasts show another.
     pub fn assume(&mut self, sharing: Sharing) {
         if self.estimate.sharing() != sharing {
             self.estimate = self.estimate.with_sharing(sharing);
@@ -268,18 +269,19 @@ impl Advisor {
         }
     }
 
-    /// A wished probe of a pair got so many bytes per second.
+    /// Records the result of a requested probe of a pair, in bytes per second.
     pub fn probed(&mut self, now: Time, from: usize, to: usize, bandwidth: f64) {
         let before = self.estimate.bandwidth(from, to);
         self.estimate.set_bandwidth(now, from, to, bandwidth);
         self.feedback.probed((from, to), before, bandwidth);
-        // Noise of a few percent is no reason to plan anew.
+        // Noise of a few percent is no reason to plan again.
         if (bandwidth / before - 1.0).abs() > self.config.gain_min {
             self.links_changed();
         }
     }
 
-    /// All nodes of a cluster sent and received so many bytes per second together.
+    /// Records the result of a requested probe: the bytes per second that all nodes of a cluster
+    /// together sent and received.
     pub fn probed_together(&mut self, cluster: usize, out: f64, into: f64) {
         let (sent, received) = self.estimate.together(cluster);
         let is_news = |before: f64, now: f64| (now - before).abs() > self.config.gain_min * before;
@@ -289,8 +291,8 @@ impl Advisor {
         }
     }
 
-    /// Decides by what was seen, and works ahead while nothing is to be sent, for as long as
-    /// `budget` allows; call it again later for the rest.
+    /// Decides on the observed broadcasts, then plans ahead for as long as `budget` allows. Call it
+    /// in idle time, and again for the rest.
     pub fn tick(&mut self, now: Time, budget: &SearchBudget<'_>) -> Vec<AdvisorCommand> {
         let probe_requests = self.feedback.probe_requests(now, &self.estimate);
         let mut commands: Vec<AdvisorCommand> =
@@ -301,8 +303,8 @@ impl Advisor {
             let Some((root, bucket)) = self.most_urgent(now) else { break };
             match self.improve(now, root, bucket, budget) {
                 Ok(decided) => commands.extend(decided),
-                // A plan that cannot be made now cannot be made in the next round either; the one
-                // that there is goes on being used.
+                // A plan that cannot be made now cannot be made in the next round either; the
+                // present plan stays in use.
                 Err(_) => break,
             }
         }
@@ -326,7 +328,7 @@ impl Advisor {
         root.contests.values().find_map(|contest| contest.find(plan))
     }
 
-    /// The ways for one size from one root, of which there is one at least.
+    /// The ways for one size from one root, at least one.
     fn contest(
         &mut self,
         now: Time,
@@ -354,9 +356,9 @@ impl Advisor {
         contests.get_mut(&bucket).ok_or(BroadcastPlanError::Stripes { stripes: 0 })
     }
 
-    /// A size of which there is no plan for the present estimate, from the root that is predicted
-    /// to broadcast first: what is predicted next, then what lies around it, then what was used
-    /// before.
+    /// Returns the size to plan for next, from the root that is predicted to broadcast first. Only
+    /// sizes without a plan for the present estimate count, in this order: the predicted size, its
+    /// neighbours, the sizes used before.
     fn most_urgent(&self, now: Time) -> Option<(NodeId, u32)> {
         let mut roots: Vec<(&NodeId, &Root)> = self.roots.iter().collect();
         roots.sort_by_key(|(_, root)| root.due(now));
@@ -364,7 +366,7 @@ impl Advisor {
         roots.into_iter().find_map(urgent)
     }
 
-    /// Plans for one size, and decides what is taken.
+    /// Plans for one size and decides which plan is taken.
     fn improve(
         &mut self,
         now: Time,
@@ -391,7 +393,7 @@ impl Advisor {
         Ok(contest.decide(gain_min))
     }
 
-    /// A plan of this draft, under the root's next version.
+    /// Makes a plan of this draft, under the root's next version.
     fn way(&mut self, root: NodeId, draft: Draft, time_s: f64) -> Result<Way, BroadcastPlanError> {
         let state = self.roots.entry(root).or_default();
         state.version = state.version.max(self.config.versions_after) + 1;

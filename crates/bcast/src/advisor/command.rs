@@ -1,29 +1,29 @@
-//! What the advisor wants done.
+//! The commands of the advisor.
 
 use super::feedback::ProbeRequest;
 use crate::model::{BroadcastPlan, PlanId};
 
-/// What the caller is to do.
+/// A command for the caller.
 #[derive(Clone, Debug, PartialEq)]
 pub enum AdvisorCommand {
-    /// Hand this plan to all nodes; broadcasts from its root of about this size will name it.
+    /// Send this plan to all nodes; broadcasts of about this size from its root will name it.
     Publish {
         /// The plan.
         plan: BroadcastPlan,
-        /// The largest message it is for.
+        /// The largest message that takes it.
         bytes: u64,
     },
-    /// Broadcasts from its root of about this size take a plan that was published before, or the
-    /// one that was introduced.
+    /// Use this plan for broadcasts of about this size from its root. It was published before, or
+    /// is the default plan.
     Take {
         /// The plan.
         plan: PlanId,
-        /// The largest message it is for.
+        /// The largest message that takes it.
         bytes: u64,
     },
-    /// Use this plan no more, if it was published: nothing is learned from what it carries.
+    /// Stop using this plan, if it was published: the advisor learns nothing from its messages.
     Retire(PlanId),
-    /// Measure this, and tell [`Advisor::probed`](super::Advisor::probed) or
+    /// Measure this, and pass the result to [`Advisor::probed`](super::Advisor::probed) or
     /// [`Advisor::probed_together`](super::Advisor::probed_together).
     Probe(ProbeRequest),
 }

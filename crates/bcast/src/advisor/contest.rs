@@ -1,19 +1,19 @@
-//! The ways that messages of about one size from one root can take, and which of them is taken.
+//! The ways (plans with their results) that compete for messages of about one size from one root.
 //!
-//! **Start.** There is the default plan, which all nodes know from the
-//! beginning, if the caller has named it. Others come from the planner.
+//! **Start.** The first way is the default plan, which all nodes know from the beginning, if the
+//! caller has named it. The planner adds others.
 //!
-//! **Trial.** A plan is tried if it is predicted to take less, by more than the least gain, than
-//! the best of the others has shown. So a model that is wrong costs a few broadcasts and no more.
+//! **Trial.** A plan is tried if its predicted time is below the best measured time of the others
+//! by more than the least gain. So a wrong model costs only a few broadcasts.
 //!
-//! **Verdict.** A plan that was tried counts by what it took. The least of its last times counts,
-//! since other load, connections that are new, and busy receivers only add to it. The best of those
-//! that were tried is taken.
+//! **Verdict.** A tried plan is judged by the least of its last measured times, since other load,
+//! new connections and busy receivers only add to the time. The best of the tried plans is taken.
 //!
-//! **When links change**, what the taken plan took stays true until it takes something else. Of the
-//! others it is known how that was related to the prediction: when the prediction changes, the
-//! relation stays. Where that makes them worse than they were they count as before, since not all
-//! that seems to be a change is one; should it be, they are tried once in vain.
+//! **When links change**, the measured time of the taken plan stays valid until the next
+//! measurement. For the other plans, the ratio of measured to predicted time is kept and multiplied
+//! by the new prediction. If that makes a plan worse than it was, its old time still counts, since
+//! an apparent change of a link may not be real; if it is real, the plan is tried once without
+//! success.
 
 use super::command::AdvisorCommand;
 use crate::model::{BroadcastPlan, Draft, Network, PlanId};
@@ -21,44 +21,44 @@ use gridspan_topology::Time;
 use std::collections::VecDeque;
 use std::time::Duration;
 
-/// Broadcasts that decide about a plan: the first may meet connections that have just begun.
+/// Number of broadcasts that decide about a plan: the first may meet new connections.
 const TRIAL: usize = 2;
-/// Broadcasts of a plan that are looked back on. With more, a link that got slow shows late.
+/// Number of broadcasts of a plan that are remembered. With more, a link that became slow shows
+/// late.
 const SEEN_MAX: usize = 3;
-/// Plans that are compared for one size; the worst goes first.
+/// Number of plans that compete for one size; the worst is dropped first.
 const WAYS_MAX: usize = 5;
-/// A plan that was tried has to be better than another that was by this share, or both would take
-/// turns.
+/// Share by which a tried plan has to be better than the taken one, so that they do not alternate.
 const BETTER: f64 = 0.01;
-/// What a plan took before the estimate changed is forgotten after so long, if it was not used
-/// since: it may have been tried while something else was in its way.
+/// Age from which the times that a plan took before links changed are forgotten: other load may
+/// have slowed its trial.
 const AGE_MAX: Duration = Duration::from_secs(60);
 
-/// A plan, and what it has shown.
+/// A plan and its results.
 #[derive(Clone, Debug)]
 pub(super) struct Way {
     pub(super) plan: BroadcastPlan,
     pub(super) draft: Draft,
-    /// Whether the nodes know it or were told of it.
+    /// Whether the nodes know the plan.
     pub(super) is_published: bool,
-    /// What it is predicted to take for the contest's size, in seconds.
+    /// Predicted time for the contest's size, in seconds.
     predicted_s: f64,
-    /// The last broadcasts since links have changed, the latest at the end; if there were none,
-    /// those before.
+    /// The last broadcasts since links changed, the latest at the end; if there were none since,
+    /// those before the change.
     seen: VecDeque<Seen>,
     last: Time,
-    /// Which change of links came last before them.
+    /// The last change of links before these broadcasts.
     links: u64,
 }
 
-/// A broadcast that is over.
+/// A finished broadcast.
 #[derive(Clone, Copy, Debug)]
 struct Seen {
     bytes: u64,
-    /// What it took, in seconds, and how many times the predicted time that was.
+    /// Measured time in seconds, and its ratio to the predicted time.
     took_s: f64,
     ratio: f64,
-    /// What a message of the contest's size would have taken, in seconds.
+    /// Time that a message of the contest's size would have taken, in seconds.
     scaled_s: f64,
 }
 
@@ -68,12 +68,13 @@ impl Way {
         Self { plan, draft, is_published, predicted_s: f64::INFINITY, seen, last, links }
     }
 
-    /// What it last took, in seconds; none if it was never tried.
+    /// The least of its last times, in seconds; `None` if it was never tried.
     fn took_s(&self) -> Option<f64> {
         self.seen.iter().map(|seen| seen.scaled_s).reduce(f64::min)
     }
 
-    /// What it is expected to take by what is believed now, in seconds.
+    /// The predicted time under the present estimate, corrected by the ratio of its last
+    /// broadcasts, in seconds.
     fn related_s(&self) -> f64 {
         let ratios = self.seen.iter().map(|seen| seen.ratio);
         self.predicted_s * ratios.reduce(f64::min).unwrap_or(1.0)
@@ -93,18 +94,19 @@ pub(super) struct Contest {
     taken: usize,
     /// The estimate under which plans were last searched.
     pub(super) searched: Option<u64>,
-    /// The last change of links that is known here.
+    /// The last change of links that this contest knows.
     links: u64,
-    /// When a message of this size was last sent.
+    /// Time at which a message of this size was last sent.
     pub(super) used: Time,
-    /// Something was seen since the last decision.
+    /// Whether a broadcast was observed since the last decision.
     pub(super) is_open: bool,
-    /// Nobody was told what is taken for this size: what is for another size would be.
+    /// Whether no command was issued for this size yet; until then, nodes take the plan of another
+    /// size.
     is_untold: bool,
 }
 
 impl Contest {
-    /// For messages of so many bytes, which take the `first` way until another is better.
+    /// A contest for messages of `bytes`, which take the `first` way until another is better.
     pub(super) fn new(bytes: u64, mut first: Way, network: &Network, now: Time) -> Self {
         first.predict(network, bytes);
         Self {
@@ -133,29 +135,29 @@ impl Contest {
         self.ways.iter().find(|way| way.plan.id() == plan)
     }
 
-    /// The least time that any plan is expected to take, in seconds.
+    /// The least expected time of all ways, in seconds.
     pub(super) fn best_s(&self) -> f64 {
         (0..self.ways.len()).map(|place| self.expected_s(place)).fold(f64::INFINITY, f64::min)
     }
 
-    /// What a way is expected to take, in seconds.
+    /// Expected time of a way, in seconds.
     fn expected_s(&self, place: usize) -> f64 {
         let way = &self.ways[place];
         let is_current = place == self.taken || way.links == self.links;
         match way.took_s() {
             Some(took_s) if is_current => took_s,
-            // What is believed may be worse than what is: one more broadcast tells.
+            // The estimate may be worse than the links are: one more broadcast shows it.
             Some(took_s) => took_s.min(way.related_s()),
             None => way.related_s(),
         }
     }
 
-    /// Whether there is a way with just these trees and segments.
+    /// Whether a way has exactly these trees and segments.
     pub(super) fn has(&self, draft: &Draft) -> bool {
         self.ways.iter().any(|way| way.draft == *draft)
     }
 
-    /// Adds a way. Returns the plan that there is no more room for, if nodes know it.
+    /// Adds a way. Returns the plan that is dropped to make room, if nodes know it.
     pub(super) fn add(&mut self, mut way: Way, network: &Network) -> Option<PlanId> {
         way.predict(network, self.bytes);
         self.ways.push(way);
@@ -171,7 +173,7 @@ impl Contest {
         dropped.is_published.then(|| dropped.plan.id())
     }
 
-    /// A broadcast of so many bytes by this plan took so long, in seconds.
+    /// Notes that a broadcast of `bytes` by this plan took `took_s` seconds.
     pub(super) fn note(
         &mut self,
         (now, links): (Time, u64),
@@ -180,7 +182,7 @@ impl Contest {
         (bytes, took_s): (u64, f64),
     ) {
         let Some(way) = self.ways.iter_mut().find(|way| way.plan.id() == plan) else { return };
-        // By the present estimate, which the broadcast itself may have changed.
+        // Predicted by the present estimate, which the broadcast itself may have changed.
         let predicted_s = |bytes| way.draft.simulate(network, bytes).completion_s;
         let (its_s, usual_s) = (predicted_s(bytes), predicted_s(self.bytes));
         if its_s <= 0.0 {
@@ -198,15 +200,14 @@ impl Contest {
         (way.last, way.links, self.links) = (now, links, links);
     }
 
-    /// Whether the plan was tried and a broadcast that was so many times as long as predicted is no
-    /// news.
+    /// Whether the plan's last broadcast had about this ratio of measured to predicted time.
     pub(super) fn is_usual(&self, plan: PlanId, ratio: f64, tolerance: f64) -> bool {
         let seen = self.find(plan).and_then(|way| way.seen.back());
         seen.is_some_and(|seen| (1.0 / tolerance..=tolerance).contains(&(ratio / seen.ratio)))
     }
 
-    /// The estimate has changed. If only what is shared is believed otherwise, and not what links
-    /// can do, then what was seen is compared with the new prediction.
+    /// Predicts again under a changed estimate. Broadcasts since the last change of links, as when
+    /// only the assumed sharing changed, are compared with the new prediction.
     pub(super) fn predict(&mut self, (now, links): (Time, u64), network: &Network) {
         self.links = links;
         for way in &mut self.ways {
@@ -222,8 +223,8 @@ impl Contest {
         }
     }
 
-    /// Chooses what is taken from now on, if that is another way. One that was not tried has to be
-    /// better by `gain_min`, a share.
+    /// Chooses the way to take from now on, and returns a command if it is another. An untried way
+    /// has to be better by the share `gain_min`.
     pub(super) fn decide(&mut self, gain_min: f64) -> Option<AdvisorCommand> {
         self.is_open = false;
         let least = |places: &mut dyn Iterator<Item = usize>, time_s: &dyn Fn(usize) -> f64| {

@@ -1,29 +1,30 @@
-//! What transfers between sites share, judged by how long broadcasts took.
+//! Infers from the times of broadcasts which capacities transfers between sites share.
 //!
-//! A single transfer does not show what it would share with others; a broadcast has many at once.
-//! The explanation that predicts the last broadcasts best is believed.
+//! A single transfer does not show the capacities that it would share with others; a broadcast has
+//! many transfers at once. The explanation is the [`Sharing`] that predicts the last broadcasts
+//! best.
 
 use crate::model::{Draft, NetworkEstimate, Sharing};
 use std::collections::VecDeque;
 
-/// Broadcasts that are looked back on.
+/// Number of broadcasts that are remembered.
 const HISTORY: usize = 6;
-/// Fewer say nothing: one may have met something else.
+/// With fewer broadcasts nothing is inferred: one may have met other load.
 const HISTORY_MIN: usize = 2;
-/// An explanation is right if it is wrong by less than this factor on average.
+/// The present sharing is kept if its predictions are wrong by less than this factor on average.
 const RIGHT: f64 = 1.15;
-/// Another one has to be wrong by this part of that at most.
+/// Another sharing replaces it if its error is less than this part of the present error.
 const BETTER: f64 = 0.5;
 
 /// The last broadcasts.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Explanation {
-    /// How each went, its bytes, and how long it took in seconds.
+    /// Draft, bytes and measured seconds of each.
     seen: VecDeque<(Draft, u64, f64)>,
 }
 
 impl Explanation {
-    /// A message of so many bytes took so long.
+    /// Notes that a message of `bytes` took `took_s` seconds.
     pub(super) fn note(&mut self, draft: &Draft, bytes: u64, took_s: f64) {
         if took_s <= 0.0 {
             return;
@@ -34,12 +35,12 @@ impl Explanation {
         self.seen.push_back((draft.clone(), bytes, took_s));
     }
 
-    /// Links have changed: what was seen says nothing any more.
+    /// Forgets all broadcasts, since they show nothing about changed links.
     pub(super) fn forget(&mut self) {
         self.seen.clear();
     }
 
-    /// What is shared, if something else than what is believed explains much better what was seen.
+    /// Returns the sharing that explains the broadcasts much better than the present one, if any.
     pub(super) fn better(&self, estimate: &NetworkEstimate) -> Option<Sharing> {
         if self.seen.len() < HISTORY_MIN {
             return None;
@@ -55,7 +56,7 @@ impl Explanation {
         (best.0 < BETTER * wrong).then_some(best.1)
     }
 
-    /// How far predictions are from what was seen: the mean logarithm of the ratio.
+    /// Error of the predictions: the mean absolute logarithm of measured to predicted time.
     fn wrong(&self, estimate: &NetworkEstimate) -> f64 {
         let network = estimate.network();
         let errors = self.seen.iter().map(|(draft, bytes, took_s)| {

@@ -1,61 +1,66 @@
-//! What the edges of a broadcast say of the network, and what to look at more closely.
+//! Corrects the estimate by the edges of broadcasts, and chooses the pairs and clusters to probe.
 
 use crate::model::{EdgeTiming, NetworkEstimate};
 use gridspan_topology::Time;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-/// A transfer that took longer or shorter by less than this says nothing.
+/// Deviations from the expected time below this share are ignored.
 const DEVIATION: f64 = 0.2;
-/// Edges that carried less are over before they show what a link can do.
+/// Pairs with fewer bytes are ignored: their transfers end before they show the bandwidth of a
+/// link.
 const BYTES_MIN: f64 = 30_000.0;
-/// Pairs believed to be worse than they were once are looked at after this time, since recovery is
-/// not seen otherwise: the few that were not for longest, and others if those have changed.
+/// Age from which pairs estimated to be worse than they once were are probed, since recovery is not
+/// noticed otherwise: only the `BAD_PROBES` pairs with the oldest measurements. If those have
+/// changed, their neighbours follow.
 const BAD_AGE: Duration = Duration::from_secs(3);
 const BAD_PROBES: usize = 3;
-/// Transfers are not taken to be usually faster or slower than expected by more than this factor.
+/// Bound on the factor by which transfers of a pair count as usually faster or slower than
+/// expected.
 const USUAL_MAX: f64 = 3.0;
-/// A pair is bad below this part of the best that was known of it.
+/// A pair is bad below this part of its best known bandwidth.
 const BAD: f64 = 0.8;
-/// Everything is measured anew after so long.
+/// Age from which every pair is measured again.
 const REFRESH: Duration = Duration::from_secs(300);
-/// A probe is not wished for again before this time; one of a pair that is doubted, before that.
+/// Time until a probe is requested again; shorter for a pair in doubt.
 const PATIENCE: Duration = Duration::from_secs(5);
 const PATIENCE_IN_DOUBT: Duration = Duration::from_secs(1);
 
 /// Something to measure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum ProbeRequest {
-    /// What one transfer from a cluster to another gets.
+    /// The bandwidth of one transfer from a cluster to another.
     Pair {
         /// The cluster that sends.
         from: usize,
         /// The cluster that receives.
         to: usize,
     },
-    /// What all nodes of a cluster together can send to and receive from others.
+    /// The bandwidths at which all nodes of a cluster together send to and receive from others.
     Together {
         /// The cluster.
         cluster: usize,
     },
 }
 
-/// Remembers what is suspicious, and when what was asked for.
+/// Keeps the suspicious pairs and clusters, and the times of probe requests.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Feedback {
     best: BTreeMap<(usize, usize), f64>,
     asked: BTreeMap<ProbeRequest, Time>,
-    /// How much faster transfers usually are than expected though the estimate is right: short
-    /// segments, and whatever the simulation leaves out.
+    /// Factor by which transfers usually are faster than expected though the estimate is right:
+    /// short segments, and effects that the simulation leaves out.
     usual: BTreeMap<(usize, usize), f64>,
-    /// What was believed before a transfer was not as expected, and its ratio.
+    /// The estimated bandwidth before a transfer was not as expected, and the ratio of expected to
+    /// measured time.
     doubted: BTreeMap<(usize, usize), (f64, f64)>,
-    /// Clusters that may send and receive otherwise than believed.
+    /// Clusters with outgoing, and clusters with incoming, transfers that may differ from the
+    /// estimate.
     suspects: (BTreeSet<usize>, BTreeSet<usize>),
 }
 
 impl Feedback {
-    /// Compares the edges of a broadcast with what was expected of them; whether the estimate
+    /// Compares the edges of a broadcast with the expected ones. Returns whether the estimate
     /// changed.
     pub(super) fn compare(
         &mut self,
@@ -65,7 +70,8 @@ impl Feedback {
         seen: &[EdgeTiming],
     ) -> bool {
         let mut has_changed = false;
-        // Receivers see arrivals, with all pauses between; simulations also know what flowed.
+        // Receivers see arrivals, including all pauses; simulations also know the time in which
+        // data flowed.
         let is_arrivals = seen.iter().all(|edge| edge.later.1 > 0.0);
         let looked_at: BTreeSet<(u32, u32)> =
             seen.iter().map(|edge| (edge.from, edge.to)).collect();
@@ -80,14 +86,14 @@ impl Feedback {
             if bytes < BYTES_MIN || seen_s <= 0.0 || due <= 0.0 {
                 continue;
             }
-            // Edges may have reported in part only.
+            // Edges may have reported only a part.
             let expected_s = expected_s * bytes / due;
             let usual = self.usual.get(&(from, to)).copied().unwrap_or(1.0);
             let ratio = expected_s / seen_s / usual;
             if (1.0 - DEVIATION..=1.0 / (1.0 - DEVIATION)).contains(&ratio) {
                 continue;
             }
-            // The transfers had at most what the pair can do, and shared that as expected.
+            // The transfers had at most the bandwidth of the pair, and shared it as expected.
             let believed = estimate.bandwidth(from, to);
             let rate = (believed * ratio).max(bytes / seen_s);
             self.doubted.entry((from, to)).or_insert((believed, ratio * usual));
@@ -98,14 +104,14 @@ impl Feedback {
         has_changed
     }
 
-    /// This way is not as it was: what else leaves the one cluster or enters the other is in doubt.
+    /// Marks a changed pair: other transfers out of `from` and into `to` become suspect.
     pub(super) fn suspect(&mut self, from: usize, to: usize) {
         self.suspects.0.insert(from);
         self.suspects.1.insert(to);
     }
 
-    /// A probe was answered. What is not as it was may not be alone; if it is, then it was wrong to
-    /// expect transfers to be faster or slower than they are.
+    /// Records the answer to a probe. If the bandwidth has changed, other pairs may have changed
+    /// too. If a doubted pair has not, the expectation was wrong, and its usual ratio is corrected.
     pub(super) fn probed(&mut self, (from, to): (usize, usize), before: f64, now: f64) {
         let is_near = |one: f64| (now / one - 1.0).abs() <= DEVIATION;
         match self.doubted.remove(&(from, to)) {
@@ -118,8 +124,8 @@ impl Feedback {
         }
     }
 
-    /// What should be measured now. Suspects come first; what was asked for lately is not asked
-    /// again.
+    /// Returns the measurements that are due. Suspects come first; recent requests are not
+    /// repeated.
     pub(super) fn probe_requests(
         &mut self,
         now: Time,
@@ -174,8 +180,8 @@ impl Feedback {
     }
 }
 
-/// Bytes and the time they took between each pair of different clusters, of all edges together: by
-/// arrivals behind the first segment, or by flowing times.
+/// Bytes and seconds between each pair of different clusters, summed over all edges: by arrivals
+/// behind the first segment, or by flowing times.
 fn by_pair(
     estimate: &NetworkEstimate,
     edges: &[EdgeTiming],

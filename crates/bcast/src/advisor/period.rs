@@ -1,16 +1,16 @@
-//! Whether a series repeats itself.
+//! Finds the period of a series that repeats itself.
 
-/// Periods that are looked for: up to so many values.
+/// Longest period that is looked for, in values.
 const PERIOD_MAX: usize = 32;
-/// Values this near each other are the same.
+/// Relative difference up to which values count as equal.
 const TOLERANCE: f64 = 0.05;
 
-/// The shortest period of the last values, if they went through it twice at least.
+/// Returns the shortest period of the last values that they have gone through at least twice.
 pub(super) fn period(values: &[f64]) -> Option<usize> {
     let is_same =
         |one: f64, other: f64| (one - other).abs() <= TOLERANCE * one.abs().max(other.abs());
     (1..=PERIOD_MAX.min(values.len() / 2)).find(|&period| {
-        // Short periods have to show for longer, lest chance is taken for one.
+        // Short periods have to show for longer, so that a coincidence is not taken for one.
         let shown = (2 * period).max(period + 3);
         values.len() >= shown
             && (values.len() - (shown - period)..values.len())

@@ -1,16 +1,16 @@
-//! What comes next in a series of positive numbers: several predictors, of which the one is
-//! believed that has been right most.
+//! Predicts the next value of a series of positive numbers with several predictors; the one with
+//! the smallest recent error gives the forecast.
 
 use super::period::period;
 use std::collections::VecDeque;
 
-/// Values that are looked back on: two of the longest periods.
+/// Number of values that are remembered; enough for two of the longest periods.
 const HISTORY: usize = 72;
-/// A line is laid through so many of the last values.
+/// Number of last values through which a line is fitted.
 const WINDOW: usize = 16;
 /// A predictor's error fades by this factor with each value.
 const FADING: f64 = 0.8;
-/// An error counts at most as much as being wrong by this factor.
+/// Bound on the factor by which one value counts as wrong.
 const ERROR_MAX: f64 = 100.0;
 /// Holt's constants for level and trend.
 const LEVEL: f64 = 0.6;
@@ -18,13 +18,13 @@ const TREND: f64 = 0.4;
 
 const COUNT: usize = 5;
 
-/// A value to expect.
+/// A predicted value.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Forecast {
     /// The value.
     pub value: f64,
-    /// By which factor recent forecasts of this kind were wrong, 1 if they were right; infinite
-    /// before there were any.
+    /// Factor by which recent forecasts of this kind were wrong, 1 if they were right; infinite
+    /// before the first could be checked.
     pub error: f64,
 }
 
@@ -33,7 +33,8 @@ pub struct Forecast {
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Predictor {
     values: VecDeque<f64>,
-    /// What each predicts, and its error so far: the mean logarithm of the ratio to what came.
+    /// The prediction of each, and its error: the faded mean of the absolute logarithm of the ratio
+    /// of actual to predicted value.
     predicted: [Option<f64>; COUNT],
     errors: [Option<f64>; COUNT],
     /// Holt's level and trend, of logarithms.
@@ -41,18 +42,18 @@ pub struct Predictor {
 }
 
 impl Predictor {
-    /// Nothing was seen.
+    /// A predictor without values.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Whether nothing was seen.
+    /// Whether no value was observed.
     pub fn is_empty(&self) -> bool {
         self.values.is_empty()
     }
 
-    /// The next value came. Values below `f64::MIN_POSITIVE`, and those that are no numbers, count
-    /// as that.
+    /// Takes the next value of the series. Values below `f64::MIN_POSITIVE` and NaN count as
+    /// `f64::MIN_POSITIVE`.
     pub fn observe(&mut self, value: f64) {
         let value = value.max(f64::MIN_POSITIVE);
         for (predicted, error) in self.predicted.iter().zip(&mut self.errors) {
@@ -78,7 +79,7 @@ impl Predictor {
         self.predicted = self.predict();
     }
 
-    /// What to expect next; `None` before the first value.
+    /// Predicts the next value; `None` before the first value.
     pub fn forecast(&self) -> Option<Forecast> {
         let known = self.predicted.iter().zip(&self.errors);
         let tried = known.filter_map(|(predicted, error)| Some(((*predicted)?, (*error)?)));
@@ -125,7 +126,7 @@ fn line(values: &[f64]) -> Option<f64> {
 mod tests {
     use super::*;
 
-    /// The greatest factor by which forecasts are wrong from the tenth value on.
+    /// The greatest factor by which forecasts are wrong from the eleventh value on.
     fn worst(values: &[f64]) -> f64 {
         let mut predictor = Predictor::new();
         let mut worst: f64 = 1.0;

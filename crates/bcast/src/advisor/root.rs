@@ -1,4 +1,4 @@
-//! What is known of the broadcasts of one root, and how each size of them goes.
+//! The broadcasts of one root: its predicted next message and the contests for its sizes.
 
 use super::command::AdvisorCommand;
 use super::contest::Contest;
@@ -8,25 +8,25 @@ use gridspan_topology::Time;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// No gap between broadcasts is predicted to be longer, in seconds: durations are bounded.
+/// Longest predicted gap between broadcasts, in seconds, since durations are bounded.
 const GAP_MAX_S: f64 = 1e6;
 
-/// One root.
+/// The state of one root.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Root {
     sizes: Predictor,
     gaps: Predictor,
     last: Option<Time>,
-    /// That of its latest plan.
+    /// The version of its latest plan.
     pub(super) version: u64,
     /// The plan that all nodes know from the beginning.
     pub(super) default_plan: Option<BroadcastPlan>,
-    /// By size, in steps of the square root of two.
+    /// The contests by size, in steps of the square root of two.
     pub(super) contests: BTreeMap<u32, Contest>,
 }
 
 impl Root {
-    /// A message of so many bytes began.
+    /// Notes that a message of `bytes` began.
     pub(super) fn note(&mut self, began: Time, bytes: u64) {
         self.sizes.observe(bytes as f64);
         if let Some(last) = self.last {
@@ -35,21 +35,21 @@ impl Root {
         self.last = Some(began);
     }
 
-    /// Whether at most one message was seen.
+    /// Whether it has sent at most one message.
     pub(super) fn is_new(&self) -> bool {
         self.gaps.is_empty()
     }
 
-    /// When its next message is predicted to begin. What is late may have ended, and comes behind
-    /// the others.
+    /// Returns whether its next message is late, and when it is predicted to begin. A late root may
+    /// have finished, so it sorts behind the others.
     pub(super) fn due(&self, now: Time) -> (bool, Option<Time>) {
         let gap_s = self.gaps.forecast().map_or(0.0, |gap| gap.value.min(GAP_MAX_S));
         let next = self.last.map(|last| last + Duration::from_secs_f64(gap_s));
         (next.is_none_or(|next| next < now), next)
     }
 
-    /// A size of which no plans were made under the present estimate: what is predicted next, then
-    /// what lies around it, then what was used before.
+    /// Returns a size for which no plans were made under the present estimate: the predicted size,
+    /// its neighbours, then the sizes used before.
     pub(super) fn urgent(&self, estimate: u64) -> Option<u32> {
         let is_due = |bucket: &u32| {
             let contest = self.contests.get(bucket);
@@ -62,14 +62,14 @@ impl Root {
         around.chain(self.contests.keys().copied()).find(is_due)
     }
 
-    /// Decides where something was seen since the last decision.
+    /// Decides all contests for which a broadcast was observed since their last decision.
     pub(super) fn decide(&mut self, gain_min: f64) -> Vec<AdvisorCommand> {
         let open = self.contests.values_mut().filter(|contest| contest.is_open);
         open.filter_map(|contest| contest.decide(gain_min)).collect()
     }
 
-    /// Keeps the ways for a size. Returns the plans of the size that is dropped for it, if there
-    /// are more than so many.
+    /// Adds the contest for a size. If this makes more than `sizes_max`, the least recently used
+    /// size is dropped, and its plans are returned.
     pub(super) fn keep(&mut self, bucket: u32, contest: Contest, sizes_max: usize) -> Vec<PlanId> {
         self.contests.insert(bucket, contest);
         if self.contests.len() <= sizes_max {
@@ -79,17 +79,17 @@ impl Root {
         let oldest = others.min_by_key(|(_, contest)| contest.used).map(|(&oldest, _)| oldest);
         let dropped = oldest.and_then(|oldest| self.contests.remove(&oldest));
         let ways = dropped.iter().flat_map(|contest| contest.ways());
-        // The plan that all know from the beginning stays.
+        // The default plan stays, since all nodes know it.
         ways.map(|way| way.plan.id()).filter(|plan| plan.version > 0).collect()
     }
 }
 
-/// Sizes in steps of the square root of two.
+/// The bucket of a size, in steps of the square root of two.
 pub(super) fn bucket(bytes: u64) -> u32 {
     (2.0 * (bytes.max(1) as f64).log2()).round() as u32
 }
 
-/// The size that a bucket is planned for, in bytes.
+/// The size that the plans of a bucket are made for, in bytes.
 pub(super) fn size(bucket: u32) -> u64 {
     2_f64.powf(f64::from(bucket) / 2.0).round() as u64
 }

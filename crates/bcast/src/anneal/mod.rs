@@ -1,9 +1,9 @@
-//! Our search for a tree that is sent whole, by the cost model: a start tree in no time, then
-//! annealing in which a move costs two paths to the root instead of the whole tree.
+//! Searches a tree that is sent whole, by the cost model: builds a start tree at once, then anneals
+//! with moves that update two paths to the root instead of the whole tree.
 //!
-//! - `start.rs`: the earliest completing edges, between clusters and then inside.
-//! - `state.rs`: a tree that knows what is below each node and changes by moves.
-//! - `search.rs`: which moves, and which to keep.
+//! - `start.rs`: the start tree, by earliest completing edges between clusters and then inside.
+//! - `state.rs`: a tree that is changed by moves and keeps the cost below each node.
+//! - `search.rs`: the choice of moves, and which of them are kept.
 
 mod search;
 mod start;

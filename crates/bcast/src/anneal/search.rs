@@ -1,5 +1,5 @@
-//! Annealing relative to cost: temperatures are shares of what the tree costs, so that neither the
-//! unit nor the size of the problem matters.
+//! Annealing relative to cost: temperatures are shares of the tree's cost, so that neither the unit
+//! nor the size of the problem matters.
 
 use super::start::{is_sampled, start_tree};
 use super::state::State;
@@ -7,27 +7,28 @@ use crate::model::TreeCostModel;
 use crate::search_budget::SearchBudget;
 use gridspan_topology::dice::Dice;
 
-/// A sender is drawn from the cheapest clusters for the receiver, this many.
+/// Number of cheapest clusters for a receiver from which its sender is drawn.
 const CANDIDATES: usize = 16;
-/// The first temperature is at most this share of the cost, and at most `HEAT` divided by the
-/// nodes.
+/// The first temperature is the smaller of this share of the cost, and `HEAT` divided by the number
+/// of nodes.
 const HEAT_MAX: f64 = 0.15;
 const HEAT: f64 = 1.2;
-/// During a round the temperature falls by this factor.
+/// Factor by which the temperature falls during a round.
 const COOLING: f64 = 1e-3;
-/// The share of the budget that goes into further start trees where they depend on samples: the
-/// best of many is further from the first than a search of that length comes.
+/// Share of the budget for further start trees where they depend on samples: there, the best of
+/// many start trees improves on the first by more than annealing for that time does.
 const STARTS: f64 = 0.3;
-/// Moves of a round, and further ones for each node: the first rounds are short, and each is longer
-/// than the one before.
+/// Moves of the first round, and further ones for each node. Each round is longer than the one
+/// before by `ROUND_GROWTH`.
 const ROUND: u64 = 1_000;
 const ROUND_PER_NODE: u64 = 20;
 const ROUND_GROWTH: f64 = 1.4;
-/// Each so many rounds begin with the start tree rather than the best.
+/// One round in this number begins with the start tree rather than the best.
 const RESTART: u64 = 3;
-/// Without a limit, about so many evaluations for each node.
+/// Evaluations for each node if the budget has no limit.
 const UNLIMITED_PER_NODE: f64 = 5_000.0;
-/// The limit is looked at once in so many moves; a clock costs about as much as a few of them.
+/// Number of moves between two looks at the limit; reading a clock costs about as much as a few
+/// moves.
 const LOOK: u64 = 16;
 
 /// A tree and how it was found.
@@ -37,7 +38,7 @@ pub struct Annealed {
     pub parents: Vec<u32>,
     /// The cost by the model, in seconds.
     pub cost_s: f64,
-    /// Moves that were tried.
+    /// Number of moves tried.
     pub moves: u64,
 }
 
@@ -75,7 +76,7 @@ pub fn anneal(model: &TreeCostModel, root: u32, seed: u64, budget: &SearchBudget
     Annealed { cost_s: search.best_s, parents: search.best, moves: search.moves }
 }
 
-/// The best of several start trees, the given one among them, which has this seed.
+/// Returns the best of several start trees, among them the given one, which was built with `seed`.
 fn best_start(
     model: &TreeCostModel,
     root: u32,
@@ -91,7 +92,7 @@ fn best_start(
             break;
         }
         let other = start_tree(model, root, seed);
-        // It takes about as long as a move for each node.
+        // A start tree takes about as long as a move for each node.
         (0..model.len()).for_each(|_| budget.spend());
         let other_s = model.completion_s(&other);
         if other_s < best_s {
@@ -107,7 +108,7 @@ struct Search<'a> {
     dice: Dice,
     best_s: f64,
     best: Vec<u32>,
-    /// `(node, parent)` steps that take the last move back, the last first.
+    /// `(node, parent)` steps that undo the last move, the last step first.
     undo: Vec<(u32, u32)>,
     moves: u64,
 }
@@ -149,7 +150,7 @@ impl Search<'_> {
         }
     }
 
-    /// Changes the tree on or next to its critical path; whether it did.
+    /// Changes the tree on or next to its critical path. Returns whether it did.
     fn change(&mut self) -> bool {
         self.undo.clear();
         let Some(node) = self.on_critical_path() else { return false };
@@ -158,7 +159,7 @@ impl Search<'_> {
             1 => self.exchange(node),
             3 | 4 => self.replace(node),
             2 => {
-                // A sibling that is served before it makes room.
+                // Moves a sibling, which may be served earlier, out of the way.
                 let siblings = self.state.parent(node);
                 let other = self.dice.below(self.state.parents().len()) as u32;
                 match self.state.parent(other) == siblings && other != node {
@@ -170,7 +171,7 @@ impl Search<'_> {
         }
     }
 
-    /// A node on the way to the last one, not the root.
+    /// Draws a node of the critical path, except the root.
     fn on_critical_path(&mut self) -> Option<u32> {
         let mut chosen = None;
         let mut next = self.state.critical(self.state.root());
@@ -199,7 +200,7 @@ impl Search<'_> {
         true
     }
 
-    /// A node changes places with its parent.
+    /// Makes a node and its parent change places.
     fn rotate(&mut self, node: u32) -> bool {
         let parent = self.state.parent(node);
         let above = self.state.parent(parent);
@@ -211,7 +212,7 @@ impl Search<'_> {
         true
     }
 
-    /// Two nodes, neither below the other, change places: parents and children.
+    /// Makes two nodes, neither below the other, change places: parents and children.
     fn replace(&mut self, node: u32) -> bool {
         let other = self.dice.below(self.state.parents().len()) as u32;
         let (parent, goal) = (self.state.parent(node), self.state.parent(other));
@@ -235,7 +236,7 @@ impl Search<'_> {
         true
     }
 
-    /// Two nodes, neither below the other, change parents.
+    /// Makes two nodes, neither below the other, change parents.
     fn exchange(&mut self, node: u32) -> bool {
         let other = self.dice.below(self.state.parents().len()) as u32;
         let (parent, goal) = (self.state.parent(node), self.state.parent(other));
@@ -251,14 +252,14 @@ impl Search<'_> {
     }
 }
 
-/// A node with more children is not replaced: each of them would have to be moved.
+/// Greatest number of children of two nodes that change places, since each of them has to be moved.
 const REPLACED_CHILDREN_MAX: usize = 12;
 
-/// From whom a node may best receive.
+/// The cheapest senders for each node.
 struct Senders<'a> {
     model: &'a TreeCostModel,
-    /// For each class that was asked for, the classes that reach it at least cost. To find those of
-    /// all would take longer than a short search where every node is a class of its own.
+    /// For each class drawn from so far, the classes that reach it at least cost. Where every node
+    /// is a class, computing all of them would take longer than a short search.
     nearest: Vec<Option<Vec<u32>>>,
     members: Vec<Vec<u32>>,
 }
@@ -289,7 +290,7 @@ impl<'a> Senders<'a> {
         costs.into_iter().map(|(_, from)| from).collect()
     }
 
-    /// A node of one of the nearest classes, or now and then any.
+    /// Draws a node of one of the nearest classes, or occasionally any node.
     fn draw(&mut self, to: u32, dice: &mut Dice) -> u32 {
         let class = self.model.class_of(to);
         if self.nearest[class].is_none() {
@@ -345,7 +346,7 @@ mod tests {
     fn of_many_start_trees_the_best_is_taken() {
         let model = TreeCostModel::new(&uniform_links(200, 5), 1_000_000, Serialisation::Transfer);
         let cost_s = |seed| model.completion_s(&start_tree(&model, 0, seed));
-        // Each counts as much as a move for each node.
+        // Each start tree counts as much as a move for each node.
         let found = |trees: u64| {
             let first = (start_tree(&model, 0, 1), 1);
             best_start(&model, 0, first, &SearchBudget::evaluations(200 * trees))

@@ -1,31 +1,33 @@
-//! A tree to begin with, good and at once: the earliest completing edge next.
+//! Builds a good tree without a search, by always adding the edge that completes first.
 //!
-//! Clusters are reached through one node each, then nodes of a cluster, which are alike, from each
-//! other. Where there are many clusters, a sender looks at a sample of those not reached yet.
+//! Clusters are reached through one node each; then the nodes of a cluster, which are alike, are
+//! reached from each other. Where many clusters are left, a sender is compared with a sample of
+//! them.
 
 use crate::model::{NONE, TreeCostModel};
 use gridspan_topology::dice::Dice;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-/// As long as more receivers wait than these, one sender compares a sample of them; then several
-/// senders compare all.
+/// While more receivers than this wait, one sender is compared with a sample of them; then the
+/// senders of up to this number of clusters are compared with all.
 const SAMPLE: usize = 64;
-/// The size of a sample: its best is among the best 2 % of all. Where every node is a class of its
-/// own, time goes into fetching what is compared.
+/// Size of a sample: its best is among the best 2 % of all. Where every node is a class, most of
+/// the time goes into fetching the compared costs.
 const LOOKS: usize = 48;
 
 /// Whether [`start_tree`] compares samples, so that another seed may lead to a better tree.
 pub(super) fn is_sampled(model: &TreeCostModel) -> bool {
-    // The root's own class waits for nobody.
+    // The root's own class does not wait for a sender.
     model.classes() > SAMPLE + 1
 }
 
-/// The parents of all nodes in a tree from `root`; the seed matters for more than 64 clusters only.
+/// Returns the parents of all nodes in a tree from `root`. The seed matters only for more than 64
+/// clusters.
 ///
-/// Two trees are grown, and the better one is taken: in one only the first node of a cluster sends
-/// to other clusters, and before it serves its own; in the other all nodes do, when they have
-/// served their own.
+/// Builds two trees and returns the better one. In the first, only the first node of a cluster
+/// sends to other clusters, and does so before it serves its own; in the second, all nodes do,
+/// after they have served their own.
 pub fn start_tree(model: &TreeCostModel, root: u32, seed: u64) -> Vec<u32> {
     let mut members: Vec<Vec<u32>> = vec![Vec::new(); model.classes()];
     for node in 0..model.len() as u32 {
@@ -53,28 +55,28 @@ pub fn start_tree(model: &TreeCostModel, root: u32, seed: u64) -> Vec<u32> {
     }
 }
 
-/// How a cluster is served from its first node, counted from when that has the message.
+/// The spread inside a cluster from its first node, in seconds after that node has the message.
 struct Spread {
-    /// When all have it.
+    /// Time until all have it.
     last_s: f64,
-    /// When each node has served the others, in the order of being done.
+    /// Time at which each node has served the others, ascending.
     done: Vec<(f64, u32)>,
 }
 
-/// When a sender is free: the earliest first, then the lowest number.
+/// Time at which a sender is free, and its number: the earliest first, then the lowest number.
 type Free = Reverse<(u64, u32)>;
 
 fn free(at_s: f64, node: u32) -> Free {
-    // Positive numbers are ordered as their bits are.
+    // Positive floats are ordered like their bits.
     Reverse((at_s.to_bits(), node))
 }
 
-/// A tree inside a cluster from its first node.
+/// Builds the tree inside a cluster from its first node.
 fn spread(model: &TreeCostModel, nodes: &[u32], parents: &mut [u32]) -> Spread {
     let mut senders: BinaryHeap<Free> = BinaryHeap::new();
     let mut last_s = 0.0_f64;
     for &node in nodes {
-        // The first has nobody to receive from.
+        // The first node of the cluster has no sender.
         let Some(Reverse((bits, from))) = senders.pop() else {
             senders.push(free(0.0, node));
             continue;
@@ -93,22 +95,23 @@ fn spread(model: &TreeCostModel, nodes: &[u32], parents: &mut [u32]) -> Spread {
     }
 }
 
-/// Who has the message. Nodes of a cluster have the same links, so that of each only the first to
-/// be free is compared.
+/// The nodes that have the message. Nodes of a cluster have the same links, so only the first of
+/// each cluster to be free is compared.
 struct Senders {
-    /// By when the first of its senders is free.
+    /// The clusters, by the time at which the first of their senders is free.
     clusters: BinaryHeap<Free>,
     nodes: Vec<BinaryHeap<Free>>,
 }
 
 impl Senders {
-    /// All senders of a cluster.
+    /// Adds all senders of a cluster.
     fn enter(&mut self, cluster: usize, nodes: BinaryHeap<Free>) {
         self.nodes[cluster] = nodes;
         self.put_back(cluster);
     }
 
-    /// The cluster with the sender that is free first of all, when that is, and who.
+    /// Removes the cluster with the sender that is free first. Returns that time, the sender and
+    /// the cluster.
     fn take(&mut self) -> Option<(f64, u32, usize)> {
         let Reverse((_, cluster)) = self.clusters.pop()?;
         let &Reverse((bits, node)) = self.nodes[cluster as usize].peek()?;
@@ -121,7 +124,7 @@ impl Senders {
         }
     }
 
-    /// The first sender of a cluster is free later than it was.
+    /// Sets the time until which the first sender of a cluster is busy.
     fn send(&mut self, cluster: usize, until_s: f64) {
         if let Some(mut first) = self.nodes[cluster].peek_mut() {
             first.0.0 = until_s.to_bits();
@@ -129,8 +132,8 @@ impl Senders {
     }
 }
 
-/// A tree over the entries of clusters. A cluster counts as reached when all of it would be, so
-/// that large ones are not last.
+/// Builds the tree over the entries of clusters. A cluster counts as reached when all its nodes
+/// are, so that large clusters are not served last.
 fn join(
     model: &TreeCostModel,
     root: u32,
@@ -152,7 +155,7 @@ fn join(
     enter(root, 0.0, &mut senders);
     let mut tried: Vec<usize> = Vec::new();
     while !waiting.is_empty() {
-        // Of the few that are free first, the pair that completes first.
+        // Of the few clusters that are free first, find the pair that completes first.
         tried.clear();
         let mut best: Option<(f64, (f64, u32, usize), usize)> = None;
         while tried.len() < SAMPLE
@@ -169,7 +172,8 @@ fn join(
                 let place = if is_sampled { dice.below(waiting.len()) } else { look };
                 let to = waiting[place];
                 let arrival_s = free_s + model.busy_s(from, to) + model.flight_s(from, to);
-                // What is long inside goes first, as if it arrived the earlier.
+                // Clusters with a long spread inside go first, as if they were reached that much
+                // earlier.
                 let at_s = arrival_s - spreads[model.class_of(to)].last_s;
                 if best.is_none_or(|(best_s, ..)| at_s < best_s) {
                     best = Some((at_s, sender, place));

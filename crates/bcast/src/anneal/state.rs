@@ -1,12 +1,13 @@
-//! A tree under change: children in the order of sending, and the time that everything below a node
-//! takes. Moving a subtree updates the two paths to the root, as far as anything changes on them.
+//! A tree that is changed by moves. It keeps the children of each node in the order of sending, and
+//! the time until all nodes below it have the message. Moving a subtree updates the two paths to
+//! the root, up to the node at which nothing changes.
 
 use crate::model::{NONE, TreeCostModel};
 
-/// A child as its parent sees it.
+/// A child in its parent's list.
 #[derive(Clone, Copy, Debug)]
 struct Child {
-    /// What remains when its send is over: flight, and all below it.
+    /// Time that remains when its send is over: flight, and all below it.
     tail_s: f64,
     busy_s: f64,
     node: u32,
@@ -39,7 +40,7 @@ impl<'a> State<'a> {
         state
     }
 
-    /// Starts anew from another tree over the same nodes.
+    /// Replaces the tree by another over the same nodes.
     pub(super) fn reset(&mut self, parents: &[u32]) {
         self.parents.copy_from_slice(parents);
         self.rebuild();
@@ -90,17 +91,17 @@ impl<'a> State<'a> {
         self.parents[node as usize]
     }
 
-    /// To whom the node sends, in order.
+    /// The children of a node in the order of sending.
     pub(super) fn children(&self, node: u32) -> impl Iterator<Item = u32> {
         self.children[node as usize].iter().map(|child| child.node)
     }
 
-    /// The child below which the last of all nodes below this one is; none for a leaf.
+    /// The child through which the last node below this one is reached; `None` for a leaf.
     pub(super) fn critical(&self, node: u32) -> Option<u32> {
         Some(self.critical[node as usize]).filter(|&child| child != NONE)
     }
 
-    /// Whether `node` is `above` or below it.
+    /// Whether `node` is `above` itself or below it.
     pub(super) fn is_below(&self, mut node: u32, above: u32) -> bool {
         while node != above {
             if node == NONE {
@@ -132,7 +133,7 @@ impl<'a> State<'a> {
         self.model.flight_s(parent, node) + self.below_s[node as usize]
     }
 
-    /// Updates a node of which a child has changed, and those above it until nothing changes.
+    /// Updates a node after a change of a child, and its ancestors until nothing changes.
     fn climb(&mut self, mut node: u32) {
         while self.sum_up(node) {
             let parent = self.parents[node as usize];
@@ -157,7 +158,7 @@ impl<'a> State<'a> {
         }
     }
 
-    /// Recomputes one node from its children; whether anything changed.
+    /// Computes one node again from its children. Returns whether anything changed.
     fn sum_up(&mut self, node: u32) -> bool {
         let (mut sent_s, mut last) = (0.0, (0.0, NONE));
         for child in &self.children[node as usize] {
@@ -181,7 +182,7 @@ mod tests {
     use proptest::prelude::*;
 
     proptest! {
-        /// The cost model evaluates whole trees; moves must come to the same.
+        /// The cost after moves must equal the cost that the model computes for the whole tree.
         #[test]
         fn any_moves_cost_what_the_tree_they_lead_to_costs(
             moves in prop::collection::vec((1..24_u32, 0..24_u32), 0..60),

@@ -1,9 +1,10 @@
-//! The paper's broadcast advisor: trees for the sizes to come, annealed ahead of them (paper 2,
-//! section 2.5).
+//! The paper's broadcast advisor: anneals trees for predicted sizes ahead of the broadcasts (Gupta
+//! and Vadhiyar, 2006, section 2.5).
 //!
-//! With no application running it goes round the sizes from 1 KB to 2 MB, without a limit of time.
-//! While one broadcasts, it predicts the next size and the gap before it by linear regression over
-//! all that it has seen, and anneals for the predicted size, twice and half of it, within the gap.
+//! While no application is running it cycles through the sizes from 1 KB to 2 MB, without a time
+//! limit. While an application broadcasts, it predicts the next size and the gap before it by
+//! linear regression over all broadcasts so far, and anneals for the predicted size, twice and half
+//! of it, within the gap.
 
 use super::anneal::{CostUnit, PaperTree};
 use super::clustered::clustered_sa;
@@ -13,13 +14,13 @@ use std::collections::BTreeMap;
 
 const IDLE_SIZE_MIN: u64 = 1 << 10;
 const IDLE_SIZE_MAX: u64 = 2 << 20;
-/// Broadcasts that the regression looks at: all, but memory is bounded.
+/// Number of broadcasts that the regression uses: the paper uses all, but memory is bounded.
 const HISTORY_MAX: usize = 100_000;
 
-/// What one step of the advisor did.
+/// The result of one step of the advisor.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Tried {
-    /// The size it made a tree for.
+    /// The size that the tree was made for.
     pub bytes: u64,
     /// The cost of that tree, in seconds.
     pub cost_s: f64,
@@ -31,7 +32,7 @@ pub struct PaperAdvisor {
     root: u32,
     unit: CostUnit,
     seed: u64,
-    /// When each broadcast began, in seconds, and its size.
+    /// Beginning in seconds and size of each broadcast.
     history: Vec<(f64, u64)>,
     trees: BTreeMap<u64, PaperTree>,
     idle_size: u64,
@@ -39,7 +40,7 @@ pub struct PaperAdvisor {
 }
 
 impl PaperAdvisor {
-    /// Nothing has run yet; broadcasts will come from `root`.
+    /// An advisor before any broadcast; broadcasts will come from `root`.
     pub fn new(root: u32, unit: CostUnit, seed: u64) -> Self {
         Self {
             root,
@@ -52,7 +53,7 @@ impl PaperAdvisor {
         }
     }
 
-    /// A broadcast of so many bytes began.
+    /// Notes that a broadcast of `bytes` began.
     pub fn observe(&mut self, at_s: f64, bytes: u64) {
         if self.history.len() < HISTORY_MAX {
             self.history.push((at_s, bytes));
@@ -60,13 +61,13 @@ impl PaperAdvisor {
         self.turn = 0;
     }
 
-    /// The application has ended.
+    /// Forgets all broadcasts, since the application has ended.
     pub fn forget(&mut self) {
         self.history.clear();
     }
 
-    /// The size of the next broadcast and the gap before it in seconds; `None` when idle, and with
-    /// the last size and no gap after a single broadcast.
+    /// Predicts the size of the next broadcast and the gap before it in seconds. Returns `None`
+    /// when idle, and the last size without a gap after a single broadcast.
     pub fn predict(&self) -> Option<(u64, Option<f64>)> {
         let &(_, last) = self.history.last()?;
         let sizes: Vec<f64> = self.history.iter().map(|&(_, bytes)| bytes as f64).collect();
@@ -75,8 +76,8 @@ impl PaperAdvisor {
         Some((bytes, regress(&gaps).or(gaps.first().copied()).map(|gap| gap.max(0.0))))
     }
 
-    /// Anneals a tree for the next size in turn. When busy, three calls share what `budget` allows,
-    /// which the caller sets from the predicted gap; when idle its limit is ignored.
+    /// Anneals a tree for the next size in turn. While an application broadcasts, three calls share
+    /// `budget`, which the caller sets from the predicted gap; when idle, its limit is ignored.
     pub fn step(&mut self, links: &LinkMatrix, budget: &SearchBudget<'_>) -> Tried {
         let (bytes, budget) = match self.predict() {
             None => {
@@ -99,12 +100,12 @@ impl PaperAdvisor {
         Tried { bytes, cost_s }
     }
 
-    /// The trees are out of date: the application starts on another network.
+    /// Drops all trees, for an application that starts on another network.
     pub fn drop_trees(&mut self) {
         self.trees.clear();
     }
 
-    /// The tree of the size nearest in ratio; `None` before the first step.
+    /// Returns the tree of the size nearest in ratio; `None` before the first step.
     pub fn tree(&self, bytes: u64) -> Option<&PaperTree> {
         let distance = |size: u64| (size.max(1) as f64 / bytes.max(1) as f64).ln().abs();
         let nearest = self.trees.iter().min_by(|one, other| {
@@ -114,8 +115,8 @@ impl PaperAdvisor {
     }
 }
 
-/// The value at the next position, by the least-squares line through all; `None` for fewer than
-/// two.
+/// Returns the value at the next position on the least-squares line through all values; `None` for
+/// fewer than two.
 fn regress(values: &[f64]) -> Option<f64> {
     let count = values.len() as f64;
     if values.len() < 2 {

@@ -1,4 +1,4 @@
-//! `basicSA`: one annealing run (paper 2, section 2.2 and figure 1).
+//! `basicSA`: one annealing run (Gupta and Vadhiyar, 2006, section 2.2 and figure 1).
 
 use crate::model::{NONE, Scratch, TreeCostModel};
 use crate::search_budget::SearchBudget;
@@ -11,25 +11,27 @@ const TRANSFORMS_PER_TEMPERATURE: u32 = 80;
 const ACCEPTED_PER_TEMPERATURE: u32 = 20;
 /// Below this share of accepted transforms, and without a new best tree, a run is over.
 const ACCEPTED_MIN: f64 = 0.03;
-/// Trees within this factor of the best are good.
+/// Factor of the best cost up to which trees are good.
 const GOOD: f64 = 1.1;
-/// Good trees that are kept; the paper names no bound, and its refinement looks at 25 of them.
+/// Number of good trees that are kept; the paper gives no bound, and its refinement uses 25 of
+/// them.
 const GOOD_MAX: usize = 50;
 
-/// In what the cost is measured whose differences are divided by the temperature of 100 to 1. The
-/// paper does not say, and results depend on it.
+/// The unit in which cost differences are divided by the temperature, which falls from 100 to 1.
+/// The paper does not state it, and results depend on it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum CostUnit {
     /// Percent of the initial tree's cost: the reading that makes annealing work on every network.
     #[default]
     Percent,
-    /// Seconds, which fit no temperature here: nearly every tree is accepted until the end.
+    /// Seconds, which fit no temperature in this range: nearly every tree is accepted until the
+    /// end.
     Seconds,
     /// Milliseconds.
     Milliseconds,
 }
 
-/// A tree and what it costs in seconds.
+/// A tree and its cost.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PaperTree {
     /// The parent of each node; `u32::MAX` for the root.
@@ -70,7 +72,7 @@ impl GoodList {
     }
 }
 
-/// Anneals `initial` once. The best tree met is the result, and `good` is kept up to date.
+/// Anneals `initial` once and returns the best tree met. Updates `good` with every tree.
 pub fn basic_sa(
     model: &TreeCostModel,
     initial: &[u32],
@@ -89,7 +91,7 @@ struct Run<'a> {
     current_s: f64,
     next: Vec<u32>,
     best: PaperTree,
-    /// Nodes from the root, exclusive, to the one that has the message last.
+    /// Nodes from the root, exclusive, to the one that receives the message last.
     path: Vec<u32>,
     /// Cost units in a second.
     scale: f64,
@@ -151,7 +153,8 @@ impl<'a> Run<'a> {
         self.best
     }
 
-    /// The transforms at one temperature: how many were accepted, and whether one was the best yet.
+    /// Makes the transforms at one temperature. Returns how many were accepted, and whether one was
+    /// the best so far.
     fn at(
         &mut self,
         temperature: f64,
@@ -184,7 +187,7 @@ impl<'a> Run<'a> {
         (accepted, is_better)
     }
 
-    /// A random node on the way to the last one becomes the child of another random node.
+    /// Makes a random node of the critical path the child of another random node.
     fn transform(&mut self, dice: &mut Dice) {
         self.next.copy_from_slice(&self.current);
         let moved = self.path[dice.below(self.path.len())];
@@ -194,7 +197,7 @@ impl<'a> Run<'a> {
             while above != moved && above != NONE {
                 above = self.next[above as usize];
             }
-            // Below itself it would no longer be reached; its present parent always is possible.
+            // A node below itself would not be reached. Its present parent is always possible.
             if above == NONE {
                 self.next[moved as usize] = parent;
                 return;

@@ -1,9 +1,9 @@
-//! `clusteredSA`: many nodes, by annealing pools and then the roots of the pools (paper 2, section
-//! 2.4 and figure 4).
+//! `clusteredSA`: anneals many nodes in pools, and then the roots of the pools (Gupta and Vadhiyar,
+//! 2006, section 2.4 and figure 4).
 //!
-//! Readings: the cost of a combined tree is that of the model over all of it; pools that do not
-//! make the problem smaller are annealed as one; the run that counts pools in advance takes the
-//! first node of a pool for its root.
+//! Interpretations: the cost of a combined tree is that of the model over the whole tree; pools
+//! that do not make the problem smaller are annealed as one; the pass that counts pools in advance
+//! takes the first node of a pool as its root.
 
 use super::anneal::{CostUnit, PaperTree};
 use super::driver::driver_sa;
@@ -12,13 +12,13 @@ use crate::model::{LinkMatrix, NONE, Serialisation, TreeCostModel};
 use crate::search_budget::SearchBudget;
 
 const PERCENTAGES: [f64; 4] = [10.0, 25.0, 50.0, 75.0];
-/// Annealing finds the best trees of at most so many nodes.
+/// Number of nodes up to which annealing finds the best trees.
 const POOL_MAX: usize = 16;
-/// Levels of recursion; each halves the nodes at least, or is the last.
+/// Levels of recursion; each at least halves the number of nodes, or is the last.
 const LEVELS_MAX: u32 = 20;
 
-/// A tree over all nodes of `links` for a message of `bytes` from `root`. A limited budget is
-/// divided evenly between the pools.
+/// Returns a tree over all nodes of `links` for a message of `bytes` from `root`. A limited budget
+/// is divided evenly between the pools.
 pub fn clustered_sa(
     links: &LinkMatrix,
     root: u32,
@@ -43,7 +43,7 @@ pub fn clustered_sa(
     PaperTree { cost_s: search.whole.completion_s(&parents), parents }
 }
 
-/// The pool sets that are tried: those of pools of at most 16 nodes, or all if there are none.
+/// The pool sets to try: those with pools of at most 16 nodes, or all if there are none.
 fn pool_sets(links: &LinkMatrix, nodes: &[u32]) -> Vec<Vec<Vec<u32>>> {
     let mut sets: Vec<_> =
         PERCENTAGES.iter().map(|&percent| form_pools(links, nodes, percent)).collect();
@@ -51,7 +51,7 @@ fn pool_sets(links: &LinkMatrix, nodes: &[u32]) -> Vec<Vec<Vec<u32>>> {
     if sets.iter().any(is_small) {
         sets.retain(is_small);
     }
-    // Percentages that give the same pools would be the same search.
+    // Percentages that give the same pools would repeat the search.
     sets.dedup();
     sets
 }
@@ -81,14 +81,14 @@ struct Search<'a> {
     root: u32,
     bytes: u64,
     unit: CostUnit,
-    /// What each pool may spend.
+    /// Budget of each pool.
     share: Option<f64>,
     budget: &'a SearchBudget<'a>,
     whole: TreeCostModel,
 }
 
 impl Search<'_> {
-    /// The parents of all nodes in a tree over `nodes`; those of other nodes do not exist.
+    /// Returns the parents of all nodes in a tree over `nodes`; nodes outside it have none.
     fn cluster(&self, nodes: &[u32], draws: &mut u64, level: u32) -> Vec<u32> {
         if nodes.len() <= POOL_MAX || level == LEVELS_MAX {
             return self.anneal(nodes, draws).0;
@@ -138,7 +138,7 @@ impl Search<'_> {
         TreeCostModel::new(&links, self.bytes, Serialisation::Transfer).completion_s(&inner)
     }
 
-    /// Anneals some of the nodes: the parents of all, and which of them is the root.
+    /// Anneals some of the nodes. Returns the parents of all nodes, and the root.
     fn anneal(&self, nodes: &[u32], draws: &mut u64) -> (Vec<u32>, u32) {
         *draws = draws.wrapping_add(1);
         let links = self.links.restricted_to(nodes);

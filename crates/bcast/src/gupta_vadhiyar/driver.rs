@@ -1,5 +1,5 @@
-//! `driverSA`: many annealing runs, first from random trees, then from good ones (paper 2, section
-//! 2.3 and figure 2).
+//! `driverSA`: many annealing runs, first from random trees, then from good ones (Gupta and
+//! Vadhiyar, 2006, section 2.3 and figure 2).
 
 use super::anneal::{CostUnit, GoodList, PaperTree, basic_sa};
 use crate::model::{NONE, TreeCostModel};
@@ -9,10 +9,11 @@ use gridspan_topology::dice::Dice;
 /// Runs of each phase if no duration is given.
 const RANDOM_RUNS: u32 = 50;
 const REFINE_RUNS: u32 = 25;
-/// The first phase ends when the best tree has not changed for so many times what remains.
+/// The first phase ends when the best tree has not changed for this multiple of the remaining
+/// budget.
 const UNCHANGED: f64 = 1.5;
 
-/// How a search went.
+/// The result of a search.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Searched {
     /// The best tree.
@@ -23,9 +24,9 @@ pub struct Searched {
     pub refine_runs: u32,
 }
 
-/// Searches a tree over all nodes of the model. With `root: None`, as in a pool that the root of
-/// the broadcast is not in, the root is drawn anew for each random tree. A limited budget is the
-/// paper's `time_duration`; a run that has begun is finished. Panics without nodes.
+/// Searches a tree over all nodes of the model. With `root: None`, as in a pool without the root of
+/// the broadcast, each random tree draws its own root. A limited budget is the paper's
+/// `time_duration`; a run that has begun is finished. Panics if the model has no nodes.
 pub fn driver_sa(
     model: &TreeCostModel,
     root: Option<u32>,
@@ -75,7 +76,7 @@ pub fn driver_sa(
     Searched { tree, random_runs, refine_runs }
 }
 
-/// Nodes in random order, each below a random one before it.
+/// Returns a tree with the nodes in random order, each below a random earlier one.
 fn random_tree(count: usize, root: Option<u32>, dice: &mut Dice) -> Vec<u32> {
     let mut order: Vec<u32> = (0..count as u32).collect();
     dice.shuffle(&mut order);

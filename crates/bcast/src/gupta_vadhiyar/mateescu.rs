@@ -1,23 +1,24 @@
-//! Mateescu's tree: shortest paths where senders wait for themselves.
+//! Mateescu's tree: shortest paths in which a sender also waits for its own earlier sends.
 //!
 //! G. Mateescu, "A method for MPI broadcast in computational grids", IPDPS 2005, grows a tree by a
 //! generalised shortest-path search and orders children by labels from a post-order walk. Its full
-//! text was not at hand; this is the reading that paper 2's description gives: the next edge is
-//! always the one that reaches a new node first, given when its sender is free again. The order of
-//! children is that of the cost model.
+//! text was not available; this follows the description in Gupta and Vadhiyar (2006): the next edge
+//! is always the one that reaches a new node first, given the time at which its sender is free
+//! again. The cost model orders the children.
 
 use crate::model::{NONE, TreeCostModel};
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-/// The parents of a tree over all nodes of the model. Takes time of the order of the square of the
-/// number of nodes, and more where many compete for a sender.
+/// Returns the parents of a tree over all nodes of the model. Takes time proportional to the square
+/// of the number of nodes, and more where many compete for a sender.
 pub fn mateescu(model: &TreeCostModel, root: u32) -> Vec<u32> {
     let count = model.len();
     let mut parents = vec![NONE; count];
     let mut is_reached = vec![false; count];
     let mut free_s = vec![0.0; count];
-    // The best offer of each sender, which is looked up anew when somebody else was faster.
+    // The best offer of each sender; it is looked up again if another sender reached the node
+    // first.
     let mut offers: BinaryHeap<(Reverse<Ordered>, u32, u32)> = BinaryHeap::new();
     is_reached[root as usize] = true;
     let offer = |from: u32, free_s: f64, is_reached: &[bool]| {
@@ -43,7 +44,7 @@ pub fn mateescu(model: &TreeCostModel, root: u32) -> Vec<u32> {
     parents
 }
 
-/// A time that is a number.
+/// A time with a total order.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Ordered(f64);
 

@@ -1,12 +1,12 @@
-//! Paper 2's system, as the paper has it: R. Gupta, S. Vadhiyar, "Application-oriented adaptive
-//! MPI_Bcast for grids", IPDPS 2006; and what it is measured against there.
+//! The system of R. Gupta and S. Vadhiyar, "Application-Oriented Adaptive MPI_Bcast for Grids",
+//! IPDPS 2006, as the paper describes it, and the algorithm that the paper compares it with.
 //!
 //! - [`basic_sa`], [`driver_sa`], [`clustered_sa`]: figures 1, 2 and 4.
-//! - [`mateescu`]: the tree of another.
+//! - [`mateescu`]: the tree that the paper compares with.
 //! - [`PaperAdvisor`]: the broadcast advisor (section 2.5).
 //!
-//! Where the paper leaves something open, the reading is named at its place. Trees are lists of
-//! parents over nodes numbered from 0; the root's parent is `u32::MAX`.
+//! Where the paper leaves something open, the interpretation is stated at that place. Trees are
+//! lists of parents over nodes numbered from 0; the root's parent is `u32::MAX`.
 
 mod advisor;
 mod anneal;

@@ -1,18 +1,19 @@
-//! Pools: nodes that reach each other at a share of the greatest bandwidth (paper 2, section 2.4).
+//! Pools: nodes that reach each other at a share of the greatest bandwidth (Gupta and Vadhiyar,
+//! 2006, section 2.4).
 
 use crate::model::LinkMatrix;
 
-/// Divides `nodes` into pools: a node joins the first pool to each of whose nodes it has, both
-/// ways, at least `percent` of the greatest bandwidth among `nodes`, that inside a class (the
-/// matrices' diagonal) included.
+/// Divides `nodes` into pools. A node joins the first pool such that its bandwidth to and from each
+/// node of the pool is at least `percent` of the greatest among `nodes`, including that inside a
+/// class (the matrices' diagonal).
 ///
-/// The text asks for the *average* of a pool to reach the share, but the pools that the paper
-/// derives from its Table 1 only follow if *every* pair does, which is what happens here.
+/// The text requires the *average* of a pool to reach the share, but the pools that the paper
+/// derives from its Table 1 only follow if *every* pair does, so that is implemented here.
 pub fn form_pools(links: &LinkMatrix, nodes: &[u32], percent: f64) -> Vec<Vec<u32>> {
     let bandwidth = |from: u32, to: u32| links.bandwidth(from as usize, to as usize);
     let pairs = nodes.iter().flat_map(|&from| nodes.iter().map(move |&to| (from, to)));
     let most = pairs.map(|(from, to)| bandwidth(from, to)).fold(0.0, f64::max);
-    // Bandwidths are kept as their inverse, so that equal ones may differ in the last bit.
+    // The matrix stores inverse bandwidths, so that equal ones may differ in the last bit.
     let least = most * percent / 100.0 * (1.0 - 1e-9);
     let mut pools: Vec<Vec<u32>> = Vec::new();
     for &node in nodes {
@@ -32,7 +33,7 @@ pub fn form_pools(links: &LinkMatrix, nodes: &[u32], percent: f64) -> Vec<Vec<u3
 mod tests {
     use super::*;
 
-    /// Table 1 of the paper, Mbit/s. Its last column stands for h7 and h8.
+    /// Table 1 of the paper, Mbit/s. Its last column covers h7 and h8.
     fn table_1() -> LinkMatrix {
         let rows: [[f64; 8]; 8] = [
             [100.0, 80.0, 80.0, 60.0, 60.0, 20.0, 10.0, 10.0],

@@ -1,22 +1,24 @@
-//! What no broadcast can beat: a node receives no sooner than over the fastest way, relays
-//! included, and no faster than the network can carry to it.
+//! Lower bounds on the time of a broadcast: a node receives no sooner than over the fastest way,
+//! relays included, and no faster than the network can carry to it.
 //!
 //! The rate of any set of trees is at most the greatest flow from the root to the worst node (J.
-//! Edmonds, 1973). Capacities are vertices here, split in two, and routes the ways between them.
+//! Edmonds, 1973). In the flow graph each capacity is a pair of vertices joined by an edge, and the
+//! routes are edges between the pairs.
 
 use super::network::Network;
 use std::collections::VecDeque;
 
-/// Seconds below which no broadcast of so many bytes from `root` can be complete. For the worst
-/// node, that is the message at the greatest flow, and then the shortest way from the nodes on the
-/// root's side of what holds the flow back; and not less than the shortest way from the root. Ways
-/// are as short as their latencies: what it takes to begin a message is an assumption, so it is
-/// left out.
+/// Returns a lower bound in seconds on the time of any broadcast of `bytes` from `root`.
+///
+/// It is the maximum over all nodes of two times: the shortest way from the root; and the message
+/// at the greatest flow to the node, plus the shortest way to it from the nodes on the root's side
+/// of the narrowest cut. Ways count their latencies only: the time to begin a message is an
+/// assumption, so it is left out.
 pub fn bound_s(network: &Network, root: u32, bytes: u64) -> f64 {
     let mut bound_s = 0.0_f64;
     let from_root_s = shortest_ways(network, &[root]);
     for (cluster, &way_s) in from_root_s.iter().enumerate() {
-        // In a cluster, nodes differ in what they can receive alone.
+        // Nodes of a cluster differ in their own receiving bandwidth.
         let others = network.members(cluster).iter().filter(|&&node| node != root);
         let into = |node: &&u32| network.node(**node).into;
         let slowest = others.min_by(|one, other| into(one).total_cmp(&into(other)));
@@ -29,9 +31,9 @@ pub fn bound_s(network: &Network, root: u32, bytes: u64) -> f64 {
     bound_s
 }
 
-/// Seconds of the shortest way from any of these nodes to another node of each cluster, over any
-/// relays (E. W. Dijkstra, "A note on two problems in connexion with graphs", 1959). There is at
-/// least one node.
+/// Returns the seconds of the shortest way from any of these nodes to another node of each cluster,
+/// over any relays (E. W. Dijkstra, "A note on two problems in connexion with graphs", 1959).
+/// `from` has at least one node.
 fn shortest_ways(network: &Network, from: &[u32]) -> Vec<f64> {
     let clusters = network.clusters();
     let mut starts: Vec<usize> = from.iter().map(|&node| network.cluster_of(node)).collect();
@@ -56,8 +58,9 @@ fn shortest_ways(network: &Network, from: &[u32]) -> Vec<f64> {
     ways_s
 }
 
-/// Bytes per second from node to node over all ways, by way of other nodes too, and the nodes on
-/// the root's side of the narrowest cut. By shortest augmenting paths (J. Edmonds, R. Karp, 1972).
+/// Returns the greatest flow between two nodes over all ways, including through other nodes, in
+/// bytes per second, and the nodes on the root's side of the narrowest cut. Uses shortest
+/// augmenting paths (J. Edmonds, R. Karp, 1972).
 fn greatest_flow(network: &Network, from: u32, to: u32) -> (f64, Vec<u32>) {
     let mut graph = Graph::new(network);
     let (start, end) = (graph.node(from), graph.node(to));
@@ -72,7 +75,7 @@ fn greatest_flow(network: &Network, from: u32, to: u32) -> (f64, Vec<u32>) {
     }
 }
 
-/// An edge and its opposite stand beside each other, at `n` and `n ^ 1`.
+/// A flow graph. An edge and its opposite have the indices `n` and `n ^ 1`.
 struct Graph {
     first_node: usize,
     ends: Vec<usize>,
@@ -80,7 +83,7 @@ struct Graph {
     out: Vec<Vec<usize>>,
 }
 
-/// What is left of a capacity below this part of it is rounding.
+/// Residual capacities below this part of the capacity are rounding errors.
 const ROUNDING: f64 = 1e-9;
 
 impl Graph {
@@ -143,7 +146,8 @@ impl Graph {
         }
     }
 
-    /// By which edge each vertex is reached where something is left, over as few edges as possible.
+    /// Returns the edge over which each vertex is reached through residual capacity, over as few
+    /// edges as possible.
     fn search(&self, from: usize) -> Vec<Option<usize>> {
         let mut by: Vec<Option<usize>> = vec![None; self.out.len()];
         let mut queue = VecDeque::from([from]);
@@ -160,7 +164,7 @@ impl Graph {
         by
     }
 
-    /// Sends as much as fits over the way found.
+    /// Sends as much as fits over the path found, and returns that flow.
     fn augment(&mut self, from: usize, to: usize, by: &[Option<usize>]) -> f64 {
         let mut path = Vec::new();
         let mut vertex = to;
@@ -193,7 +197,7 @@ mod tests {
             network.connect(to, from, latency_s, vec![pipe]);
         }
 
-        // 20 ms over the second site, and 8 bytes at 2 GB/s.
+        // 20 ms over the second site, and 8 bytes at the root's 1 GB/s.
         assert!((bound_s(&network, 0, 8) - 0.02).abs() < 1e-6, "{}", bound_s(&network, 0, 8));
         assert!((bound_s(&network, 1, 8) - 0.01).abs() < 1e-6);
     }
@@ -208,7 +212,7 @@ mod tests {
 
     #[test]
     fn flows_take_all_ways_there_are() {
-        // Directly 1, by way of node 1 another 2, but the root sends no more than 2.5.
+        // 1 directly and 2 more through node 1, but the root sends at most 2.5.
         let node = |cluster, out| NodeLink { cluster, out, into: 10.0, initiation_s: 0.0 };
         let mut network = Network::new(vec![node(0, 2.5), node(1, 10.0), node(2, 10.0)]);
         for (from, to, capacity) in [(0, 1, 4.0), (1, 2, 2.0), (0, 2, 1.0)] {

@@ -1,22 +1,23 @@
-//! The cost model: what a broadcast over a tree takes if no two transfers are in each other's way.
+//! The cost model: the time of a broadcast over a tree if no two transfers share a capacity.
 //!
 //! A node that has the message sends to its children one after the other; its `i`-th child has it
 //! when the busy times of the first `i` sends and the flight of the `i`-th have passed. The
-//! broadcast is complete when the last node has it. The paper (section 2.2) says no more than that
-//! initiation costs, latencies and bandwidths count as in Mateescu's model. Two readings:
+//! broadcast is complete when the last node has it. Gupta and Vadhiyar (2006), section 2.2, state
+//! only that initiation costs, latencies and bandwidths count as in Mateescu's model. Two
+//! interpretations:
 //!
 //! - [`Serialisation::Transfer`]: a sender is busy until its last byte has left. This predicts
-//!   measured trees best, and is what all strategies here use.
-//! - [`Serialisation::Initiation`]: a sender is busy with beginning messages only, and all
+//!   measured trees best, and all strategies here use it.
+//! - [`Serialisation::Initiation`]: a sender is busy only while it begins messages, and all
 //!   transfers go on at once at full speed.
 //!
-//! The paper does not say either in which order children are served. Mateescu labels nodes so that
-//! the child below which most is still to be done goes first, which is optimal (Jackson's rule for
-//! one machine with tails), so that the order follows from the tree.
+//! The paper does not state the order in which children are served either. Mateescu labels nodes so
+//! that the child with most work below it goes first, which is optimal (Jackson's rule for one
+//! machine with tails), so that the order follows from the tree.
 
 use super::links::LinkMatrix;
 
-/// What keeps a sender from the next send.
+/// The part of a send that keeps the sender from the next send.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Serialisation {
     /// Initiation and transfer.
@@ -32,23 +33,23 @@ pub struct TreeCostModel {
     class_of: Vec<u32>,
     classes: usize,
     initiation_s: Vec<f64>,
-    /// Row by row from class to class: what a send adds to the sender's busy time, and what follows
-    /// it. Side by side, since reading them is most of what a search does where no two nodes are
-    /// alike.
+    /// For each pair of classes, row by row: the time a send adds to the sender's busy time, and
+    /// the time that follows it. They are stored side by side, since reading them takes most of the
+    /// time of a search in which no two nodes are alike.
     sends_s: Vec<(f64, f64)>,
 }
 
 /// Reusable memory of an evaluation.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Scratch {
-    /// Nodes so that parents come before children.
+    /// Nodes, parents before children.
     order: Vec<u32>,
     first_child: Vec<u32>,
     next_sibling: Vec<u32>,
-    /// From when a node has the message until all below it have it.
+    /// Time from the node having the message until all below it have it.
     pub(crate) below_s: Vec<f64>,
     tails: Vec<(f64, f64, u32)>,
-    /// The child that is served latest.
+    /// The child below which the last node is reached.
     pub(crate) critical: Vec<u32>,
 }
 
@@ -71,12 +72,12 @@ impl TreeCostModel {
         }
     }
 
-    /// How many nodes there are.
+    /// Number of nodes.
     pub fn len(&self) -> usize {
         self.class_of.len()
     }
 
-    /// Whether there are none.
+    /// Whether there are no nodes.
     pub fn is_empty(&self) -> bool {
         self.class_of.is_empty()
     }
@@ -89,13 +90,13 @@ impl TreeCostModel {
         self.class_of[node as usize] as usize
     }
 
-    /// For how long a send occupies the sender, in seconds.
+    /// Time for which a send occupies the sender, in seconds.
     #[inline]
     pub fn busy_s(&self, from: u32, to: u32) -> f64 {
         self.initiation_s[from as usize] + self.sends_s[self.place(from, to)].0
     }
 
-    /// How long after that the receiver has the message, in seconds.
+    /// Time after the send until the receiver has the message, in seconds.
     #[inline]
     pub fn flight_s(&self, from: u32, to: u32) -> f64 {
         self.sends_s[self.place(from, to)].1
@@ -106,14 +107,15 @@ impl TreeCostModel {
         self.class_of[from as usize] as usize * self.classes + self.class_of[to as usize] as usize
     }
 
-    /// When the last node has the message, in seconds. `parents` has one entry for each node; that
-    /// of the root is any node that does not exist, such as `u32::MAX`. Nodes that the root does
-    /// not reach do not count.
+    /// Time until the last node has the message, in seconds. `parents` has one entry for each node;
+    /// the root's is any node that does not exist, such as `u32::MAX`. Nodes that the root does not
+    /// reach do not count.
     pub fn completion_s(&self, parents: &[u32]) -> f64 {
         self.evaluate(parents, &mut Scratch::default())
     }
 
-    /// The same with memory to reuse, which then tells the critical path.
+    /// Computes [`TreeCostModel::completion_s`] in reusable memory, which then holds the critical
+    /// path.
     pub(crate) fn evaluate(&self, parents: &[u32], scratch: &mut Scratch) -> f64 {
         let Scratch { order, first_child, next_sibling, below_s, tails, critical } = scratch;
         let count = parents.len();

@@ -1,11 +1,11 @@
-//! The best tree of all, by trying each.
+//! Finds the best of all trees by trying each.
 
 use super::cost::TreeCostModel;
 
-/// Nodes for which all trees can be tried: 262,144 for eight.
+/// Number of nodes up to which all trees can be tried; eight nodes have 262,144.
 const NODES_MAX: usize = 9;
 
-/// What the cheapest of all trees from `root` costs, in seconds. Panics beyond nine nodes.
+/// Returns the cost of the cheapest of all trees from `root`, in seconds. Panics beyond nine nodes.
 ///
 /// There is one tree for each sequence of `n - 2` nodes (H. Prüfer, 1918); the order of children is
 /// that of the model, which is optimal.
@@ -30,7 +30,7 @@ pub fn exact_optimum_s(model: &TreeCostModel, root: u32) -> f64 {
     }
 }
 
-/// The edges of the tree that a Prüfer sequence stands for.
+/// The edges of the tree that a Prüfer sequence encodes.
 fn edges_of(sequence: &[u32]) -> Vec<(u32, u32)> {
     let count = sequence.len() + 2;
     let mut degree = vec![1; count];

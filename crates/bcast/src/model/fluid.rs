@@ -1,10 +1,10 @@
-//! Segments on their way through trees.
+//! Simulates segments on their way through trees.
 //!
-//! A node that has a segment sends it to its children. To begin a send takes the node's initiation
-//! time, for which it begins no other; then the segment flows, and its last byte arrives after the
+//! A node that has a segment sends it to its children. Beginning a send takes the node's initiation
+//! time, in which it begins no other; then the segment flows, and its last byte arrives after the
 //! latency. An edge carries one segment at a time, in order. With [`Sending::Serial`] a node also
-//! waits for the flow to end before it begins the next send, as blocking sends do; this is the cost
-//! model of paper 2 if nothing is shared.
+//! waits for the flow to end before it begins the next send, as blocking sends do; without shared
+//! capacities this is the cost model of Gupta and Vadhiyar (2006).
 
 use super::network::Network;
 use gridspan_topology::FairShares;
@@ -12,55 +12,56 @@ use serde::{Deserialize, Serialize};
 use std::cmp::Ordering;
 use std::collections::{BinaryHeap, VecDeque};
 
-/// What a node does while a segment leaves it.
+/// The sends that a node may begin while a segment leaves it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Sending {
-    /// Nothing.
+    /// None: it sends to one child after the other.
     Serial,
-    /// Begins sends to other children.
+    /// Sends to other children.
     Concurrent,
 }
 
-/// What travels over one tree.
+/// The part of a message that travels over one tree.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Run {
-    /// `(parent, child)`, each after the one that reaches its parent, in the order of sending.
+    /// `(parent, child)` edges in the order of sending, each after the edge that reaches its
+    /// parent.
     pub edges: Vec<(u32, u32)>,
-    /// How many bytes.
+    /// Its bytes.
     pub bytes: f64,
-    /// In how many segments of the same size: at least one.
+    /// Number of its segments, which have equal size: at least one.
     pub segments: u32,
 }
 
-/// What one edge showed: this is all that the nodes of a real broadcast can see.
+/// The timing of one edge: all that the nodes of a real broadcast can observe.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct EdgeTiming {
     /// The node that sent.
     pub from: u32,
     /// The node that received.
     pub to: u32,
-    /// Bytes that it carried.
+    /// Bytes carried.
     pub bytes: f64,
-    /// For how long something was flowing, in seconds.
+    /// Seconds in which bytes were flowing.
     pub flowing_s: f64,
-    /// When the first segment began to flow and when the last had arrived.
+    /// Time at which the first segment began to flow, and time at which the last had arrived.
     pub span_s: (f64, f64),
-    /// What came after the first segment, in bytes, and how long after it the last of that had
-    /// arrived, in seconds. A receiver sees no more; pauses count. Zero if nothing followed, or if
-    /// nobody looked.
+    /// Bytes behind the first segment, and seconds from its arrival until the last of them had
+    /// arrived, pauses included. A receiver observes only this. Zero if nothing followed, or if it
+    /// was not measured.
     pub later: (f64, f64),
 }
 
-/// How a broadcast went.
+/// The result of a simulated broadcast.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SimulatedBroadcast {
-    /// When the last node had all of it, in seconds.
+    /// Time until the last node had the whole message, in seconds.
     pub completion_s: f64,
-    /// What each edge of each tree showed, in their order.
+    /// The timing of each edge of each tree, in their order.
     pub edges: Vec<EdgeTiming>,
 }
 
-/// Lets trees from one root carry their parts of a message at the same time.
+/// Simulates trees from one root that carry their parts of a message at the same time.
 pub fn simulate(network: &Network, runs: &[Run], sending: Sending) -> SimulatedBroadcast {
     Simulation::new(network, runs, sending).run()
 }
@@ -69,9 +70,9 @@ pub fn simulate(network: &Network, runs: &[Run], sending: Sending) -> SimulatedB
 enum What {
     /// The sender has begun the edge's next segment.
     Begun(u32),
-    /// The segment has left; only if the rate has not changed since.
+    /// The segment has left; valid only if the edge's stamp is still the same.
     Left(u32, u32),
-    /// The segment is there.
+    /// The segment has arrived.
     There(u32),
 }
 
@@ -97,7 +98,7 @@ impl PartialOrd for Event {
 }
 
 impl Ord for Event {
-    /// The earliest is the greatest, of those at one time the first.
+    /// The earliest event is the greatest; at equal times, the one added first.
     fn cmp(&self, other: &Self) -> Ordering {
         other.at_s.total_cmp(&self.at_s).then(other.number.cmp(&self.number))
     }
@@ -112,7 +113,7 @@ struct Edge {
     segments: u32,
     /// The edges from the receiver in the same tree.
     next: Vec<u32>,
-    /// Segments that the sender has, that were put in its queue, and that have arrived.
+    /// Segments that the sender has, that entered its queue, and that have arrived.
     ready: u32,
     begun: u32,
     there: u32,
@@ -121,7 +122,7 @@ struct Edge {
     since_s: f64,
     rate: f64,
     stamp: u32,
-    /// When the first segment had arrived.
+    /// Time at which the first segment had arrived.
     first_s: f64,
     timing: EdgeTiming,
 }
@@ -236,8 +237,8 @@ impl<'a> Simulation<'a> {
         self.events.push(Event { at_s, number: self.count, what });
     }
 
-    /// Puts the edge's next segment into the queue of its sender, if there is one and it is its
-    /// turn.
+    /// Puts the edge's next segment into the queue of its sender, if there is one and the edge is
+    /// idle.
     fn enqueue(&mut self, edge: u32) {
         let Edge { from, ready, begun, is_busy, .. } = &mut self.edges[edge as usize];
         if !*is_busy && *begun < *ready {

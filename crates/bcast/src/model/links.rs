@@ -1,7 +1,8 @@
-//! What paper 2 knows of a network: a latency and a bandwidth from each node to each other.
+//! The network of Gupta and Vadhiyar (2006): a latency and a bandwidth from each node to each
+//! other.
 //!
-//! Nodes of one class are alike, so that the matrices are as large as there are classes: one class
-//! for each cluster of a grid (section 2.5), or one for each node where every pair differs.
+//! Nodes of one class are alike, so the matrices have one row per class: one class for each cluster
+//! of a grid (section 2.5), or one for each node where every pair differs.
 
 /// Latencies and bandwidths from end to end, and the cost for a node to begin a message. Nodes are
 /// numbered from 0.
@@ -16,9 +17,9 @@ pub struct LinkMatrix {
 }
 
 impl LinkMatrix {
-    /// Nodes of the given classes; `link` says the latency in seconds and the bandwidth in bytes
-    /// per second from a class to a class, `initiation_s` what each node needs to begin a message.
-    /// Panics if the numbers of nodes differ.
+    /// A matrix for nodes of the given classes. `link` gives the latency in seconds and the
+    /// bandwidth in bytes per second from a class to a class; `initiation_s` has the seconds that
+    /// each node needs to begin a message. Panics if the numbers of nodes differ.
     pub fn new(
         class_of: Vec<u32>,
         initiation_s: Vec<f64>,
@@ -37,17 +38,17 @@ impl LinkMatrix {
         Self { class_of, classes, latency_s, seconds_per_byte, initiation_s }
     }
 
-    /// How many nodes there are.
+    /// Number of nodes.
     pub fn len(&self) -> usize {
         self.class_of.len()
     }
 
-    /// Whether there are none.
+    /// Whether there are no nodes.
     pub fn is_empty(&self) -> bool {
         self.class_of.is_empty()
     }
 
-    /// How many classes there are.
+    /// Number of classes.
     pub fn classes(&self) -> usize {
         self.classes
     }
@@ -62,7 +63,7 @@ impl LinkMatrix {
         1.0 / self.seconds_per_byte[self.place(from, to)]
     }
 
-    /// Seconds from one node to another, one way.
+    /// One-way latency from one node to another, in seconds.
     pub fn latency_s(&self, from: usize, to: usize) -> f64 {
         self.latency_s[self.place(from, to)]
     }
@@ -72,7 +73,7 @@ impl LinkMatrix {
         self.initiation_s[node]
     }
 
-    /// The same for some of the nodes, which are numbered anew in the order given.
+    /// Returns the matrix for some of the nodes, numbered in the order given.
     pub fn restricted_to(&self, nodes: &[u32]) -> Self {
         let mut seen: Vec<u32> = nodes.iter().map(|&node| self.class_of[node as usize]).collect();
         seen.sort_unstable();
@@ -93,7 +94,7 @@ impl LinkMatrix {
         self.class_of[from] as usize * self.classes + self.class_of[to] as usize
     }
 
-    /// For a message of so many bytes: row by row from class to class, the seconds on the wire.
+    /// Seconds on the wire of a message of `bytes`, row by row from class to class.
     pub(super) fn transfers_s(&self, bytes: u64) -> impl Iterator<Item = f64> {
         self.seconds_per_byte.iter().map(move |each| each * bytes as f64)
     }

@@ -1,12 +1,13 @@
-//! What is believed of a network, how a message travels over it, and how long that takes.
+//! Models of a network, of the way a message travels over it, and of the time that takes.
 //!
 //! - [`Network`], [`NetworkEstimate`]: shared capacities, and the measurements that they explain.
-//!   [`LinkMatrix`]: what is measured from end to end.
-//! - [`Draft`]: trees over numbered nodes and their parts of a message. [`BroadcastPlan`]: the same
-//!   as nodes get it; [`SubPlan`]: what of it leads to some of them.
-//! - [`simulate`]: what a draft takes where transfers share capacities. [`TreeCostModel`]: what a
-//!   tree takes where they do not.
-//! - [`bound_s`], [`exact_optimum_s`]: what no broadcast, and what no tree, can beat.
+//!   [`LinkMatrix`]: end-to-end measurements.
+//! - [`Draft`]: trees over numbered nodes and their parts of a message. [`BroadcastPlan`]: a draft
+//!   over named nodes, as it is sent to them; [`SubPlan`]: the part of a plan that leads to some
+//!   nodes.
+//! - [`simulate`]: the time of a draft where transfers share capacities. [`TreeCostModel`]: the
+//!   time of a tree where they do not.
+//! - [`bound_s`], [`exact_optimum_s`]: times that no broadcast, and no tree, can beat.
 
 mod bound;
 mod cost;

@@ -1,5 +1,5 @@
-//! A plan as nodes get it: trees, their parts of a message, and an identifier that stands for all
-//! of it.
+//! A plan as it is sent to the nodes: trees, their parts of a message, and an identifier that
+//! broadcasts carry instead.
 
 use super::draft::{Draft, DraftStripe};
 use super::fluid::Sending;
@@ -10,15 +10,15 @@ use std::fmt;
 use std::time::Duration;
 use thiserror::Error;
 
-/// Names a plan: a broadcast carries this and not the trees. A root never uses a version for two
-/// plans.
+/// The identifier of a plan, which a broadcast carries instead of the trees. A root never uses a
+/// version for two plans.
 #[derive(
     Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
 )]
 pub struct PlanId {
-    /// Who broadcasts.
+    /// The node that broadcasts.
     pub root: NodeId,
-    /// Which of its plans; later ones have higher versions.
+    /// The version; later plans of a root have higher versions.
     pub version: u64,
 }
 
@@ -31,13 +31,13 @@ impl fmt::Display for PlanId {
 /// One of the trees of a plan.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Stripe {
-    /// Who sends to whom.
+    /// The tree.
     pub tree: Tree,
     /// Its part of the segments, relative to the others.
     pub weight: u32,
 }
 
-/// How messages from one root travel.
+/// The trees that messages from one root take.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "Unchecked")]
 pub struct BroadcastPlan {
@@ -48,32 +48,32 @@ pub struct BroadcastPlan {
     predicted: Duration,
 }
 
-/// A part of a message, and over which stripe it goes.
+/// A part of a message, and the stripe that carries it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Segment {
     /// The position of its stripe in the plan.
     pub stripe: usize,
-    /// Where it begins, in bytes.
+    /// Its beginning in the message, in bytes.
     pub offset: u64,
-    /// Its bytes; zero only if the message has none.
+    /// Its size in bytes; zero only if the message is empty.
     pub bytes: u64,
 }
 
-/// Why something is no plan. Nothing was made of it; plan anew.
+/// The reason why a plan is invalid. No plan was made; plan again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum BroadcastPlanError {
-    /// There is no tree that carries anything, or more than [`BroadcastPlan::MAX_STRIPES`].
+    /// There is no tree with a weight, or more than [`BroadcastPlan::MAX_STRIPES`].
     #[error(
         "a plan has one to {} trees with a weight; it has {stripes}",
         BroadcastPlan::MAX_STRIPES
     )]
     Stripes {
-        /// How many there are.
+        /// Number of trees.
         stripes: usize,
     },
     /// The trees do not all lead from the root of the plan to the same nodes.
     #[error(
-        "tree {stripe} of the plan has another root or other nodes; make all trees over the same"
+        "tree {stripe} of the plan has another root or other nodes; give all trees the same nodes"
     )]
     Members {
         /// The position of the tree.
@@ -82,21 +82,21 @@ pub enum BroadcastPlanError {
     /// Segments have no bytes.
     #[error("a segment has zero bytes; give it at least one")]
     Segment,
-    /// Edges that make no tree.
+    /// The edges do not form a tree.
     #[error(transparent)]
     Tree(#[from] TreeError),
 }
 
 impl BroadcastPlan {
-    /// A plan has at most so many trees; more than half a dozen have never paid.
+    /// Greatest number of trees of a plan; more than half a dozen have never paid off.
     pub const MAX_STRIPES: usize = 64;
-    /// A segment is not larger, whatever the plan says: it has to fit a frame.
+    /// Upper limit of the size of a segment, regardless of the plan, since it has to fit a frame.
     pub const SEGMENT_BYTES_MAX: u64 = 32 << 20;
-    /// Shares become weights of so many parts.
+    /// Number of parts that shares are divided into to become weights.
     const PARTS: f64 = 65_536.0;
 
-    /// The draft with the nodes' own names: its node `n` is `members[n]`. Panics if there are fewer
-    /// members than the draft has nodes.
+    /// Makes a plan from a draft; `members[n]` is its node `n`. Panics if there are fewer members
+    /// than the draft has nodes.
     pub fn from_draft(
         id: PlanId,
         draft: &Draft,
@@ -121,8 +121,8 @@ impl BroadcastPlan {
         Self::try_from(unchecked)
     }
 
-    /// The default plan, which is known from the beginning: one tree, and version 0.
-    /// Segments have at least one byte.
+    /// The default plan, which all nodes know from the beginning: one tree, and version 0. Segments
+    /// have at least one byte.
     pub fn known_to_all(tree: Tree, segment_bytes: u64) -> Self {
         let id = PlanId { root: tree.root(), version: 0 };
         let (sending, predicted) = (Sending::Concurrent, Duration::ZERO);
@@ -130,7 +130,7 @@ impl BroadcastPlan {
         Self { id, stripes: vec![Stripe { tree, weight: 1 }], segment_bytes, sending, predicted }
     }
 
-    /// Its name.
+    /// Its identifier.
     pub fn id(&self) -> PlanId {
         self.id
     }
@@ -145,18 +145,18 @@ impl BroadcastPlan {
         self.segment_bytes
     }
 
-    /// What a node does while a segment leaves it.
+    /// The sends that a node may begin while a segment leaves it.
     pub fn sending(&self) -> Sending {
         self.sending
     }
 
-    /// What it was predicted to take for the size it was made for.
+    /// Predicted time for the size that the plan was made for.
     pub fn predicted(&self) -> Duration {
         self.predicted
     }
 
-    /// The segments of a message, in order. Every node computes the same. Stripes take turns by
-    /// weight.
+    /// The segments of a message, in order. Every node computes the same list. Stripes take turns
+    /// by weight.
     pub fn segments(&self, bytes: u64) -> impl Iterator<Item = Segment> + '_ {
         let total: i64 = self.stripes.iter().map(|stripe| i64::from(stripe.weight)).sum();
         let mut credit = vec![0_i64; self.stripes.len()];
@@ -177,7 +177,7 @@ impl BroadcastPlan {
 }
 
 impl From<&BroadcastPlan> for Draft {
-    /// The plan over nodes that are numbered as they are named.
+    /// The plan over nodes that are numbered by their identifiers.
     fn from(plan: &BroadcastPlan) -> Self {
         let total: f64 = plan.stripes.iter().map(|stripe| f64::from(stripe.weight)).sum();
         let stripe = |stripe: &Stripe| DraftStripe {
@@ -189,7 +189,7 @@ impl From<&BroadcastPlan> for Draft {
     }
 }
 
-/// A plan from outside, before it is looked at.
+/// A received plan before validation.
 #[derive(Deserialize)]
 struct Unchecked {
     id: PlanId,

@@ -1,4 +1,4 @@
-//! How a message to some of the nodes travels: trees of which all that is left leads to them.
+//! The trees of a message to some of the nodes, pruned to the branches that lead to them.
 
 use super::draft::{Draft, DraftStripe};
 use super::plan::{BroadcastPlan, Segment};
@@ -6,19 +6,20 @@ use crate::trees::{Tree, hierarchical_over};
 use gridspan_topology::{Layout, NodeId};
 use std::collections::BTreeSet;
 
-/// The trees of a plan, pruned: a node that needs nothing itself passes on only what somebody
-/// behind it needs.
+/// The pruned trees of a plan: a node that is no target passes on only the segments that a target
+/// below it needs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SubPlan {
-    /// Says in which segments a message goes over which tree.
+    /// Divides a message into segments and assigns them to trees.
     plan: BroadcastPlan,
-    /// In the order of the plan's stripes.
+    /// The pruned trees, in the order of the plan's stripes.
     trees: Vec<Tree>,
     relays: Vec<NodeId>,
 }
 
 impl SubPlan {
-    /// What of a plan leads to these nodes. Takes time in proportion to the plan.
+    /// The part of a plan that leads to these nodes. Takes time proportional to the size of the
+    /// plan.
     pub fn over(plan: &BroadcastPlan, targets: &BTreeSet<NodeId>) -> Self {
         let trees: Vec<Tree> =
             plan.stripes().iter().map(|stripe| stripe.tree.pruned(targets)).collect();
@@ -28,15 +29,15 @@ impl SubPlan {
         Self { plan: plan.clone(), trees, relays }
     }
 
-    /// All of a plan.
+    /// The whole plan.
     pub fn whole(plan: &BroadcastPlan) -> Self {
         let trees = plan.stripes().iter().map(|stripe| stripe.tree.clone()).collect();
         Self { plan: plan.clone(), trees, relays: Vec::new() }
     }
 
-    /// The sub-plan that needs no planning: the tree of [`Mode::Layout`](crate::Mode::Layout) over
-    /// the targets. In segments of so many bytes if any node passes anything on. Panics if the job
-    /// has no such node.
+    /// The sub-plan without planning: the tree of [`Mode::Layout`](crate::Mode::Layout) over the
+    /// targets, in segments of `segment_bytes` if any node passes data on. Panics if the job has no
+    /// such node.
     pub fn by_sites(
         layout: &Layout,
         root: NodeId,
@@ -49,7 +50,7 @@ impl SubPlan {
         Self { plan, trees: vec![tree], relays: Vec::new() }
     }
 
-    /// Whose trees these are.
+    /// The plan that the trees belong to.
     pub fn plan(&self) -> &BroadcastPlan {
         &self.plan
     }
@@ -59,7 +60,7 @@ impl SubPlan {
         &self.trees
     }
 
-    /// Nodes that pass something on and need nothing themselves, ascending.
+    /// Nodes that pass data on and are no targets, ascending.
     pub fn relays(&self) -> &[NodeId] {
         &self.relays
     }
@@ -69,7 +70,7 @@ impl SubPlan {
         self.plan.segments(bytes)
     }
 
-    /// The same over numbered nodes, to be simulated.
+    /// The sub-plan over numbered nodes, for a simulation.
     pub fn draft(&self, place: impl Fn(NodeId) -> u32) -> Draft {
         let stripes = self.plan.stripes();
         let total: f64 = stripes.iter().map(|stripe| f64::from(stripe.weight)).sum();

@@ -1,11 +1,12 @@
-//! The cheapest tree of directed edges from a root.
+//! Finds the cheapest tree of directed edges from a root.
 //!
-//! Y. Chu and T. Liu (1965), J. Edmonds (1967): each vertex takes its cheapest edge in; a cycle is
-//! contracted, with the edges into it made cheaper by what they replace, and solved again.
+//! Y. Chu and T. Liu (1965), J. Edmonds (1967): each vertex takes its cheapest incoming edge. A
+//! cycle is contracted to one vertex, the cost of an edge into it is reduced by that of the edge it
+//! replaces, and the smaller problem is solved again.
 
-/// The parent of each vertex, that of the root being itself; `cost` from one to another, infinite
-/// where there is no edge. `None` if the root does not reach all. Takes time of the order of the
-/// cube of the number of vertices.
+/// Returns the parent of each vertex; the root's is itself. `cost` gives the cost of an edge from
+/// one vertex to another, infinite where there is none. `None` if the root does not reach all
+/// vertices. Takes time of the order of the cube of the number of vertices.
 pub(super) fn cheapest(
     count: usize,
     root: usize,
@@ -37,7 +38,7 @@ struct Edge {
     original: (usize, usize),
 }
 
-/// The places of the chosen edges.
+/// The indices of the chosen edges.
 fn solve(count: usize, root: usize, edges: &[Edge]) -> Option<Vec<usize>> {
     let mut cheapest: Vec<Option<usize>> = vec![None; count];
     for (place, edge) in edges.iter().enumerate() {
@@ -53,7 +54,7 @@ fn solve(count: usize, root: usize, edges: &[Edge]) -> Option<Vec<usize>> {
     let Some(cycle) = find_cycle(count, root, &above) else {
         return Some((0..count).filter(|&v| v != root).filter_map(|v| cheapest[v]).collect());
     };
-    // Vertices outside of the cycle keep an own number, those on it share the last one.
+    // Vertices outside the cycle get their own numbers; those on it share the last number.
     let next = count - cycle.len();
     let mut number = vec![next; count];
     let others = (0..count).filter(|vertex| !cycle.contains(vertex));
@@ -85,7 +86,7 @@ fn find_cycle(
     root: usize,
     above: &dyn Fn(usize) -> Option<usize>,
 ) -> Option<Vec<usize>> {
-    // 0: not visited; otherwise the walk it was visited in.
+    // 0 if not visited, else the walk that visited it.
     let mut walk = vec![0; count];
     walk[root] = usize::MAX;
     for start in 0..count {
@@ -114,7 +115,7 @@ mod tests {
 
     #[test]
     fn a_cycle_of_cheap_edges_is_broken_where_it_costs_least() {
-        // 1 and 2 are cheap for each other; into them from the root it costs 10 and 8.
+        // The edges between 1 and 2 are cheap; from the root to them they cost 10 and 8.
         let cost = |from, to| match (from, to) {
             (1, 2) | (2, 1) => 1.0,
             (0, 1) => 10.0,

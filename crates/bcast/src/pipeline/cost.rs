@@ -1,19 +1,21 @@
-//! What a pipelined broadcast over a tree of clusters takes, in about a microsecond.
+//! Computes the time of a pipelined broadcast over a tree of clusters, in about a microsecond.
 //!
 //! Capacities are divided evenly between the edges that cross them. The first segment reaches a
-//! cluster after all hops before it; from then on a segment arrives each period of the slowest edge
-//! on the way. Inside, nodes form a chain, and one that sends to another cluster sends twice.
+//! cluster after all hops before it; from then on a segment arrives in each period of the slowest
+//! edge on the way. Inside a cluster, nodes form a chain, and a node that also sends to another
+//! cluster sends each segment twice.
 
 use crate::model::Network;
 
-/// What the search needs to know of a network, cluster by cluster.
+/// The costs that the search needs, cluster by cluster.
 #[derive(Clone, Debug)]
 pub(super) struct ClusterCosts<'a> {
     network: &'a Network,
-    /// A hop inside a cluster, for one segment; its members.
+    /// Seconds of a hop of one segment inside each cluster, and the number of its nodes.
     hop_s: Vec<f64>,
     sizes: Vec<f64>,
-    /// What a node of the cluster can send and receive, per second, and its time to begin.
+    /// For each cluster, the least bytes per second that a node can send and receive, and the
+    /// longest time to begin a segment.
     out: Vec<f64>,
     into: Vec<f64>,
     initiation_s: Vec<f64>,
@@ -21,12 +23,12 @@ pub(super) struct ClusterCosts<'a> {
     segments: f64,
 }
 
-/// Memory of an evaluation.
+/// Reusable memory of an evaluation.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Memory {
     users: Vec<u32>,
-    /// When the first segment is there, the period of those that follow, and edges to other
-    /// clusters.
+    /// Arrival time of the first segment at each cluster and the period of those that follow, in
+    /// seconds. `sends` counts each cluster's edges to other clusters.
     reached: Vec<(f64, f64)>,
     sends: Vec<u32>,
 }
@@ -64,8 +66,9 @@ impl<'a> ClusterCosts<'a> {
         costs
     }
 
-    /// Seconds until all have all. `order` names the clusters of the tree, parents first, the
-    /// root's first of all; `parents` says for each cluster from which it receives.
+    /// Seconds until all nodes have the whole message. `order` lists the clusters of the tree,
+    /// parents first and the root's first of all; `parents` gives the cluster from which each
+    /// receives.
     pub(super) fn completion_s(&self, order: &[u32], parents: &[u32], memory: &mut Memory) -> f64 {
         let Some((&root, others)) = order.split_first() else { return 0.0 };
         let clusters = self.network.clusters();
@@ -109,7 +112,7 @@ impl<'a> ClusterCosts<'a> {
         last_s
     }
 
-    /// When all nodes of a cluster have all.
+    /// Seconds until all nodes of a cluster have the whole message.
     fn inside_s(&self, cluster: usize, first_s: f64, period_s: f64) -> f64 {
         let hops = self.sizes[cluster] - 1.0;
         let period_s = if hops > 0.0 { period_s.max(self.hop_s[cluster]) } else { period_s };
@@ -124,7 +127,7 @@ mod tests {
 
     #[test]
     fn a_chain_of_single_nodes_takes_what_the_formula_says() {
-        // k hops, s segments of time t: (k + s - 1) t, plus the latencies.
+        // k hops of s segments, each of time t, take (k + s - 1) t plus the latencies.
         let node = |cluster| NodeLink { cluster, out: 1e6, into: 1e6, initiation_s: 0.01 };
         let mut network = Network::new((0..4).map(node).collect());
         for (from, to) in [(0, 1), (1, 2), (2, 3)] {

@@ -1,34 +1,35 @@
-//! From a tree over clusters to one over nodes.
+//! Expands a tree over clusters to one over nodes.
 
 use super::search::ClusterTree;
 use crate::model::Network;
 use crate::trees::binomial;
 
-/// How a message spreads inside a cluster.
+/// The tree inside a cluster.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Inner {
     /// From node to node: each sends once, which is best for many segments.
     Chain,
-    /// Each node sends to two: fewer hops for half of the rate.
+    /// Each node sends to two: fewer hops at half of the rate.
     Binary,
-    /// In rounds, all that have it sending: best for what is sent whole.
+    /// In rounds, in which every node with the message sends: best for messages sent whole.
     Binomial,
 }
 
-/// Where in a cluster things happen.
+/// The places of nodes inside their clusters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Layout {
     pub(super) inner: Inner,
-    /// The first node of a cluster that sends to other clusters, counted from where the message
-    /// enters; the next of them are served by the next nodes. With [`Inner::Binomial`] the entry
+    /// The position, counted from the entry of the cluster, of the node that sends to the first
+    /// other cluster; the following nodes serve the next ones. With [`Inner::Binomial`] the entry
     /// serves all.
     pub(super) offset: usize,
-    /// Of several trees which this is, and how many there are: they enter clusters at different
+    /// The number of this tree and of all trees: different trees enter a cluster at different
     /// nodes.
     pub(super) turn: (usize, usize),
 }
 
-/// The `(parent, child)` edges from node `root`, parents first, the farthest children first.
+/// Returns the `(parent, child)` edges from node `root`, parents first, and children in other
+/// clusters before those inside.
 pub(super) fn expand(
     network: &Network,
     tree: &ClusterTree,
@@ -44,7 +45,7 @@ pub(super) fn expand(
         let below = tree.order.iter().filter(|&&to| tree.parents[to as usize] == cluster);
         let entries: Vec<u32> = below.map(|&to| members[to as usize][0]).collect();
         let is_whole = layout.inner == Inner::Binomial;
-        // The place of a node that serves an entry.
+        // Position of the node that serves an entry.
         let server = |rank: usize| if is_whole { 0 } else { (layout.offset + rank) % nodes.len() };
         for (place, &node) in nodes.iter().enumerate() {
             let served = entries.iter().enumerate().filter(|(rank, _)| server(*rank) == place);

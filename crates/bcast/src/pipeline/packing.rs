@@ -1,33 +1,33 @@
 //! Several trees over clusters that fill the network together.
 //!
-//! The most that a broadcast can carry is a packing of trees (J. Edmonds, 1973): each tree carries
-//! a part of the message, and together they respect every capacity. Capacities get prices that grow
-//! with their use; again and again the cheapest tree is taken (N. Garg, J. Könemann, 1998). A few
-//! of the trees found are then weighted anew in the same way.
+//! A broadcast reaches its greatest rate with a packing of trees (J. Edmonds, 1973): each tree
+//! carries a part of the message, and together they respect every capacity. Capacities have prices
+//! that grow with their use, and the cheapest tree is taken repeatedly (N. Garg, J. Könemann,
+//! 1998). A few of the trees found are then weighted again in the same way.
 
 use super::arborescence::cheapest;
 use super::search::ClusterTree;
 use crate::model::Network;
 use std::collections::BTreeMap;
 
-/// Trees with their parts of the message, greatest first, and how much they carry per second.
+/// Trees with their parts of the message, greatest part first, and their joint bytes per second.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Packing {
     pub(super) trees: Vec<(ClusterTree, f64)>,
     pub(super) rate: f64,
 }
 
-/// Beyond so many clusters finding the cheapest trees takes too long.
+/// Number of clusters beyond which finding the cheapest trees takes too long.
 pub(super) const CLUSTERS_MAX: usize = 48;
 const ROUNDS: u32 = 80;
 const STEP: f64 = 0.15;
 const POLISH_ROUNDS: u32 = 400;
 const POLISH_STEP: f64 = 0.05;
-/// A tree with less than this part is left out.
+/// Trees that carry less than this part are left out.
 const SHARE_MIN: f64 = 0.02;
 
-/// All trees that packing finds; `None` for less than three clusters, where there is nothing to
-/// choose, and for very many.
+/// Packs trees. Returns `None` for less than three clusters, where there is no choice, and for more
+/// than [`CLUSTERS_MAX`].
 pub(super) fn pack(network: &Network, root: u32) -> Option<Packing> {
     let used: Vec<usize> =
         (0..network.clusters()).filter(|&cluster| !network.members(cluster).is_empty()).collect();
@@ -57,7 +57,7 @@ pub(super) fn pack(network: &Network, root: u32) -> Option<Packing> {
 }
 
 impl Packing {
-    /// The best weights of the first `count` trees alone.
+    /// Weights the first `count` trees alone.
     pub(super) fn restricted(&self, network: &Network, root: u32, count: usize) -> Self {
         let limits = Limits::new(network, root);
         let chosen: Vec<Vec<u32>> =
@@ -81,12 +81,12 @@ impl Packing {
     }
 }
 
-/// The capacities of a network, and of its clusters' nodes.
+/// The capacities of a network and of its clusters.
 struct Limits<'a> {
     network: &'a Network,
     root: u32,
-    /// Those of the network; for each cluster what all its nodes send, and what the slowest
-    /// receives; what the root's first node sends.
+    /// The capacities of the network, followed for each cluster by the sum that its nodes send and
+    /// by the least that one receives.
     capacities: Vec<f64>,
 }
 
@@ -110,7 +110,7 @@ impl<'a> Limits<'a> {
         shared.sum::<f64>() + prices[self.sending(from)]
     }
 
-    /// How often a tree takes from each capacity.
+    /// Number of times that a tree uses each capacity.
     fn uses(&self, parents: &[u32]) -> Vec<f64> {
         let mut uses = vec![0.0; self.capacities.len()];
         for (to, &from) in parents.iter().enumerate() {
@@ -119,7 +119,7 @@ impl<'a> Limits<'a> {
             if from == u32::MAX && !is_root {
                 continue;
             }
-            // Inside, each node but the first receives from another.
+            // Inside a cluster, each node but the first receives from another.
             uses[self.sending(to)] += size.saturating_sub(1) as f64;
             if !is_root || size > 1 {
                 uses[self.sending(to) + 1] += 1.0;
@@ -134,7 +134,8 @@ impl<'a> Limits<'a> {
         uses
     }
 
-    /// Lets as much flow as the tightest capacity allows, and raises the prices of what it uses.
+    /// Returns the flow that the tightest capacity allows, and raises the prices of the capacities
+    /// used.
     fn charge(&self, uses: &[f64], prices: &mut [f64], step: f64) -> f64 {
         let all = uses.iter().zip(&self.capacities);
         let limits = all.filter(|(use_, _)| **use_ > 0.0).map(|(use_, capacity)| capacity / use_);
@@ -145,7 +146,7 @@ impl<'a> Limits<'a> {
         flow
     }
 
-    /// Turns flows into parts and a rate.
+    /// Turns flows into parts of the message and a rate.
     fn finish(&self, trees: &[(Vec<u32>, f64)], root: u32) -> Packing {
         let all: f64 = trees.iter().map(|(_, flow)| flow).sum();
         let kept: Vec<_> = trees.iter().filter(|(_, flow)| *flow >= SHARE_MIN * all).collect();
@@ -186,7 +187,7 @@ mod tests {
 
     #[test]
     fn two_trees_carry_what_one_cannot() {
-        // A triangle of pipes of 1 MB/s: the root can send 2 MB/s, half to each of the others,
+        // A triangle of pipes of 1 MB/s: the root can send 2 MB/s, half to each of the other two,
         // which exchange their halves. One tree carries 1 MB/s.
         let node = |cluster| NodeLink { cluster, out: 1e7, into: 1e7, initiation_s: 0.0 };
         let mut network = Network::new((0..3).map(node).collect());

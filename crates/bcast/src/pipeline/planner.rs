@@ -1,8 +1,8 @@
-//! The planner: candidates of several kinds, judged by simulation.
+//! The planner: simulates candidates of several kinds and takes the best.
 //!
-//! Trees come from the searches, which know contention only roughly. Each is laid out over the
-//! nodes in a few ways and simulated with coarse segments; the best is then tried with finer ones.
-//! What is too small for segments goes whole over a tree that annealing found.
+//! Trees come from the searches, which model contention only roughly. Each is laid out over the
+//! nodes in a few ways and simulated with coarse segments; the best is then simulated with finer
+//! ones. Messages too small for segments are sent whole over a tree found by annealing.
 
 use super::cost::ClusterCosts;
 use super::expand::{Inner, Layout, expand};
@@ -12,14 +12,14 @@ use crate::anneal::anneal;
 use crate::model::{Draft, DraftStripe, Network, Sending, Serialisation, TreeCostModel};
 use crate::search_budget::SearchBudget;
 
-/// What a planner may do.
+/// Limits of the planner.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PlannerConfig {
-    /// At most so many trees at once; 1 makes no use of striping. Default 6.
+    /// Greatest number of trees of a plan; 1 disables striping. Default 6.
     pub trees_max: usize,
-    /// Whether messages are cut into segments at all. Default true.
+    /// Whether messages are divided into segments. Default true.
     pub is_segmented: bool,
-    /// The dice of the searches. Default 1.
+    /// Seed of the searches. Default 1.
     pub seed: u64,
 }
 
@@ -29,29 +29,30 @@ impl Default for PlannerConfig {
     }
 }
 
-/// Segments are not smaller: headers and acknowledgements of a packet would weigh too much.
+/// Least size of a segment: with smaller ones, packet headers and acknowledgements weigh too much.
 const SEGMENT_MIN: u64 = 1200;
-/// Messages up to here are not cut.
+/// Size up to which messages are sent whole.
 const WHOLE_MAX: u64 = 4096;
-/// Below, several trees do not pay for their initiations.
+/// Size below which several trees do not repay their initiations.
 const STRIPED_MIN: u64 = 32 * 1024;
-/// Striping is tried if it carries so many times what one tree does.
+/// Striping is tried if its rate exceeds that of one tree by this factor.
 const STRIPED_GAIN: f64 = 1.1;
-/// When another tree makes it this much worse, no more are tried.
+/// No more trees are tried once a further tree makes the time longer by this factor.
 const STRIPES_WORSE: f64 = 1.05;
-/// Segments in the simulation of candidates, and of the best of them: more take too long to
-/// simulate, and bring a few percent.
+/// Number of segments in the simulation of candidates, and of the best of them: more segments take
+/// too long to simulate and gain only a few percent.
 const COARSE: u64 = 14;
 const FINE: u64 = 128;
-/// Each of several trees is simulated with so many: with fewer, filling the pipelines would decide.
+/// Number of segments of each of several trees in a simulation: with fewer, the time to fill the
+/// pipelines would dominate.
 const STRIPE_SEGMENTS: u64 = 6;
-/// Networks of more nodes are searched without annealing over single nodes.
+/// Number of nodes beyond which annealing over single nodes is left out.
 const ANNEALED_NODES_MAX: usize = 2048;
-/// Whole trees are simulated if the message is at most this large; above they never win where there
-/// is anything to pipeline.
+/// Size up to which trees that send the message whole are simulated; for larger messages they never
+/// win where pipelining is possible.
 const WHOLE_TRIED_MAX: u64 = 1 << 16;
 
-/// The best draft found for this network, and its simulated time in seconds.
+/// Returns the best draft found for this network, and its simulated time in seconds.
 pub fn plan_broadcast(
     network: &Network,
     root: u32,
@@ -61,7 +62,7 @@ pub fn plan_broadcast(
 ) -> (Draft, f64) {
     let mut planner = Planner { network, root, bytes, best: None };
     let home = network.cluster_of(root) as u32;
-    // With two nodes there is nobody who could pass anything on meanwhile.
+    // With two nodes, no node could pass segments on meanwhile.
     let is_pipelined = config.is_segmented && bytes > WHOLE_MAX && network.len() > 2;
     let segment = if is_pipelined { segment_guess(network, bytes) } else { bytes.max(1) };
     let coarse = segment.max(bytes.div_ceil(COARSE));
@@ -84,8 +85,8 @@ pub fn plan_broadcast(
     planner.best.unwrap_or_else(|| (plan_static(network, root, bytes), f64::NAN))
 }
 
-/// A plan without any search: straight from the root's cluster to all others, and node to node
-/// inside.
+/// Returns a plan without any search: from the root's cluster directly to all others, and from node
+/// to node inside.
 pub fn plan_static(network: &Network, root: u32, bytes: u64) -> Draft {
     let home = network.cluster_of(root) as u32;
     let others = (0..network.clusters() as u32)
@@ -102,8 +103,8 @@ pub fn plan_static(network: &Network, root: u32, bytes: u64) -> Draft {
     if is_small { draft } else { draft.segmented(segment_guess(network, bytes)) }
 }
 
-/// A pipeline of `h` hops takes `(h + m/s) (o + s/r)` for segments of size `s`, which is least for
-/// `s = sqrt(m o r / h)`.
+/// Guesses the best segment size. A pipeline of `h` hops takes `(h + m/s) (o + s/r)` for segments
+/// of size `s`, which is least for `s = sqrt(m o r / h)`.
 fn segment_guess(network: &Network, bytes: u64) -> u64 {
     let clusters = (0..network.clusters()).filter(|&one| !network.members(one).is_empty());
     let clusters: Vec<usize> = clusters.collect();
@@ -130,7 +131,7 @@ struct Planner<'a> {
 }
 
 impl Planner<'_> {
-    /// Simulates a candidate, and keeps it if it is the best; its time.
+    /// Simulates a candidate and keeps it if it is the best. Returns its time.
     fn consider(&mut self, draft: Draft) -> f64 {
         let time_s = draft.simulate(self.network, self.bytes).completion_s;
         if self.best.as_ref().is_none_or(|best| time_s < best.1) {
@@ -166,8 +167,8 @@ impl Planner<'_> {
             if count > all.trees.len() || budget.is_over() {
                 break;
             }
-            // The root is busy enough with beginning all trees, so that others send to other
-            // clusters.
+            // The root is busy with beginning all trees, so other nodes of its cluster send to
+            // other clusters.
             let packing = all.restricted(self.network, home, count);
             let each = self.bytes / (STRIPE_SEGMENTS * packing.trees.len() as u64);
             let segment = segment.min(each.max(SEGMENT_MIN));
@@ -191,7 +192,7 @@ impl Planner<'_> {
         Draft { stripes, segment_bytes: segment, sending: Sending::Concurrent }
     }
 
-    /// Tries the winner with finer segments, as long as they get better.
+    /// Tries the best draft with finer segments as long as they improve it.
     fn refine_segments(&mut self, guess: u64) {
         let Some((draft, _)) = &self.best else { return };
         if draft.sending == Sending::Serial {
@@ -199,7 +200,7 @@ impl Planner<'_> {
         }
         let draft = draft.clone();
         let mut last_s = f64::INFINITY;
-        // From coarse to fine: the fine ones take longest to simulate.
+        // From coarse to fine, since fine segments take longest to simulate.
         let finest = guess.max(self.bytes.div_ceil(FINE));
         for size in [4 * finest, 2 * finest, finest] {
             let size = size.clamp(SEGMENT_MIN, self.bytes.max(SEGMENT_MIN));

@@ -13,16 +13,16 @@ pub(super) struct ClusterTree {
     pub(super) cost_s: f64,
 }
 
-/// The first temperature, and what it falls to in a run, as shares of the cost.
+/// The first temperature as a share of the cost, and the factor by which it falls in a run.
 const HEAT: f64 = 0.15;
 const COOLING: f64 = 1e-3;
-/// Moves of a run without a limit, for each cluster, and at most.
+/// Moves of a run for each cluster, and their maximum.
 const MOVES_PER_CLUSTER: u64 = 200;
 const MOVES_MAX: u64 = 20_000;
 
 const NONE: u32 = u32::MAX;
 
-/// The best tree found from any of the start trees.
+/// Returns the best tree found from any of the start trees.
 pub(super) fn search(
     network: &Network,
     costs: &ClusterCosts<'_>,
@@ -44,7 +44,7 @@ pub(super) fn search(
     best
 }
 
-/// All clusters that have nodes, from the root's.
+/// Parents in a tree in which the root's cluster sends to all others that have nodes.
 fn star(network: &Network, root: u32) -> Vec<u32> {
     (0..network.clusters())
         .map(|cluster| match network.members(cluster).is_empty() || cluster == root as usize {
@@ -54,8 +54,8 @@ fn star(network: &Network, root: u32) -> Vec<u32> {
         .collect()
 }
 
-/// Each cluster from the one that has the most bandwidth to it, of those of equal bandwidth the
-/// nearest, in the way of R. Prim (1957).
+/// Parents in a tree in which each cluster receives from the cluster with the most bandwidth to it,
+/// at equal bandwidth from the nearest; grown like the trees of R. Prim (1957).
 fn nearest(network: &Network, root: u32) -> Vec<u32> {
     let clusters = network.clusters();
     let mut parents = star(network, root);
@@ -91,7 +91,7 @@ struct Annealing<'a> {
     order: Vec<u32>,
     others: Vec<u32>,
     memory: Memory,
-    /// Reused when ordering: the number of children seen, per cluster.
+    /// The children of each cluster; memory that `evaluate` reuses.
     children: Vec<Vec<u32>>,
 }
 

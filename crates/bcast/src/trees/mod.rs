@@ -1,4 +1,4 @@
-//! Who sends to whom: trees over nodes, and those that follow from the places of nodes alone.
+//! Trees over nodes, and those that follow from the places of nodes alone.
 
 mod mode;
 mod shapes;

@@ -1,4 +1,4 @@
-//! How the broadcasts of a job travel, by name, and the trees over its nodes.
+//! The modes in which a job broadcasts, by name, and their trees over its nodes.
 
 use super::shapes::{binomial, hierarchical, star};
 use super::tree::Tree;
@@ -12,11 +12,11 @@ use thiserror::Error;
 /// The names of all modes. `planned` is the default.
 pub const MODES: &[&str] = &["planned", "layout", "binomial", "star"];
 
-/// How broadcasts travel.
+/// The mode in which broadcasts travel.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Mode {
-    /// As the advisor plans, and over the tree of [`Mode::Layout`] where it has no better plan.
+    /// Over the advisor's plan, and over the tree of [`Mode::Layout`] where it has no better plan.
     #[default]
     Planned,
     /// Over the hierarchical tree, which follows from the layout: once to each other site, there
@@ -24,17 +24,17 @@ pub enum Mode {
     /// hierarchy in parallel computer networks to optimize collective operation performance", IPDPS
     /// 2000).
     Layout,
-    /// Over a binomial tree, which knows of no sites.
+    /// Over a binomial tree, which ignores sites.
     Binomial,
     /// From the root to each other node. Best for few nodes or tiny messages.
     Star,
 }
 
-/// There is no mode of this name. Nothing was changed; write one of the names listed.
+/// Error of a name that no mode has. Use one of the names listed.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
-#[error("broadcasts cannot travel `{}`; write one of {}", .name.escape_debug(), MODES.join(", "))]
+#[error("`{}` is not a broadcast mode; write one of {}", .name.escape_debug(), MODES.join(", "))]
 pub struct UnknownMode {
-    /// The name that was asked for.
+    /// The unknown name.
     pub name: String,
 }
 
@@ -64,7 +64,7 @@ pub(crate) fn hierarchical_over(
     let members: Vec<NodeId> = members.into_iter().collect();
     let groups_of = |node| {
         let place = layout.place(node);
-        // Nodes of a site that are in no cluster are one together.
+        // The nodes of a site outside all clusters form one cluster.
         [place.site.0, place.cluster.map_or(0, |cluster| cluster + 1)]
     };
     tree_of(root, &hierarchical(&members, root, groups_of))
@@ -126,7 +126,8 @@ mod tests {
     fn each_mode_has_its_tree() {
         let layout = layout(&[3, 3]);
         let from_root = |mode: Mode| mode.tree(&layout, NodeId(0)).children(NodeId(0)).len();
-        // The other site's first node and two in its own; 1, 2 and 4 further; all five.
+        // Layout: the other site's first node and two at its own site. Binomial: 1, 2 and 4 ranks
+        // further. Star: all five.
         assert_eq!(TREES.map(from_root), [3, 3, 5]);
         let crosses = |mode: Mode| mode.tree(&layout, NodeId(0)).wide_area_edges(&layout).count();
         assert_eq!(crosses(Mode::Planned), 1);

@@ -1,5 +1,5 @@
 //! The trees that follow from the places of nodes alone: star, binomial and hierarchical. The
-//! runtime takes them over the nodes of its layout, planners over the numbered nodes of a network.
+//! runtime builds them over the nodes of its layout, planners over the numbered nodes of a network.
 //!
 //! Each returns `(parent, child)` edges, every one after the edge that reaches its parent; a parent
 //! sends to its children in the order of their edges.
@@ -13,7 +13,7 @@ pub(crate) fn star<N: Copy + Eq>(nodes: &[N], root: N) -> Vec<(N, N)> {
 }
 
 /// A binomial tree, as MPI implementations use it: in each round, every node that has the message
-/// sends it to one that has not, so that `n` nodes are reached in `log2 n` rounds. Ranks count on
+/// sends it to one that does not, so that `n` nodes are reached in `log2 n` rounds. Ranks count
 /// from the root, which has to be one of the nodes, and wrap around, so that a subtree is a run of
 /// neighbouring nodes.
 pub(crate) fn binomial<N: Copy + Eq>(nodes: &[N], root: N) -> Vec<(N, N)> {
@@ -32,11 +32,11 @@ pub(crate) fn binomial<N: Copy + Eq>(nodes: &[N], root: N) -> Vec<(N, N)> {
     edges
 }
 
-/// The multi-level tree of MPICH-G2. `groups_of` says which group a node is in at each level, the
-/// largest groups first: the root sends to one node of each other site, those send to one of each
-/// other cluster of their site, and a binomial tree serves each cluster. What crosses more leaves
-/// first. A group is entered at its first node, that of the root at the root, which has to be one
-/// of the nodes.
+/// The multi-level tree of MPICH-G2. `groups_of` gives the group of a node at each level, the
+/// largest groups first: the root sends to one node of each other site, those nodes send to one of
+/// each other cluster of their site, and a binomial tree serves each cluster. Sends that cross a
+/// higher level leave first. A group is entered at its first node, and the root's group at the
+/// root, which has to be one of the nodes.
 ///
 /// Source: N. Karonis et al., "Exploiting hierarchy in parallel computer networks to optimize
 /// collective operation performance", IPDPS 2000.
@@ -62,7 +62,7 @@ fn serve<N: Copy + Eq, const LEVELS: usize>(
         edges.append(&mut binomial(nodes, leader));
         return;
     }
-    // In the order of their first nodes.
+    // Groups in the order of their first nodes.
     let (mut groups, mut places): (Vec<Vec<N>>, _) = (Vec::new(), BTreeMap::new());
     for &node in nodes {
         let place = *places.entry(groups_of(node)[level]).or_insert(groups.len());
@@ -113,7 +113,7 @@ mod tests {
         };
 
         assert_eq!(named(0), ["x1>b1", "x1>y1", "x1>x2", "y1>y3", "y1>y2", "y3>y4", "b1>b2"]);
-        // The root stands for its site and its cluster, wherever it is in them.
+        // The root is the entry of its site and its cluster, wherever it is in them.
         assert_eq!(named(4), ["y3>b1", "y3>x1", "x1>x2", "y3>y1", "y3>y4", "y1>y2", "b1>b2"]);
         assert_eq!(named(7), ["b2>x1", "x1>y1", "x1>x2", "y1>y3", "y1>y2", "y3>y4", "b2>b1"]);
     }

@@ -1,4 +1,4 @@
-//! A tree over nodes: from whom each receives and to whom it passes on, in which order.
+//! A tree over nodes: the parent of each node, and its children in the order of sending.
 
 use gridspan_topology::{Layout, NodeId};
 use serde::{Deserialize, Serialize};
@@ -6,30 +6,30 @@ use std::collections::BTreeSet;
 use std::ops::Range;
 use thiserror::Error;
 
-/// Who sends to whom. A lookup takes time logarithmic in the number of nodes.
+/// A broadcast tree. A lookup takes time logarithmic in the number of nodes.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "Stored", into = "Stored")]
 pub struct Tree {
     root: NodeId,
     /// All nodes of the tree, ascending.
     nodes: Vec<Place>,
-    /// The children of all nodes, those of one node together and in the order of sending.
+    /// The children of all nodes, those of one node side by side and in the order of sending.
     children: Vec<NodeId>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Place {
     node: NodeId,
-    /// The node itself for the root.
+    /// The parent; for the root, the root itself.
     parent: NodeId,
     depth: u32,
     children: Range<u32>,
 }
 
-/// Why a list of edges is no tree. Nothing was made of it; correct the node named.
+/// The reason why a list of edges is not a tree. No tree was made; correct the node named.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum TreeError {
-    /// A node receives more than once, or the root receives at all.
+    /// A node receives more than once, or the root receives.
     #[error("{node} is reached twice; leave out all edges to it but one")]
     ReachedTwice {
         /// The node.
@@ -44,8 +44,8 @@ pub enum TreeError {
 }
 
 impl Tree {
-    /// A tree of `(parent, child)` edges. Each edge stands after the one that reaches its parent;
-    /// a parent sends to its children in the order of their edges.
+    /// A tree of `(parent, child)` edges. Each edge comes after the one that reaches its parent; a
+    /// parent sends to its children in the order of their edges.
     pub fn from_edges(root: NodeId, edges: &[(NodeId, NodeId)]) -> Result<Self, TreeError> {
         let mut nodes: Vec<NodeId> = edges.iter().map(|&(_, child)| child).collect();
         nodes.push(root);
@@ -74,7 +74,7 @@ impl Tree {
         Ok(Self::assemble(root, &nodes, &parents, &depths, &counts, edges))
     }
 
-    /// Puts the children of each node together. The slices run parallel to `nodes`.
+    /// Groups the children by parent. The slices run parallel to `nodes`.
     fn assemble(
         root: NodeId,
         nodes: &[NodeId],
@@ -95,12 +95,12 @@ impl Tree {
         Self { root, nodes, children: by_parent.into_iter().map(|(_, child)| child).collect() }
     }
 
-    /// The node that everything comes from.
+    /// The root, from which every message comes.
     pub fn root(&self) -> NodeId {
         self.root
     }
 
-    /// How many nodes are in the tree, the root among them.
+    /// Number of nodes in the tree, including the root.
     pub fn node_count(&self) -> usize {
         self.nodes.len()
     }
@@ -115,19 +115,20 @@ impl Tree {
         self.place(node).is_some()
     }
 
-    /// From whom `node` receives: nobody if it is the root or not in the tree.
+    /// The node from which `node` receives; `None` if it is the root or not in the tree.
     pub fn parent(&self, node: NodeId) -> Option<NodeId> {
         self.place(node).filter(|place| place.node != self.root).map(|place| place.parent)
     }
 
-    /// To whom `node` passes on, in the order of sending: nobody if it is not in the tree.
+    /// The nodes to which `node` passes on, in the order of sending; empty if it is not in the
+    /// tree.
     pub fn children(&self, node: NodeId) -> &[NodeId] {
         self.place(node).map_or(&[], |place| {
             &self.children[place.children.start as usize..place.children.end as usize]
         })
     }
 
-    /// Over how many edges `node` is reached, if it is in the tree.
+    /// Number of edges between the root and `node`, if it is in the tree.
     pub fn depth_of(&self, node: NodeId) -> Option<u32> {
         self.place(node).map(|place| place.depth)
     }
@@ -145,7 +146,7 @@ impl Tree {
         })
     }
 
-    /// All edges, each after the one that reaches its parent and in the order of sending.
+    /// All edges in the order of sending, each after the one that reaches its parent.
     pub fn edges_from_root(&self) -> impl Iterator<Item = (NodeId, NodeId)> {
         let mut order = vec![self.root];
         let mut at = 0;
@@ -157,7 +158,8 @@ impl Tree {
         order.into_iter().flat_map(edges)
     }
 
-    /// What of the tree leads to these nodes: its root, they, and those between.
+    /// The part of the tree that leads to these nodes: the root, the nodes in the tree, and those
+    /// between.
     pub fn pruned(&self, targets: &BTreeSet<NodeId>) -> Self {
         let mut needed = BTreeSet::from([self.root]);
         for &target in targets {
@@ -186,7 +188,7 @@ impl Tree {
     }
 }
 
-/// A tree as it is stored: its edges in an order in which it can be built.
+/// A tree as it is stored: its edges in an order from which it can be built.
 #[derive(Serialize, Deserialize)]
 struct Stored {
     root: NodeId,

@@ -6,7 +6,7 @@ use gridspan_topology::{ByteCount, parse_duration};
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// What is to be broadcast over which grid, and what to show of it.
+/// Arguments of `gridctl bcast`.
 #[derive(Debug, Args)]
 #[command(after_help = BCAST_HELP)]
 pub(crate) struct BcastArgs {
@@ -27,9 +27,9 @@ pub(crate) struct BcastArgs {
     /// Plan by these strategies. Default: all.
     #[arg(short, long, value_name = "NAME,…", value_delimiter = ',', value_parser = plans())]
     pub(crate) strategy: Vec<String>,
-    /// What transfers between sites share, which a grid file does not say: `site-pairs`, a link for
-    /// each pair of sites; `site-uplinks`, one for each site to all others; `cluster-pairs`, one
-    /// for each pair of clusters.
+    /// Links that transfers between sites share, which a grid file does not state: `site-pairs`,
+    /// one per pair of sites; `site-uplinks`, one from each site to all others; `cluster-pairs`,
+    /// one per pair of clusters.
     #[arg(
         long,
         value_name = "WHAT",
@@ -38,13 +38,13 @@ pub(crate) struct BcastArgs {
         hide_possible_values = true
     )]
     pub(crate) sharing: SharingName,
-    /// What a node takes to begin a message or a segment.
+    /// Time that a node takes to start a message or a segment.
     #[arg(long, value_name = "TIME", value_parser = initiation, default_value = "20us")]
     pub(crate) initiation: Duration,
-    /// How long each strategy that searches may do so, up to 1min for each size.
+    /// Time that each searching strategy may take per size, up to 1min.
     #[arg(long, value_name = "TIME", value_parser = effort, default_value = "100ms")]
     pub(crate) effort: Duration,
-    /// Seed strategies that throw dice.
+    /// Seed randomised strategies.
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub(crate) seed: u64,
     /// Also show the trees of the fastest strategy for each size.
@@ -60,7 +60,7 @@ pub(crate) struct BcastArgs {
 }
 
 const BCAST_HELP: &str = "\
-Times are predicted: a simulation lets all transfers that meet share the network fairly. They are
+Times are predicted by a simulation in which concurrent transfers share the network fairly. They are
 comparable with each other and with the bound, before which no broadcast can be complete.
 
 Strategies:
@@ -79,7 +79,7 @@ Examples:
 
 Exit codes: 0 done, 1 a picture cannot be written, 2 usage or a file that cannot be read.";
 
-/// What transfers between sites share.
+/// Links that transfers between sites share.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum SharingName {
     /// A link for each pair of clusters.
@@ -90,15 +90,15 @@ pub(crate) enum SharingName {
     SiteUplinks,
 }
 
-/// What to measure.
+/// Benchmarks.
 #[derive(Debug, Subcommand)]
 pub(crate) enum BenchVerb {
-    /// Measure broadcasts, by the runtime and beside it by a binomial tree that actors build of
+    /// Measure broadcasts of the runtime, and beside them those over a binomial tree of actor
     /// messages.
     Bcast(BenchBcastArgs),
 }
 
-/// Which broadcasts to measure, and where.
+/// Arguments of `gridctl bench bcast`.
 #[derive(Debug, Args)]
 #[command(after_help = BENCH_BCAST_HELP)]
 pub(crate) struct BenchBcastArgs {
@@ -108,10 +108,10 @@ pub(crate) struct BenchBcastArgs {
     /// The sizes of messages, of 1B to 48MiB.
     #[arg(short, long, value_name = "SIZE,…", default_value = "8B,1kB,1MB")]
     pub(crate) bytes: String,
-    /// How many broadcasts of each size are measured each way.
+    /// Measure N broadcasts of each size each way.
     #[arg(long, value_name = "N", default_value = "30")]
     pub(crate) rounds: String,
-    /// Print events as JSON, one a line; the text of each result is a JSON object, with times in
+    /// Print events as JSON, one per line; the text of each result is a JSON object, with times in
     /// nanoseconds.
     #[arg(long)]
     pub(crate) json: bool,
@@ -120,17 +120,17 @@ pub(crate) struct BenchBcastArgs {
 const BENCH_BCAST_HELP: &str = "\
 Without a place, broadcasts are measured over 2, 4 and 8 local processes, one after the other.
 Both ways take turns in the same run. A broadcast is timed from sending to the end of a reduction
-that confirms that all members have it; what that takes by itself is measured too. Each member
-checks each message.
+that confirms that all members have it; the reduction alone is measured too. Each member checks
+each message.
 
 Examples:
   gridctl bench bcast                          over 2, 4 and 8 local processes
   gridctl bench bcast -n 4 -b 1MB --rounds 100 over 4
   gridctl bench bcast -e 2x2,wan=10ms          over emulated links";
 
-/// No message is larger: a terabyte is more than any node holds.
+/// Largest message: a terabyte is more than any node holds.
 const MESSAGE_BYTES_MAX: u64 = 1_000_000_000_000;
-/// Nobody waits longer for a plan, or takes longer to begin a message.
+/// Largest values of `--effort` and `--initiation`.
 const EFFORT_MAX: Duration = Duration::from_secs(60);
 const INITIATION_MAX: Duration = Duration::from_secs(1);
 

@@ -1,4 +1,4 @@
-//! What can be written on the command line.
+//! The command line of `gridctl`.
 
 mod bcast;
 mod place;
@@ -25,20 +25,20 @@ pub(crate) struct Cli {
     /// What to do.
     #[command(subcommand)]
     pub(crate) verb: Verb,
-    /// Log what the runtime does to standard error; twice for more. RUST_LOG chooses in detail.
+    /// Log the runtime's activity to standard error; twice for more. RUST_LOG selects in detail.
     #[arg(short, long, global = true, action = clap::ArgAction::Count)]
     pub(crate) verbose: u8,
 }
 
 const EXAMPLES: &str = "Examples:
-  gridctl jobs                             what there is to run
+  gridctl jobs                             lists the built-in jobs
   gridctl run ring                         on all cores of this machine
   gridctl run --emulate 2x2,wan=20ms ring  on two sites, 20 ms apart, all on this machine
   gridctl run -n 4 ./my-program --steps 9  four processes of a program of your own
-  gridctl run -n 2 --guests 4 uts          and up to four nodes may join, each by
-  gridctl join                             what helps the latest job that you have running
+  gridctl run -n 2 --guests 4 uts          on two nodes; up to four more may join
+  gridctl join                             as a node of your latest running job
   gridctl sim --pes 512 ring               on 512 PEs, in virtual time
-  gridctl topo                             what a running job knows of its sites and links
+  gridctl topo                             the sites and links that a running job knows
   gridctl bcast --grid grid.toml           how a broadcast would travel over a grid
   gridctl rpc run -e 4x8x4 workflow.json   how a workflow would be mapped to servers
   gridctl bench bcast                      how long broadcasts take on this machine
@@ -54,7 +54,7 @@ pub(crate) enum Verb {
     Join(JoinArgs),
     /// Run a job in virtual time: any number of PEs, and the same seed gives the same run.
     Sim(SimArgs),
-    /// Show what is near what: from a file, by measuring, or as a running job sees it.
+    /// Show the topology: from a file, by measuring, or as a running job sees it.
     Topo(TopoArgs),
     /// Look at how actors were, or would be, balanced.
     #[command(subcommand)]
@@ -69,12 +69,12 @@ pub(crate) enum Verb {
     Bench(BenchVerb),
     /// List the built-in jobs.
     Jobs,
-    /// Run a built-in job as the environment says; how gridctl starts itself.
+    /// Run a built-in job configured by environment variables; gridctl starts itself with it.
     #[command(name = "__job", hide = true)]
     Job(JobArgs),
 }
 
-/// Where and how to run.
+/// Arguments of `gridctl run`.
 #[derive(Debug, Args)]
 #[command(
     override_usage = "gridctl run [OPTIONS] PROGRAM [ARGS]...",
@@ -90,30 +90,29 @@ pub(crate) struct RunArgs {
     /// How actors are balanced and tasks shared.
     #[command(flatten)]
     pub(crate) balance: BalanceFlags,
-    /// Seed everything that is random by intent.
+    /// Seed all intended randomness.
     #[arg(long, value_name = "N")]
     pub(crate) seed: Option<u64>,
-    /// Let up to N nodes of yours join at each site while the job runs, with `gridctl join`, to
-    /// work on its tasks.
+    /// Let up to N of your nodes join each site with `gridctl join` while the job runs, to work on
+    /// its tasks.
     #[arg(long, value_name = "N", default_value_t = 0, hide_default_value = true, value_parser = clap::value_parser!(u32).range(..=1024))]
     pub(crate) guests: u32,
-    /// Go on when such a node is lost; what it had to do is done again.
+    /// Continue when a guest is lost, and repeat its work.
     #[arg(long)]
     pub(crate) tolerate_lost_guests: bool,
-    /// What to do about a job that can never go on, since all wait for each other [default: warn].
+    /// Action on a job that can never continue, since everything in it waits [default: warn].
     #[arg(long, value_enum, value_name = "WHAT")]
     pub(crate) on_stall: Option<OnStall>,
-    /// End a job that takes longer, such as 10m, with an error that says what it waits for.
+    /// End a job that takes longer, such as 10m, with an error that reports what it waits for.
     #[arg(long, value_name = "TIME", value_parser = period)]
     pub(crate) time_limit: Option<Duration>,
-    /// Have the nodes see this variable, with this value or the one that it has here; repeat it for
-    /// more.
+    /// Set this variable for the nodes, to VALUE or to its value here; repeat it for more.
     #[arg(long = "env", value_name = "NAME[=VALUE]")]
     pub(crate) variables: Vec<String>,
-    /// Run the nodes in this folder. Default: this one, on other hosts if they have it.
+    /// Run the nodes in DIR. Default: the current folder, on other hosts if it exists there.
     #[arg(long = "wdir", value_name = "DIR")]
     pub(crate) folder: Option<PathBuf>,
-    /// Print events as JSON, one a line.
+    /// Print events as JSON, one per line.
     #[arg(long)]
     pub(crate) json: bool,
     /// Print which PEs would run where, and run nothing.
@@ -132,25 +131,25 @@ Without options a built-in job runs on all cores, as threads of gridctl itself;
 a program of your own runs as one node process per core.
 
 On other hosts, PROGRAM must lie at the same path (gridctl itself for a built-in job), and ssh must
-need no password. Nodes talk by UDP: to any port, or to the `port` of a site in the grid file.
+need no password. Nodes communicate by UDP: to any port, or to the site's `port` in the grid file.
 
 Nodes have no standard input, and they end when gridctl does.
 Ctrl-C asks all nodes to end; a second one kills them.";
 
-/// Which job to join, and how.
+/// Arguments of `gridctl join`.
 #[derive(Debug, Args)]
 #[command(after_help = JOIN_HELP)]
 pub(crate) struct JoinArgs {
-    /// The job; if not given, the latest that takes guests.
+    /// The job. Default: the latest that accepts guests.
     #[arg(value_name = "ID")]
     pub(crate) job: Option<String>,
-    /// Join this site; the first if not given.
+    /// Join this site. Default: the first.
     #[arg(long, value_name = "NAME")]
     pub(crate) site: Option<String>,
-    /// With how many PEs.
+    /// Start N PEs.
     #[arg(short, long, value_name = "N", default_value_t = NonZeroU32::MIN)]
     pub(crate) pes: NonZeroU32,
-    /// Take the invitation in this file, brought from the machine where the job was started.
+    /// Use the invitation in this file, copied from the machine where the job was started.
     #[arg(long, value_name = "FILE", conflicts_with_all = ["job", "site"])]
     pub(crate) invitation: Option<PathBuf>,
     /// The job's program, if it is at another path on this machine.
@@ -158,11 +157,11 @@ pub(crate) struct JoinArgs {
     pub(crate) program: Option<PathBuf>,
 }
 
-const JOIN_HELP: &str = "Ctrl-C has the node hand back its tasks and leave; a second one kills it.
+const JOIN_HELP: &str = "On Ctrl-C the node hands back its tasks and leaves; a second one kills it.
 
 Exit codes: 0 the node has left or the job is done, 1 it was lost or the job failed, 2 usage.";
 
-/// What to simulate.
+/// Arguments of `gridctl sim`.
 #[derive(Debug, Args)]
 #[command(
     override_usage = "gridctl sim [OPTIONS] PROGRAM [ARGS]...",
@@ -188,11 +187,11 @@ pub(crate) struct SimArgs {
     /// Seed everything that is random.
     #[arg(long, value_name = "N")]
     pub(crate) seed: Option<u64>,
-    /// End a job that takes longer, in virtual time, with an error that says what it waits for
+    /// End a job that takes longer, in virtual time, with an error that reports what it waits for
     /// [default: a day].
     #[arg(long, value_name = "TIME", value_parser = period)]
     pub(crate) time_limit: Option<Duration>,
-    /// Print events as JSON, one a line.
+    /// Print events as JSON, one per line.
     #[arg(long)]
     pub(crate) json: bool,
     /// The program and its arguments.
@@ -204,7 +203,7 @@ const SIM_HELP: &str =
     "PROGRAM is the name of a built-in job (see `gridctl jobs`) or the path of a program.
 Everything after PROGRAM belongs to the program. A summary follows on standard error.";
 
-/// What to show, and how.
+/// Arguments of `gridctl topo`.
 #[derive(Debug, Args)]
 #[command(after_help = TOPO_HELP)]
 pub(crate) struct TopoArgs {
@@ -212,10 +211,10 @@ pub(crate) struct TopoArgs {
     /// comma-separated values, or rows separated by blanks as data sets are published.
     #[arg(value_name = "FILE", conflicts_with_all = ["place", "job"])]
     pub(crate) file: Option<PathBuf>,
-    /// Start nodes to measure; without it a grid file is shown as it describes itself.
+    /// Start nodes to measure. Without it, a grid file is shown as written.
     #[arg(long, conflicts_with = "job")]
     pub(crate) probe: bool,
-    /// Show what this running job of yours sees.
+    /// Show the topology that this running job of yours sees.
     #[arg(short, long, value_name = "ID", conflicts_with = "place")]
     pub(crate) job: Option<String>,
     /// Where to start nodes.
@@ -233,7 +232,7 @@ pub(crate) struct TopoArgs {
 }
 
 const TOPO_HELP: &str = "Examples:
-  gridctl topo                            as the latest job that you have running sees it
+  gridctl topo                            as your latest running job sees it
   gridctl topo grid.toml                  as a grid file describes it
   gridctl topo grid.toml --probe          as nodes started on its hosts measure it
   gridctl topo --emulate 2x4,wan=32ms     as measured over emulated links
@@ -250,10 +249,10 @@ pub(crate) struct JobArgs {
     pub(crate) command: Command,
 }
 
-/// A program and its arguments, as written.
+/// A program and its arguments.
 #[derive(Clone, Debug, Subcommand)]
 pub(crate) enum Command {
-    /// All of it; the first is the program.
+    /// The program, followed by its arguments.
     #[command(external_subcommand)]
     Program(Vec<OsString>),
 }
@@ -280,32 +279,32 @@ pub(crate) enum RttUnitName {
 /// How actors are balanced and tasks shared.
 #[derive(Clone, Debug, Default, Args)]
 pub(crate) struct BalanceFlags {
-    /// Move actors by this strategy, whatever the program says: at sync points, and while they go
-    /// on when links or other programs' use of the processors change.
+    /// Move actors by this strategy, whatever the program sets: at sync points, and in between when
+    /// links or other programs' use of the processors change.
     #[arg(long, value_name = "STRATEGY", value_parser = strategies())]
     pub(crate) balance: Option<String>,
-    /// Ask the strategy every so often, too, such as 5s.
+    /// Also ask the strategy at this interval, such as 5s.
     #[arg(long, value_name = "TIME", value_parser = period)]
     pub(crate) balance_every: Option<Duration>,
-    /// Whether plans must be worth what they cost, and are undone if they were not [default: on].
+    /// Require that plans are worth their cost, and undo those that were not [default: on].
     #[arg(long, value_enum, value_name = "ON")]
     pub(crate) balance_gate: Option<Switch>,
-    /// Have nodes without tasks find some by this policy, whatever the program says.
+    /// Let nodes without tasks obtain some by this policy, whatever the program sets.
     #[arg(long, value_name = "POLICY", value_parser = policies())]
     pub(crate) stealing: Option<String>,
-    /// Have broadcasts travel so, whatever the program says: as is planned while the job runs, or
-    /// over the layout's tree, a binomial one, or a star.
+    /// Send broadcasts this way, whatever the program sets: as planned while the job runs, or over
+    /// the layout's tree, a binomial tree, or a star.
     #[arg(long, value_name = "WAY", value_parser = modes())]
     pub(crate) broadcast: Option<Mode>,
-    /// Write what is measured for each rebalance to this file, for `gridctl balance replay`.
+    /// Write the measurements of each rebalance to this file, for `gridctl balance replay`.
     #[arg(long, value_name = "FILE")]
     pub(crate) balance_dump: Option<PathBuf>,
 }
 
-/// What to do about a job that can never go on.
+/// Action on a job that can never continue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum OnStall {
-    /// Say so.
+    /// Print a warning.
     Warn,
     /// End it with an error.
     Fail,
@@ -320,42 +319,42 @@ pub(crate) enum Switch {
     Off,
 }
 
-/// What to do with what was measured for balancing.
+/// Commands of `gridctl balance`.
 #[derive(Debug, Subcommand)]
 pub(crate) enum BalanceVerb {
-    /// Show what strategies would do with what was measured.
+    /// Show the plans of strategies for recorded measurements.
     Replay(ReplayArgs),
-    /// Write what `--balance-dump` has written for the tools of another runtime.
+    /// Convert a file of `--balance-dump` for the tools of another runtime.
     Export(ExportArgs),
 }
 
-/// A format of what was measured.
+/// File format of measurements for balancing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum SnapshotFormat {
-    /// That of `--balance-dump`.
+    /// The format of `--balance-dump`.
     Dump,
-    /// That of DARMA/vt: files FILE.0.json, FILE.1.json, and so on, one for each PE.
+    /// The format of DARMA/vt: files FILE.0.json, FILE.1.json, and so on, one per PE.
     Vt,
 }
 
-/// Which rebalance to look at, and how.
+/// Arguments of `gridctl balance replay`.
 #[derive(Debug, Args)]
 pub(crate) struct ReplayArgs {
-    /// A file that `--balance-dump` has written, or what the names of vt's files begin with.
+    /// A file of `--balance-dump`, or the common prefix of vt's files.
     pub(crate) file: PathBuf,
-    /// What the file is. The N-th rebalance of vt is its N-th phase.
+    /// Format of the file. The N-th rebalance of vt is its N-th phase.
     #[arg(long, value_name = "FORMAT", default_value = "dump")]
     pub(crate) format: SnapshotFormat,
-    /// Ask this strategy; several times for several. Default: all that think.
+    /// Ask this strategy; repeat it for more. Default: greedy, refine, grid-cut and auto.
     #[arg(short, long, value_name = "STRATEGY", value_parser = strategies())]
     pub(crate) strategy: Vec<String>,
-    /// Look at the N-th rebalance, from 1; by default the last.
+    /// Use the N-th rebalance, from 1. Default: the last.
     #[arg(short = 'n', long, value_name = "N")]
     pub(crate) number: Option<NonZeroU32>,
-    /// Say why each actor moves.
+    /// Explain why each actor moves.
     #[arg(long)]
     pub(crate) why: bool,
-    /// Seed strategies that throw dice.
+    /// Seed randomised strategies.
     #[arg(long, value_name = "N", default_value_t = 0)]
     pub(crate) seed: u64,
     /// Print one JSON document.
@@ -363,17 +362,17 @@ pub(crate) struct ReplayArgs {
     pub(crate) json: bool,
 }
 
-/// Which rebalance to write, and where.
+/// Arguments of `gridctl balance export`.
 #[derive(Debug, Args)]
 pub(crate) struct ExportArgs {
-    /// A file that `--balance-dump` has written.
+    /// A file of `--balance-dump`.
     pub(crate) file: PathBuf,
-    /// What the names of the files to write begin with.
+    /// Common prefix of the files to write.
     pub(crate) to: PathBuf,
     /// Write this format. The rebalance is phase 0 of vt.
     #[arg(long, value_name = "FORMAT", default_value = "vt")]
     pub(crate) format: SnapshotFormat,
-    /// Write the N-th rebalance, from 1; by default the last.
+    /// Write the N-th rebalance, from 1. Default: the last.
     #[arg(short = 'n', long, value_name = "N")]
     pub(crate) number: Option<NonZeroU32>,
 }

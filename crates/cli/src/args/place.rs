@@ -1,4 +1,4 @@
-//! Where nodes are started, as the command line says it.
+//! Arguments that state where nodes are started.
 
 use clap::{Args, ValueEnum};
 use std::fmt;
@@ -35,9 +35,9 @@ pub(crate) struct PlaceArgs {
 /// A site on this machine.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct SiteArg {
-    /// Its name.
+    /// Name of the site.
     pub(crate) name: String,
-    /// How many nodes it has.
+    /// Number of its nodes.
     pub(crate) nodes: u32,
 }
 
@@ -53,7 +53,7 @@ impl FromStr for SiteArg {
 }
 
 impl PlaceArgs {
-    /// Whether one is given.
+    /// Whether a place is given.
     pub(crate) fn is_given(&self) -> bool {
         let is_file = self.grid.is_some() || self.emulate.is_some();
         is_file || self.nodes.is_some() || !self.sites.is_empty()

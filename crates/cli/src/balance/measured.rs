@@ -1,4 +1,4 @@
-//! What was measured for balancing: the files of `--balance-dump` and those of DARMA/vt.
+//! Files of measurements for balancing: those of `--balance-dump` and those of DARMA/vt.
 
 use crate::args::SnapshotFormat;
 use crate::error::CliError;
@@ -8,14 +8,14 @@ use std::io::{BufRead, BufReader, ErrorKind, Read};
 use std::num::NonZeroU32;
 use std::path::{Path, PathBuf};
 
-/// The longest line that is read: a snapshot of a few million actors.
+/// Longest line that is read: a snapshot of a few million actors.
 const LINE_BYTES_MAX: u64 = 1 << 30;
 
 pub(super) fn refuse(path: &Path, reason: String) -> CliError {
     CliError::Snapshot { path: path.to_owned(), reason }
 }
 
-/// The rebalance of this number, from 1, or the last one.
+/// Reads the rebalance with this number, counted from 1, or the last one.
 pub(super) fn read(
     path: &Path,
     format: SnapshotFormat,
@@ -71,7 +71,7 @@ fn read_dump(path: &Path, wanted: Option<NonZeroU32>) -> Result<Snapshot, CliErr
         .map_err(|error| refuse(path, format!("line {number}, column {}: {error}", error.column())))
 }
 
-/// The files of all ranks, from 0 to the last that there is.
+/// Reads the files of all ranks, from 0 to the last that exists.
 fn read_vt(stem: &Path, wanted: Option<NonZeroU32>) -> Result<Snapshot, CliError> {
     let mut files: Vec<VtFile> = Vec::new();
     loop {

@@ -1,6 +1,6 @@
-//! `gridctl balance`: what strategies would do with what a job has measured.
+//! `gridctl balance`: shows the plans of strategies for the measurements of a job.
 //!
-//! - `measured`: where that comes from and goes to.
+//! - `measured`: reads and writes the measurements.
 
 mod measured;
 
@@ -16,10 +16,10 @@ use serde::Serialize;
 use std::io;
 use std::process::ExitCode;
 
-/// The strategies that are asked if none is named.
+/// Strategies used if none is named.
 const DEFAULT: [&str; 4] = ["greedy", "refine", "grid-cut", "auto"];
 
-/// Does what the verb says.
+/// Runs the command.
 pub(crate) fn run(verb: &BalanceVerb) -> Result<ExitCode, CliError> {
     match verb {
         BalanceVerb::Replay(args) => replay(args),
@@ -42,7 +42,7 @@ fn replay(args: &ReplayArgs) -> Result<ExitCode, CliError> {
         let Ok(mut strategy) = by_name(name, args.seed) else { continue };
         let plan = strategy.plan(&snapshot);
         let report = PlanReport::of(&snapshot, &plan, &CostModel::default());
-        // A plan that does not fit is the strategy's fault, and worth a look.
+        // A plan that does not fit the snapshot is a fault of the strategy, which is reported.
         let report =
             report.map_err(|error| measured::refuse(&args.file, format!("{name}: {error}")))?;
         reports.push((name, report));
@@ -102,12 +102,12 @@ fn text(snapshot: &Snapshot, reports: &[(&str, PlanReport)], why: bool) -> Strin
     text
 }
 
-/// Why an actor moves, in words.
+/// Returns the reason for an actor's move, in words.
 fn because(explanation: &Explanation) -> String {
     let Explanation { actor, from, to, reason, .. } = explanation;
     let fullness = |share: f64| format!("{:.0} %", share * 100.0);
     let reason = match reason {
-        Reason::ForeignLoad => "others slow its PE".to_owned(),
+        Reason::ForeignLoad => "other programs slow its PE".to_owned(),
         Reason::FewerWideAreaMessages => {
             format!("saves {} messages between sites", explanation.wide_area_saved)
         }
@@ -124,7 +124,7 @@ fn because(explanation: &Explanation) -> String {
     format!("{actor} from {from} to {to}: {reason}")
 }
 
-/// What `--json` prints.
+/// The document that `--json` prints.
 #[derive(Serialize)]
 struct Document<'a> {
     version: u32,

@@ -1,4 +1,4 @@
-//! What a broadcast is planned for: the network that a grid describes, its names, and the root.
+//! Inputs of a plan: the network that a grid describes, its names, and the root.
 
 use crate::args::{BcastArgs, SharingName};
 use crate::error::CliError;
@@ -9,7 +9,8 @@ use gridspan_topology::{GridSpec, Hierarchy, NodeId, SiteId};
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-/// More nodes or clusters would take minutes for each strategy: some compare all pairs of them.
+/// Limits on nodes and clusters. Above them a strategy would take minutes, since some strategies
+/// compare all pairs.
 const NODES_MAX: usize = 4096;
 const CLUSTERS_MAX: usize = 128;
 
@@ -17,24 +18,24 @@ const CLUSTERS_MAX: usize = 128;
 pub(super) struct Inputs {
     /// The grid.
     pub(super) spec: GridSpec,
-    /// Where it is described.
+    /// Path or short form that describes the grid.
     pub(super) source: String,
-    /// What its nodes are called.
+    /// Names of its nodes.
     pub(super) names: Names,
     /// The network that it describes.
     pub(super) network: Network,
     /// The site of each cluster.
     pub(super) sites: Vec<u32>,
-    /// Who broadcasts.
+    /// The node that broadcasts.
     pub(super) root: NodeId,
-    /// What transfers between sites share.
+    /// Links that transfers between sites share.
     pub(super) sharing: Sharing,
-    /// What a node takes to begin a message or a segment.
+    /// Time that a node takes to start a message or a segment.
     pub(super) initiation: Duration,
 }
 
 impl Inputs {
-    /// The grid and the root that the flags name.
+    /// Reads the grid and the root that the flags name.
     pub(super) fn new(args: &BcastArgs) -> Result<Self, CliError> {
         let (file, short) = (args.grid.as_deref(), args.emulate.as_deref());
         let described = described(file, short)?.ok_or(CliError::NoGrid)?;
@@ -68,17 +69,17 @@ impl Inputs {
         })
     }
 
-    /// How many nodes there are.
+    /// Number of nodes.
     pub(super) fn nodes(&self) -> usize {
         self.network.len()
     }
 
-    /// What a node is called.
+    /// Name of a node.
     pub(super) fn name(&self, node: u32) -> &str {
         self.names.node(NodeId(node))
     }
 
-    /// What a cluster is called: after its site, if that has no other.
+    /// Name of a cluster: the site's, followed by the cluster's own name if it has one.
     pub(super) fn cluster_name(&self, cluster: usize) -> String {
         let first = NodeId(self.network.members(cluster).first().copied().unwrap_or(0));
         let site = self.site_name(self.sites[cluster]);
@@ -88,7 +89,7 @@ impl Inputs {
         }
     }
 
-    /// What a site is called.
+    /// Name of a site.
     pub(super) fn site_name(&self, site: u32) -> &str {
         self.spec.layout().site_name(SiteId(site))
     }
@@ -98,7 +99,7 @@ impl Inputs {
         self.spec.is_wide_area(NodeId(from), NodeId(to))
     }
 
-    /// The time below which no broadcast can be complete, in seconds.
+    /// Lower bound on the time of a broadcast, in seconds.
     pub(super) fn bound_s(&self, bytes: u64) -> f64 {
         bound_s(&self.network, self.root.0, bytes)
     }
@@ -111,7 +112,7 @@ fn cluster_count(spec: &GridSpec) -> usize {
     clusters.len()
 }
 
-/// The node of this number or name; the first if nothing is said.
+/// Returns the node with this name or number; the first node if none is given.
 fn root(wanted: Option<&str>, spec: &GridSpec, names: &Names) -> Result<NodeId, CliError> {
     let Some(wanted) = wanted else { return Ok(NodeId(0)) };
     let nodes: Vec<NodeId> = spec.layout().nodes().collect();
@@ -120,7 +121,7 @@ fn root(wanted: Option<&str>, spec: &GridSpec, names: &Names) -> Result<NodeId, 
     let found = match (called.next(), called.next()) {
         (Some(&only), None) => Some(only),
         (None, _) => wanted.parse().ok().map(NodeId).filter(|node| nodes.contains(node)),
-        // A host that runs several nodes is no answer.
+        // The name of a host that runs several nodes is ambiguous.
         (Some(_), Some(_)) => None,
     };
     found.ok_or_else(|| CliError::NoRoot { name: wanted.to_owned(), nodes: names.list(&nodes) })

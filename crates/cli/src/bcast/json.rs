@@ -1,15 +1,15 @@
 //! Predictions for scripts: one JSON object.
 //!
-//! | key | says |
+//! | key | value |
 //! | --- | --- |
 //! | `version` | 1; changes when a script could break |
 //! | `grid` | where the grid is described |
 //! | `nodes` | each `node` by number, its `name`, `site` and `cluster` |
 //! | `root` | the number of the node that broadcasts |
-//! | `sharing` | what transfers between sites share: `cluster-pairs`, `site-pairs` or `site-uplinks` |
-//! | `initiation_s` | what a node takes to begin a message or a segment |
+//! | `sharing` | the links that transfers between sites share: `cluster-pairs`, `site-pairs` or `site-uplinks` |
+//! | `initiation_s` | the time that a node takes to start a message or a segment |
 //! | `messages` | for each size: `bytes`, `bound_s`, `plans` |
-//! | `plans` | `strategy`, `time_s`, `over_bound` (null if the bound is zero), `segment_bytes` (null if it travels whole), `segments`, `depth`, `crossings` (how often the whole message crosses between sites), `planning_s`, `trees` |
+//! | `plans` | `strategy`, `time_s`, `over_bound` (null if the bound is zero), `segment_bytes` (null if the message travels whole), `segments`, `depth`, `crossings` (how often the whole message crosses between sites), `planning_s`, `trees` |
 //! | `trees` | `share` of the message, `depth`, `crossings`, `edges` in the order of sending: `from`, `to`, `begin_s`, `complete_s` |
 
 use super::inputs::Inputs;
@@ -21,7 +21,7 @@ use serde_json::{Value, json};
 /// The version of the object.
 const VERSION: u32 = 1;
 
-/// The predictions as one line of JSON.
+/// Renders the predictions as one line of JSON.
 pub(super) fn render(inputs: &Inputs, sizes: &[Predictions]) -> String {
     let sharing = match inputs.sharing {
         Sharing::ClusterPairs => "cluster-pairs",
@@ -64,7 +64,7 @@ fn plan(prediction: &Prediction, bound_s: f64) -> Value {
         "strategy": prediction.strategy,
         "time_s": prediction.time_s,
         "over_bound": over_bound(prediction, bound_s),
-        // A message that is not cut is one segment, whatever the size of those it could have had.
+        // An uncut message is one segment, whatever the segment size of the draft.
         "segment_bytes": (prediction.segments > 1).then_some(prediction.draft.segment_bytes),
         "segments": prediction.segments,
         "depth": prediction.depth(),

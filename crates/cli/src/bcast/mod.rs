@@ -1,11 +1,11 @@
 //! `gridctl bcast`: shows how a broadcast would travel over a grid, strategy by strategy.
 //!
-//! | part | what it does |
+//! | module | content |
 //! | --- | --- |
-//! | `inputs` | from a grid to the network that it describes, and the node that broadcasts |
-//! | `prediction` | one strategy's trees for one message, and what the simulation says of them |
-//! | `text` | for people |
-//! | `json` | for scripts |
+//! | `inputs` | the network that a grid describes, and the node that broadcasts |
+//! | `prediction` | one strategy's trees for one message, with their simulated times |
+//! | `text` | output for people |
+//! | `json` | output for scripts |
 //! | `svg` | a picture |
 
 mod inputs;
@@ -23,7 +23,7 @@ use inputs::Inputs;
 use prediction::{Prediction, Predictions};
 use std::process::ExitCode;
 
-/// Shows what the flags ask for.
+/// Shows the predictions that the flags request.
 pub(crate) fn run(args: &BcastArgs) -> Result<ExitCode, CliError> {
     let inputs = Inputs::new(args)?;
     let names: Vec<&str> = match args.strategy.is_empty() {

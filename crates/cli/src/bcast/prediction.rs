@@ -1,4 +1,4 @@
-//! One strategy's trees for one message, and what the simulation says of them.
+//! One strategy's trees for one message, with their simulated times.
 
 use super::inputs::Inputs;
 use crate::args::BcastArgs;
@@ -7,59 +7,59 @@ use gridspan::bcast::{Draft, EdgeTiming, SearchBudget};
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-/// All strategies for one size.
+/// Predictions of all strategies for one size.
 pub(super) struct Predictions {
     /// The size of the message.
     pub(super) bytes: u64,
-    /// No broadcast is complete before, in seconds.
+    /// Lower bound on the time of a broadcast, in seconds.
     pub(super) bound_s: f64,
-    /// The strategies, in the order in which they were asked for.
+    /// The strategies' predictions, in the order of the flags.
     pub(super) all: Vec<Prediction>,
 }
 
-/// What a time may be below the bound by rounding, as a part of it.
+/// Share of the bound by which a time may fall below it through rounding.
 const ROUNDING: f64 = 1e-9;
 
-/// One strategy for one size.
+/// Prediction of one strategy for one size.
 pub(super) struct Prediction {
     /// The name of the strategy.
     pub(super) strategy: &'static str,
     /// The segments of the message, and how nodes send.
     pub(super) draft: Draft,
-    /// When the last node has all of it, in seconds.
+    /// Time until the last node has the whole message, in seconds.
     pub(super) time_s: f64,
-    /// How long the planning took.
+    /// Time that planning took.
     pub(super) planning: Duration,
     /// The trees.
     pub(super) trees: Vec<TreeView>,
-    /// How many segments the message has.
+    /// Number of segments of the message.
     pub(super) segments: u64,
 }
 
-/// One tree, as it was simulated.
+/// One simulated tree.
 pub(super) struct TreeView {
     /// Its part of the message, `0.0..=1.0`.
     pub(super) share: f64,
-    /// Its edges with their times, each after the one that reaches its sender, in the order of
-    /// sending.
+    /// Its edges with their times, in the order of sending. Each edge follows the edge that reaches
+    /// its sender.
     pub(super) edges: Vec<EdgeTiming>,
-    /// The positions in `edges` of those that leave each node which sends, in order.
+    /// Positions in `edges` of the edges that leave each sending node, in order.
     children: BTreeMap<u32, Vec<usize>>,
-    /// The most edges from the root to a node.
+    /// Largest number of edges from the root to a node.
     pub(super) depth: u32,
-    /// How many edges lead from one site to another.
+    /// Number of edges that lead from one site to another.
     pub(super) crossings: usize,
 }
 
 impl Predictions {
-    /// The strategy with the shortest time; of several the first.
+    /// Returns the strategy with the shortest time, the first of equal ones.
     pub(super) fn fastest(&self) -> Option<&Prediction> {
         self.all.iter().min_by(|one, other| one.time_s.total_cmp(&other.time_s))
     }
 }
 
 impl Prediction {
-    /// Lets the strategy plan, and simulates its plan.
+    /// Plans with the strategy, and simulates its plan.
     pub(super) fn new(
         inputs: &Inputs,
         strategy: &dyn BroadcastStrategy,
@@ -94,12 +94,12 @@ impl Prediction {
         }
     }
 
-    /// How often all of the message crosses from one site to another.
+    /// Returns how often the whole message crosses from one site to another.
     pub(super) fn crossings(&self) -> f64 {
         self.trees.iter().map(|tree| tree.share * tree.crossings as f64).sum()
     }
 
-    /// The most edges from the root to a node.
+    /// Returns the largest number of edges from the root to a node.
     pub(super) fn depth(&self) -> u32 {
         self.trees.iter().map(|tree| tree.depth).max().unwrap_or(0)
     }
@@ -118,7 +118,7 @@ impl TreeView {
         Self { share, edges, children, depth, crossings }
     }
 
-    /// The edges that leave a node, in the order of sending.
+    /// Returns the edges that leave a node, in the order of sending.
     pub(super) fn from(&self, node: u32) -> impl ExactSizeIterator<Item = &EdgeTiming> {
         let places = self.children.get(&node).map_or(&[][..], Vec::as_slice);
         places.iter().map(|&place| &self.edges[place])

@@ -9,7 +9,7 @@ use gridspan::bcast::{Sending, Sharing};
 use gridspan_topology::NodeId;
 use std::time::Duration;
 
-/// Everything in words.
+/// Renders the predictions as text.
 pub(super) fn render(inputs: &Inputs, sizes: &[Predictions], tree: bool, style: Style) -> String {
     let mut text = heading(inputs);
     for size in sizes {
@@ -29,26 +29,26 @@ pub(super) fn render(inputs: &Inputs, sizes: &[Predictions], tree: bool, style: 
     text
 }
 
-/// A time in seconds with its unit.
+/// Formats a time in seconds with its unit.
 pub(super) fn seconds(time_s: f64) -> String {
     Duration::try_from_secs_f64(time_s).map_or_else(|_| UNKNOWN.to_owned(), time)
 }
 
-/// How many times the bound a time is.
+/// Returns the ratio of the predicted time to the bound; `None` if the bound is zero.
 pub(super) fn over_bound(prediction: &Prediction, bound_s: f64) -> Option<f64> {
     (bound_s > 0.0).then(|| prediction.time_s / bound_s)
 }
 
-/// What transfers between sites share, in words.
+/// Describes the links that transfers between sites share.
 pub(super) fn sharing(sharing: Sharing) -> &'static str {
     match sharing {
-        Sharing::ClusterPairs => "each pair of clusters has a link of its own",
-        Sharing::SitePairs => "each pair of sites has a link of its own",
+        Sharing::ClusterPairs => "each pair of clusters has its own link",
+        Sharing::SitePairs => "each pair of sites has its own link",
         Sharing::SiteUplinks => "each site has one link to all others",
     }
 }
 
-/// The segments of a message, such as `62 of 16.4 kB`.
+/// Formats the segments of a message, such as `62 of 16.4 kB`.
 pub(super) fn segments(prediction: &Prediction) -> String {
     match prediction.segments {
         1 => "whole".to_owned(),
@@ -126,8 +126,9 @@ struct Lines<'a> {
 }
 
 impl Lines<'_> {
-    /// Adds what a node sends to, in order, and all below. Nodes of one cluster that each send to
-    /// the next alone are one line: a chain has as many levels as nodes.
+    /// Adds the nodes to which a node sends, in order, each with its subtree. A chain of nodes of
+    /// one cluster, each of which sends only to the next, is one line, since a chain has as many
+    /// levels as nodes.
     fn add_children(&self, table: &mut Table, node: u32, above: &str) {
         let edges = self.tree.from(node);
         let (several, last) = (edges.len() > 1, edges.len().saturating_sub(1));
@@ -155,8 +156,8 @@ impl Lines<'_> {
         }
     }
 
-    /// The nodes from this one on that each send to the next alone, in one cluster, and when the
-    /// last of several is complete.
+    /// Returns the chain that starts with this node, in which each node sends only to the next and
+    /// all are in one cluster. If it has several nodes, also returns when the last is complete.
     fn chain(&self, first: u32) -> (Vec<NodeId>, Option<f64>) {
         let network = &self.inputs.network;
         let (mut chain, mut end) = (vec![NodeId(first)], None);

@@ -1,4 +1,4 @@
-//! The next step after each error.
+//! Hints on the next step after each error.
 
 use super::CliError;
 use gridspan::variables::GridLoadError;
@@ -6,7 +6,7 @@ use rustix::io::Errno;
 use std::io;
 
 impl CliError {
-    /// What to do next; nothing where the error says it already.
+    /// Returns the next step, unless the error already states it.
     pub(crate) fn hint(&self) -> Option<String> {
         Some(match self {
             Self::NoProgram => {
@@ -25,7 +25,7 @@ impl CliError {
                 format!("write `gridctl {verb} {option} … {job} …`")
             }
             Self::Unset { name } => format!("write `--env {name}=VALUE`"),
-            Self::Folder { .. } => "name a folder that is there".into(),
+            Self::Folder { .. } => "name an existing folder".into(),
             Self::NotText => "write the argument in UTF-8".into(),
             Self::Start { error, .. } => match error.kind() {
                 io::ErrorKind::NotFound => "check the path".into(),
@@ -35,13 +35,13 @@ impl CliError {
                 _ => "is it a program for this machine?".into(),
             },
             Self::Address { .. } => {
-                "`--emulate FILE` runs all its nodes here; else write the name as the DNS or \
-                 /etc/hosts knows it, for the nodes do not ask ssh for addresses"
+                "`--emulate FILE` runs all its nodes here; else write a name that the DNS or \
+                 /etc/hosts knows, since nodes do not ask ssh for addresses"
                     .into()
             }
             Self::NobodyServes => "start some with `gridctl rpc serve --join TOKEN`".into(),
-            Self::Stuck { .. } => "start more servers, or look why those ended".into(),
-            Self::Individual => "take one of the other heuristics".into(),
+            Self::Stuck { .. } => "start more servers, or find out why the others ended".into(),
+            Self::Individual => "use one of the other heuristics".into(),
             Self::NoRegistry => {
                 "start one with `gridctl rpc serve`, or name the `--token` of another".into()
             }
@@ -81,24 +81,24 @@ impl CliError {
                     .into()
             }
             Self::NotMeasured { .. } => {
-                "what stands above says why; `--driver cluster` and `-v` may say more".into()
+                "see the messages above; `--driver cluster` and `-v` may show more".into()
             }
             Self::NoJob { running, .. } if !running.is_empty() => {
                 format!("running: {}", running.join(", "))
             }
             Self::NoJob { .. } => {
                 "name a file, or measure with `--emulate SPEC` or `--grid FILE --probe`; jobs are \
-                 seen while their `gridctl run` runs, by the same user on the same machine"
+                 visible while their `gridctl run` runs, to the same user on the same machine"
                     .into()
             }
             Self::NotInvited { .. } => {
-                "run jobs with `--guests N` for N nodes to join at each site once its nodes have met".into()
+                "start the job with `--guests N`; then N nodes can join each site once its nodes have met".into()
             }
             Self::Invitation { .. } => {
-                "bring a file `ID.invitation-N` from the folder where the launcher keeps its jobs (`$XDG_RUNTIME_DIR/gridspan`), made by the same build of gridctl".into()
+                "copy a file `ID.invitation-N` from the folder where the launcher keeps its jobs (`$XDG_RUNTIME_DIR/gridspan`), made by the same build of gridctl".into()
             }
             Self::OtherProgram { .. } => {
-                "it was rebuilt since, or is of another build; use the job's own, or start the job again".into()
+                "it was rebuilt, or is another build; use the job's own program, or start the job again".into()
             }
             Self::NoLinks { .. } => "run it with `--nodes`, `--grid` or `--emulate`".into(),
             Self::NotMeasuredYet { .. } => "try again once its nodes have met".into(),
@@ -116,7 +116,7 @@ impl CliError {
     }
 }
 
-/// What to do where the system refuses something.
+/// Returns the next step after a refusal of the system.
 fn system(error: &io::Error) -> Option<&'static str> {
     const LIMITS: [Errno; 4] = [Errno::AGAIN, Errno::MFILE, Errno::NFILE, Errno::NOMEM];
     if Errno::from_io_error(error).is_some_and(|error| LIMITS.contains(&error)) {
@@ -127,7 +127,7 @@ fn system(error: &io::Error) -> Option<&'static str> {
         | io::ErrorKind::PermissionDenied
         | io::ErrorKind::NotADirectory
         | io::ErrorKind::ReadOnlyFilesystem => Some(
-            "gridctl keeps what is known of jobs in $XDG_RUNTIME_DIR/gridspan, or in the folder for temporary files ($TMPDIR): that must be there, and yours to write to",
+            "gridctl keeps its files of jobs in $XDG_RUNTIME_DIR/gridspan, or in the folder for temporary files ($TMPDIR), which must exist and be writable",
         ),
         io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
             Some("make room, or write to another file system")

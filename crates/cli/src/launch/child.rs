@@ -1,8 +1,8 @@
 //! One process of a job: its launch, its pipes and its end.
 //!
-//! The process is in a group of its own, so that Ctrl-C on the terminal reaches the launcher alone,
-//! which then asks the processes to end. Threads write to its pipe and read its output,
-//! so that a process that does neither read nor print stalls nobody.
+//! The process has its own group, so that Ctrl-C on the terminal reaches only the launcher, which
+//! then asks the processes to end. Threads write to its pipe and read its output, so that a process
+//! that neither reads nor prints stalls no other.
 
 use super::event::{Event, Exit};
 use super::known::Known;
@@ -22,43 +22,43 @@ use std::sync::mpsc::{Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 
-/// Bytes read at once.
+/// Number of bytes read at once.
 const READ_BYTES: usize = 32 << 10;
-/// A process says where it listens, how it failed or what it simulated; more lines of this kind are
-/// output like any other, which waits for room. What it knows of its links and whom it moves waits
-/// for room itself.
+/// Largest number of control lines of a process, other than frequent ones: it reports where it
+/// listens, how it failed or what it simulated. More lines of this kind are treated as output,
+/// which waits for room. Reports about links, moves and guests wait for room themselves.
 const CONTROLS_MAX: u32 = 8;
-/// How control lines about links, moves and guests begin, behind the mark.
+/// Beginnings of the frequent control lines, about links, moves and guests, after the mark.
 const FREQUENT: [&[u8]; 3] = [b"{\"links\"", b"{\"balanced\"", b"{\"guest\""];
-/// The stacks of the threads, which call nothing deep.
+/// Stack size of the threads, which have no deep calls.
 const STACK_BYTES: usize = 256 << 10;
 
 /// A process of the job.
 pub(super) struct Child {
     process: process::Child,
     is_over: bool,
-    /// Lines for it; none once the pipe to it is closed.
+    /// Sends lines to it; `None` once the pipe to it is closed.
     lines: Option<Sender<String>>,
     tail: Arc<Mutex<Tail>>,
 }
 
-/// Which process this is.
+/// Identifies a process.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Origin {
     /// Its node.
     pub(super) node: NodeId,
-    /// Where others reach it if it listens on all interfaces of its host.
+    /// Address at which others reach it if it listens on all interfaces of its host.
     pub(super) address: Option<IpAddr>,
 }
 
-/// Where what a process prints goes.
+/// Destinations of a process's output.
 #[derive(Clone)]
 pub(super) struct Outlets {
-    /// To the one who decides.
+    /// Events for the supervisor.
     pub(super) events: Sender<Event>,
-    /// To the user.
+    /// Reports for the user.
     pub(super) reports: Arc<Queue<Report>>,
-    /// To those who look at the links.
+    /// The known links of the job.
     pub(super) known: Arc<Known>,
 }
 
@@ -79,7 +79,7 @@ impl Child {
         let connected = child.connect(origin, writer, pipes, outlets);
         if let Err(error) = connected {
             child.signal(Signal::KILL);
-            // It is gone either way.
+            // The process is gone in either case.
             let _ = child.process.wait();
             return Err(error);
         }
@@ -106,26 +106,26 @@ impl Child {
         spawn("stderr", move || reader.read(stderr))
     }
 
-    /// The process's number.
+    /// Returns the process id.
     pub(super) fn pid(&self) -> u32 {
         self.process.id()
     }
 
-    /// Writes a line to it, sooner or later.
+    /// Queues a line to be written to it.
     pub(super) fn tell(&self, line: String) {
         if let Some(lines) = &self.lines {
-            // A process that has ended reads no more; its end is noticed elsewhere.
+            // A process that has ended no longer reads; its end is noticed elsewhere.
             let _ = lines.send(line);
         }
     }
 
-    /// Asks it to end: sends SIGTERM. The pipe to it stays open, since the end of that would
-    /// not let a program that takes SIGTERM as a wish finish its work.
+    /// Asks it to end with SIGTERM. The pipe to it stays open: closing it would not let a program
+    /// that handles SIGTERM finish its work.
     pub(super) fn ask(&self) {
         self.signal(Signal::TERM);
     }
 
-    /// Stops it, and what it has started in its group.
+    /// Stops it, and the processes that it has started in its group.
     pub(super) fn stop(&self) {
         self.signal(Signal::STOP);
     }
@@ -135,13 +135,13 @@ impl Child {
         self.signal(Signal::CONT);
     }
 
-    /// Ends it, and what it has started in its group.
+    /// Kills it, and the processes that it has started in its group.
     pub(super) fn kill(&mut self) {
         self.lines = None;
         self.signal(Signal::KILL);
     }
 
-    /// How it ended, the first time that this is asked after it has.
+    /// Returns how it ended, in the first call after its end.
     pub(super) fn take_exit(&mut self) -> Option<Exit> {
         if self.is_over {
             return None;
@@ -152,12 +152,12 @@ impl Child {
         Some(status.into())
     }
 
-    /// What it printed last on standard error.
+    /// Returns the last lines that it printed on standard error.
     pub(super) fn last_lines(&self) -> Vec<String> {
         self.tail.lock().unwrap_or_else(PoisonError::into_inner).lines()
     }
 
-    /// Sends a signal. Its number stays its own until its end was taken note of.
+    /// Sends a signal. Its process id is not reused until its end has been noticed.
     fn signal(&self, signal: Signal) {
         let pid = i32::try_from(self.process.id()).ok().and_then(Pid::from_raw);
         if let Some(pid) = pid.filter(|_| !self.is_over)
@@ -187,12 +187,12 @@ fn write_lines(mut to: PipeWriter, lines: impl Iterator<Item = String>) {
     }
 }
 
-/// How the lines begin in which OpenSSH says that the other side closed a connection before it
+/// Prefixes of the lines in which OpenSSH reports that the other side closed a connection before it
 /// could authenticate.
 const DROPPED: [&str; 3] =
     ["kex_exchange_identification: ", "ssh_exchange_identification: ", "banner exchange: "];
 
-/// Whether `ssh` says that a connection was dropped that another try may open.
+/// Whether `ssh` reports a dropped connection that a retry may open.
 fn was_dropped(line: &[u8]) -> bool {
     DROPPED.iter().any(|begin| line.starts_with(begin.as_bytes()))
 }
@@ -201,9 +201,9 @@ fn was_dropped(line: &[u8]) -> bool {
 struct Reader {
     origin: Origin,
     outlets: Outlets,
-    /// Keeps the last lines of standard error; none for standard output.
+    /// The last lines of standard error; `None` for standard output.
     tail: Option<Arc<Mutex<Tail>>>,
-    /// Control lines so far.
+    /// Number of control lines so far.
     controls: u32,
 }
 
@@ -239,7 +239,7 @@ impl Reader {
         }
     }
 
-    /// Looks for a control line, which may follow a line that the program has not ended.
+    /// Looks for a control line, which may follow an unfinished line of the program.
     fn stdout_line(&mut self, line: &[u8]) {
         let mark = control::MARK.as_bytes();
         let at = line.iter().position(|&byte| byte == mark[0]);
@@ -253,7 +253,7 @@ impl Reader {
         }
     }
 
-    /// Whether there may be one more control line.
+    /// Whether another control line is accepted.
     fn may_control(&mut self, line: &[u8]) -> bool {
         let text = &line[control::MARK.len()..];
         let is_frequent = FREQUENT.iter().any(|begin| text.starts_with(begin));
@@ -261,7 +261,7 @@ impl Reader {
         self.controls <= CONTROLS_MAX
     }
 
-    /// Acts on a control line. False if it makes no sense.
+    /// Acts on a control line. Returns false if it is malformed.
     fn control(&self, line: &[u8]) -> bool {
         let node = self.origin.node;
         let text = &line[control::MARK.len()..];

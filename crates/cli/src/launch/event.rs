@@ -1,4 +1,4 @@
-//! What happens to the processes of a job, what is done about it, and how it all ended.
+//! Events of the processes of a job, commands in response, and the outcome of the job.
 
 use crate::error::CliError;
 use crate::signals::not_ignored;
@@ -12,34 +12,34 @@ use std::process::ExitStatus;
 use std::sync::mpsc::Sender;
 use std::thread;
 
-/// The signals that are handled unless the launcher was started to ignore them.
+/// Signals that are handled unless the launcher was started to ignore them.
 const WATCHED: [i32; 5] = [SIGINT, SIGTERM, SIGHUP, SIGTSTP, SIGCHLD];
 
-/// The exit code of a launcher that a signal has ended.
+/// Returns the exit code of a launcher that a signal has ended.
 pub(super) fn code_of(signal: i32) -> u8 {
     128 + u8::try_from(signal & 0x7f).unwrap_or(0)
 }
 
-/// What has happened.
+/// An event.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Event {
-    /// A node says where it listens.
+    /// A node reports where it listens.
     Listening {
         /// The node.
         node: NodeId,
-        /// Where.
+        /// Its address.
         address: SocketAddr,
     },
-    /// A node says that the job failed.
+    /// A node reports that the job failed.
     Failed {
-        /// The node that says so.
+        /// The reporting node.
         node: NodeId,
-        /// How.
+        /// The failure.
         failure: Failure,
     },
     /// The job was simulated.
     Simulated,
-    /// The `ssh` of a node says that the connection was dropped before it could authenticate.
+    /// The `ssh` of a node reports that the connection was dropped before it could authenticate.
     ConnectionDropped {
         /// The node.
         node: NodeId,
@@ -53,21 +53,21 @@ pub(super) enum Event {
     Exited {
         /// The node.
         node: NodeId,
-        /// How.
+        /// How it ended.
         exit: Exit,
     },
-    /// Some process has ended; which, the system tells.
+    /// Some process has ended; the system knows which.
     ChildrenChanged,
-    /// The user, or what stands for them, wants the job to end.
+    /// The user, or a signal on their behalf, requests the end of the job.
     Interrupted {
-        /// By which signal.
+        /// The signal.
         signal: i32,
     },
-    /// The user wants the job to stop until it is continued.
+    /// The user requests that the job stops until it is continued.
     StopWanted,
-    /// The output can be written no more, for another reason than that nobody reads it.
+    /// Output can no longer be written, for another reason than a closed reader.
     OutputFailed,
-    /// All that was to be printed is.
+    /// All output is printed.
     Printed,
 }
 
@@ -89,20 +89,20 @@ impl From<ExitStatus> for Exit {
     }
 }
 
-/// What is to be done.
+/// A command of the supervisor.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Command {
-    /// Write the addresses of all nodes to each of them.
+    /// Write the addresses of all nodes to each node.
     Introduce(Vec<SocketAddr>),
     /// Ask a node to end: send SIGTERM.
     Ask(NodeId),
     /// End a node: close the pipe to it and send SIGKILL.
     Kill(NodeId),
-    /// Tell the user that a process has ended.
+    /// Report to the user that a process has ended.
     TellExit(NodeId, Exit),
-    /// Tell the user that nodes were lost, before the others have ended.
+    /// Report to the user that nodes were lost, before the others have ended.
     TellLoss(String),
-    /// Tell the user that the nodes were asked to end.
+    /// Report to the user that the nodes were asked to end.
     TellStopping,
 }
 
@@ -111,24 +111,24 @@ pub(super) enum Command {
 pub(super) struct Outcome {
     /// The exit code.
     pub(super) code: u8,
-    /// Whether it ended because the user wanted it to.
+    /// Whether it ended at the user's request.
     pub(super) is_interrupted: bool,
-    /// What failed first, unless the user wanted the end.
+    /// The first failure, unless the user requested the end.
     pub(super) blame: Option<Blame>,
 }
 
-/// Which node failed, and how.
+/// The node that failed, and how.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Blame {
     /// The node.
     pub(super) node: NodeId,
-    /// What happened.
+    /// Description of the failure.
     pub(super) message: String,
-    /// What to do about it.
+    /// Advice on the next step.
     pub(super) hint: Option<String>,
 }
 
-/// Turns signals into events from now on.
+/// Starts to turn signals into events.
 pub(super) fn forward_signals(events: Sender<Event>) -> Result<(), CliError> {
     let failed = CliError::system("watch for signals");
     let mut signals = Signals::new(not_ignored(&WATCHED)).map_err(&failed)?;

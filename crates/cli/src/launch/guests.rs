@@ -1,4 +1,4 @@
-//! The nodes that may join a job while it runs.
+//! Nodes that may join a job while it runs.
 
 use crate::error::CliError;
 use crate::invitation::{Contents, Invitation};
@@ -8,7 +8,7 @@ use gridspan_topology::GridSpec;
 use std::path::Path;
 use std::process;
 
-/// The nodes that may join the job while it runs, and what they run.
+/// Nodes that may join the job while it runs, and their command.
 #[derive(Default)]
 pub(super) struct Invited {
     pub(super) command: Option<process::Command>,
@@ -16,7 +16,7 @@ pub(super) struct Invited {
 }
 
 impl Invited {
-    /// Lays invitations where `gridctl join` finds them.
+    /// Writes invitations to the folder in which `gridctl join` looks for them.
     pub(super) fn invite(&mut self, id: &str, addresses: &Addresses) -> std::io::Result<()> {
         let Some(command) = self.command.as_ref().filter(|_| !self.guests.is_empty()) else {
             return Ok(());
@@ -29,7 +29,7 @@ impl Invited {
     }
 }
 
-/// So many guests at each site.
+/// Issues bundles for `guests` guests at each site.
 pub(super) fn issue_guests(
     authority: &Authority,
     spec: &GridSpec,

@@ -1,5 +1,5 @@
-//! What the launcher knows of the links of its job: it is kept in the job's status file, and
-//! changes are told to the user.
+//! The launcher's knowledge of the links of its job, which is kept in the job's status file.
+//! Changes are reported to the user.
 
 use super::report::{LinkNumbers, Report};
 use crate::names::Names;
@@ -9,15 +9,15 @@ use gridspan_topology::{GridSpec, GroupId, Hierarchy};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// A link is settled when two looks in a row differ by no more than this part.
+/// Relative difference up to which two consecutive observations of a link count as settled.
 const SETTLED: f64 = 0.1;
-/// A change by more than this part is news.
+/// Relative change of a link above which it is reported.
 const NEWS: f64 = 0.2;
 
-/// What is known, shared by those who read what nodes say.
+/// The known links, shared by the threads that read the nodes' output.
 pub(super) struct Known {
     grid: GridSpec,
-    /// Whether the user is told of what is new.
+    /// Whether changes are reported to the user.
     is_told: bool,
     state: Mutex<State>,
 }
@@ -26,14 +26,14 @@ struct State {
     links: Option<LinkReport>,
     watched: BTreeMap<(GroupId, GroupId), Watched>,
     file: Option<StatusFile>,
-    /// What the user was warned of.
+    /// Warnings that were reported to the user.
     warned: BTreeSet<String>,
 }
 
-/// A link on which the user is kept up to date.
+/// A link with its numbers as reported to the user.
 #[derive(Default)]
 struct Watched {
-    /// What the user believes.
+    /// The numbers last reported to the user.
     told: Option<LinkNumbers>,
     last: Option<LinkNumbers>,
 }
@@ -47,8 +47,9 @@ struct Change {
 }
 
 impl Watched {
-    /// Looks again. Returns what the link was and is if that is news: while it still changes, as
-    /// round trips do long after a job's first moments, there is nothing to tell.
+    /// Adds an observation. Returns the numbers reported before and the current ones if the change
+    /// is to be reported. Nothing is reported while the link still changes, as round trips do long
+    /// after a job's first moments.
     fn look(&mut self, now: LinkNumbers) -> Option<(LinkNumbers, LinkNumbers)> {
         let is_settled = self.last.replace(now).is_some_and(|last| !last.differs(&now, SETTLED));
         if !is_settled {
@@ -61,17 +62,17 @@ impl Watched {
 }
 
 impl Known {
-    /// Nothing is known yet.
+    /// Creates it without known links.
     pub(super) fn new(grid: GridSpec, is_told: bool, file: Option<StatusFile>) -> Self {
         let state = State { links: None, watched: BTreeMap::new(), file, warned: BTreeSet::new() };
         Self { grid, is_told, state: Mutex::new(state) }
     }
 
-    /// Takes note of what a node knows. Returns what the user should be told.
+    /// Records the links that a node reports. Returns reports for the user.
     pub(super) fn learn(&self, links: LinkReport) -> Vec<Report> {
         let mut state = self.lock();
         if state.links.as_ref().is_none_or(|known| known.hierarchy != links.hierarchy) {
-            // Its groups have other numbers.
+            // The new hierarchy numbers its groups differently.
             state.watched.clear();
         }
         let mut changes = vec![];
@@ -86,7 +87,7 @@ impl Known {
         reports.extend(warnings.map(|text| Report::Warning { text: text.clone() }));
         reports.retain(|_| self.is_told);
         if let Some(Err(error)) = state.file.as_mut().map(|file| file.update(links.clone())) {
-            // The job can do without those who look.
+            // The job does not need readers of its status.
             tracing::info!(%error, "cannot keep the status of the job");
             state.file = None;
         }
@@ -94,14 +95,14 @@ impl Known {
         reports
     }
 
-    /// The job is over: nobody looks any more. Returns what was known last.
+    /// Ends the status of the job. Returns the last known links.
     pub(super) fn end(&self) -> Option<LinkReport> {
         let mut state = self.lock();
         state.file = None;
         state.links.take()
     }
 
-    /// The changes to tell; one that is the same in both directions is told once.
+    /// Returns the changes to report; a change that is equal in both directions is reported once.
     fn changes(&self, changes: &[Change], hierarchy: &Hierarchy) -> Vec<Report> {
         if changes.is_empty() {
             return vec![];
@@ -163,7 +164,7 @@ mod tests {
         Known::new(GridSpec::from_emulate("2x2").unwrap(), true, None)
     }
 
-    /// What is told of links, as `from to both_ways change`.
+    /// Returns the reported changes of links, as `from to both_ways change`.
     fn told(known: &Known, estimates: &[(u32, u32, u64, u64)]) -> Vec<String> {
         let link = |report| match report {
             Report::Link { from, to, both_ways, before, after } => {

@@ -1,29 +1,29 @@
-//! Cuts what a process prints into lines, however long they are.
+//! Cuts the output of a process into lines, and cuts lines that are too long.
 
 use gridspan::control::MARK;
 use std::collections::VecDeque;
 
-/// The longest piece of a line that is passed on at once. Longer lines are cut.
+/// Longest piece of a line that is passed on at once. Longer lines are cut.
 pub(super) const LINE_BYTES_MAX: usize = 64 << 10;
-/// The longest line with a control line in it: the links of a thousand groups.
+/// Longest line that contains a control line: the links of a thousand groups.
 const CONTROL_BYTES_MAX: usize = 16 << 20;
-/// Begins a control line, and is in no other.
+/// First byte of a control line, which occurs in no other line.
 const MARK_BYTE: u8 = MARK.as_bytes()[0];
-/// How many of the last lines of a stream are kept.
+/// Number of the last lines of a stream that are kept.
 const KEPT_LINES: usize = 20;
-/// How much of each.
+/// Number of bytes kept of each.
 const KEPT_BYTES: usize = 1 << 10;
 
 /// Cuts a stream of bytes into lines of at most [`LINE_BYTES_MAX`].
 #[derive(Debug, Default)]
 pub(super) struct LineSplitter {
     partial: Vec<u8>,
-    /// Whether the line may be longer than others.
+    /// Whether the line contains a control line and may be longer than others.
     is_control: bool,
 }
 
 impl LineSplitter {
-    /// Takes more bytes, and hands on each line that they complete, without its end.
+    /// Takes more bytes, and passes on each line that they complete, without its end.
     pub(super) fn push(&mut self, mut bytes: &[u8], on_line: &mut impl FnMut(&[u8])) {
         while !bytes.is_empty() {
             let max = if self.is_control { CONTROL_BYTES_MAX } else { LINE_BYTES_MAX };
@@ -51,7 +51,7 @@ impl LineSplitter {
         }
     }
 
-    /// Hands on what is left when the stream ends within a line.
+    /// Passes on the rest when the stream ends within a line.
     pub(super) fn finish(&mut self, on_line: &mut impl FnMut(&[u8])) {
         if !self.partial.is_empty() {
             self.complete(&[], on_line);
@@ -78,7 +78,7 @@ pub(super) struct Tail {
 }
 
 impl Tail {
-    /// Adds a line, and forgets the oldest if there are too many.
+    /// Adds a line, and drops the oldest if there are too many.
     pub(super) fn push(&mut self, line: &[u8]) {
         if self.lines.len() == KEPT_LINES {
             self.lines.pop_front();
@@ -87,7 +87,7 @@ impl Tail {
         self.lines.push_back(String::from_utf8_lossy(kept).into_owned());
     }
 
-    /// The lines, oldest first.
+    /// Returns the lines, oldest first.
     pub(super) fn lines(&self) -> Vec<String> {
         self.lines.iter().cloned().collect()
     }

@@ -1,18 +1,19 @@
-//! Starts the processes of a job and stays with them to the end.
+//! Starts the processes of a job and attends to them until they end.
 //!
-//! | part | what it does |
+//! | module | purpose |
 //! | --- | --- |
-//! | `supervisor` | decides: who is introduced, asked to end, killed, blamed |
+//! | `supervisor` | decides which nodes are introduced, asked to end, killed and blamed |
 //! | `pacing` | decides when each process is started, and which one again |
-//! | `plan` | what is to be launched |
-//! | `starter`, `guests` | starts a process; the nodes that may join later |
+//! | `plan` | describes a launch |
+//! | `starter`, `guests` | start processes; invite the nodes that may join later |
 //! | `child` | one process and its pipes |
-//! | `lines`, `queue`, `printer` | from what processes print to what the user sees |
-//! | `known` | what the job knows of its links |
-//! | `report` | what the user is told, and its form for scripts |
+//! | `lines`, `queue`, `printer` | pass the output of processes to the user |
+//! | `known` | the known links of the job |
+//! | `report` | reports to the user, and their form for scripts |
 //!
 //! The loop here feeds events to the supervisor and carries out its commands. It alone waits for
-//! processes, so that a signal can never reach a stranger who got the number of one that has ended.
+//! processes, so that a signal can never reach an unrelated process with the id of one that has
+//! ended.
 
 mod child;
 mod event;
@@ -53,24 +54,25 @@ use std::thread;
 use std::time::{Duration, Instant};
 use supervisor::Supervisor;
 
-/// How long an interrupted launcher waits for a reader of its output that may have stopped reading.
+/// Time that an interrupted launcher waits for a reader of its output that may have stopped
+/// reading.
 const INTERRUPTED_PATIENCE: Duration = Duration::from_millis(500);
 
-/// How often it is looked whether connections are open.
+/// Interval between checks whether connections are open.
 const LOOK: Duration = Duration::from_millis(5);
 
 /// A job that has ended.
 pub(crate) struct Ended {
     /// The exit code.
     pub(crate) code: u8,
-    /// What it knew of its links.
+    /// The last known links of the job.
     pub(crate) links: Option<LinkReport>,
 }
 
 /// Runs the job to its end.
 pub(crate) fn run(launch: &Launch<'_>) -> Result<Ended, CliError> {
     let (events, incoming) = channel();
-    // Before the first process, so that no end is missed.
+    // Signals are watched before the first process starts, so that no end is missed.
     event::forward_signals(events.clone())?;
     let reports = Arc::new(Queue::new());
     let style = match (launch.json, &launch.processes) {
@@ -91,7 +93,7 @@ pub(crate) fn run(launch: &Launch<'_>) -> Result<Ended, CliError> {
     let mut pacing = Pacing::new(entries);
     let mut children: Vec<_> = (0..starter.len()).map(|_| None).collect();
     while let Some(node) = pacing.poll(Time(0)) {
-        // If one cannot be started, those before it are killed as they are dropped.
+        // If one cannot be started, those before it are killed when they are dropped.
         children[node.index()] = Some(starter.start(node)?);
     }
     let started = |node: NodeId| {
@@ -141,8 +143,8 @@ pub(crate) fn run(launch: &Launch<'_>) -> Result<Ended, CliError> {
     Ok(Ended { code: work.conclude(outcome), links })
 }
 
-/// Opens the connections that nodes on other hosts share, unless the user wants the end meanwhile:
-/// the signal then. No process of the job has been started yet.
+/// Opens the connections that nodes on other hosts share. Returns the signal instead if the user
+/// requests the end meanwhile. No process of the job has been started yet.
 fn open_connections(
     launch: &Launch<'_>,
     incoming: &Receiver<Event>,
@@ -159,7 +161,7 @@ fn open_connections(
             .map_err(CliError::system("start a thread"))?;
         let mut interrupted = None;
         while !opening.is_finished() {
-            // The user can be told of nothing yet but the end.
+            // Other events have no effect before the job has started.
             if let Ok(Event::Interrupted { signal }) = incoming.recv_timeout(LOOK) {
                 interrupted = Some(signal);
                 is_stopped.store(true, Ordering::Relaxed);
@@ -170,13 +172,13 @@ fn open_connections(
     })
 }
 
-/// The file that tells others of the job. A job can do without.
+/// Creates the file that describes the job to other commands. A job can run without it.
 fn status_file(launch: &Launch<'_>) -> Option<StatusFile> {
     if !launch.is_listed {
         return None;
     }
     let created = StatusFile::create(job_name(launch.program), launch.spec.clone());
-    created.inspect_err(|error| tracing::info!(%error, "nobody will see that this job runs")).ok()
+    created.inspect_err(|error| tracing::info!(%error, "this job is not listed")).ok()
 }
 
 /// The loop between processes and supervisor.
@@ -184,14 +186,14 @@ struct Work<'a> {
     id: String,
     starter: Starter<'a>,
     pacing: Pacing,
-    /// None where the process has not been started, or is to be started again.
+    /// `None` for a process that has not been started, or is to be started again.
     children: Vec<Option<Child>>,
     invited: Invited,
     supervisor: Supervisor,
     reports: Arc<Queue<Report>>,
     incoming: Receiver<Event>,
     begin: Instant,
-    /// Whether there will be no more output: all is printed, or nobody wants it.
+    /// Whether there will be no more output, because all is printed or the reader has gone.
     is_printed: bool,
 }
 
@@ -199,7 +201,7 @@ impl Work<'_> {
     /// Attends to the processes until all have ended.
     fn attend(&mut self) -> Outcome {
         loop {
-            // A process may have ended before signals were watched for, or several at one signal.
+            // A process may have ended before signals were watched for, or several with one signal.
             self.notice_exits();
             while let Some(node) = self.pacing.poll(self.now()) {
                 self.start(node);
@@ -244,7 +246,7 @@ impl Work<'_> {
         exited.into_iter().for_each(|event| self.handle(event, now));
     }
 
-    /// Passes an event to those who decide.
+    /// Passes an event to the pacing and the supervisor.
     fn handle(&mut self, event: Event, now: Time) {
         let event = match event {
             Event::Failed { node, failure } => {
@@ -267,7 +269,7 @@ impl Work<'_> {
     /// Stops all processes and this one, until it is continued.
     fn stop(&mut self) {
         if self.starter.is_elsewhere() {
-            let text = "a job with nodes on other hosts cannot be stopped: those would take this machine for lost";
+            let text = "a job with nodes on other hosts cannot be stopped: those would consider this machine lost";
             return self.reports.push(Report::Warning { text: text.to_owned() });
         }
         self.children.iter().flatten().for_each(Child::stop);
@@ -293,7 +295,7 @@ impl Work<'_> {
         }
     }
 
-    /// Takes a node that has no process for one that has ended.
+    /// Treats a node without a process as one that has ended.
     fn end_unstarted(&mut self, node: NodeId) {
         let now = self.now();
         let exited = Event::Exited { node, exit: Exit::Code(0) };
@@ -302,7 +304,7 @@ impl Work<'_> {
         }
     }
 
-    /// The process of a node that is to end, unless there is none.
+    /// Returns the process of a node that is to end, if it has one.
     fn ending(&mut self, node: NodeId) -> Option<&mut Child> {
         if self.pacing.cancel(node) {
             self.end_unstarted(node);
@@ -327,12 +329,13 @@ impl Work<'_> {
             Err(error) => tracing::error!(%error, "cannot describe the addresses"),
         }
         if let Err(error) = self.invited.invite(&self.id, addresses) {
-            let text = format!("nobody can join this job: {error}");
+            let text = format!("no node can join this job: {error}");
             self.reports.push(Report::Warning { text });
         }
     }
 
-    /// Tells how it ended, and waits until all is printed; not for long if the user wants the end.
+    /// Reports the outcome, and waits until all is printed; only briefly if the user requested the
+    /// end.
     fn conclude(mut self, outcome: Outcome) -> u8 {
         let children = &self.children;
         let last = |node: NodeId| children[node.index().min(children.len() - 1)].as_ref();

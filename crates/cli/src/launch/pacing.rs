@@ -1,40 +1,41 @@
-//! Decides when the process of each node is started, and which one is started again.
+//! Decides when the process of each node is started, and which process is started again.
 //!
-//! A host or gateway takes few connections at a time that have not authenticated: the usual
-//! `MaxStartups 10:30:100` of sshd (sshd_config(5)) drops some from the tenth on. So few nodes
-//! behind one are started at once; the next when one of these says where it listens. Other users
-//! open connections, too. So a connection that was dropped is opened again, after a pause that
-//! doubles.
+//! A host or gateway accepts few unauthenticated connections at a time: the usual
+//! `MaxStartups 10:30:100` of sshd (sshd_config(5)) drops some from the tenth on. Therefore only a
+//! few nodes behind one host or gateway start at once, and the next starts when one of them reports
+//! where it listens. Because other users open connections too, a dropped connection is opened again
+//! after a pause that doubles.
 //!
-//! It does nothing itself: events in, nodes to start out, and time is an argument.
+//! The module performs no I/O: it takes events, returns nodes to start, and has time as an
+//! argument.
 
 use super::event::{Event, Exit};
 use gridspan_topology::{NodeId, Time};
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// Nodes behind one host or gateway that start at the same time: half of what the usual sshd takes,
-/// for it has other users.
+/// Number of nodes behind one host or gateway that start at the same time: half of what the usual
+/// sshd accepts, because it has other users.
 const STARTS_MAX: usize = 5;
-/// Nodes elsewhere that start at the same time: this machine encrypts for all of them. Parallel
-/// shells take as many by default (pdsh(1), `-f`).
+/// Number of nodes on other hosts that start at the same time, limited because this machine
+/// encrypts for all of them. Parallel shells use the same number by default (pdsh(1), `-f`).
 const STARTS_IN_ALL_MAX: usize = 32;
-/// How often a node is started again. With the pauses between, a host that others flood for 15 s is
-/// reached.
+/// Number of times that a node is started again. With the pauses between, a host that others flood
+/// for 15 s is reached.
 const RETRIES_MAX: u32 = 5;
-/// The first pause; each further one is twice as long.
+/// First pause; each further one is twice as long.
 const PAUSE: Duration = Duration::from_millis(500);
-/// What the pauses of nodes differ by, so that they do not come together again.
+/// Difference between the pauses of nodes, so that they do not connect again at the same time.
 const SPREAD: Duration = Duration::from_millis(70);
-/// How many nodes differ by that.
+/// Number of nodes with different pauses.
 const SPREAD_NODES: u32 = 7;
-/// How long output may follow the end of `ssh`.
+/// Time for which output may follow the end of `ssh`.
 const DRAIN: Duration = Duration::from_secs(1);
-/// The exit code of `ssh` if it is not that of the command (ssh(1)).
+/// Exit code with which `ssh` reports its own failure, not that of the command (ssh(1)).
 const SSH_FAILED: i32 = 255;
 const STREAMS: usize = 2;
 
-/// When the nodes of a job start.
+/// Start times of the nodes of a job.
 #[derive(Debug)]
 pub(super) struct Pacing {
     nodes: Vec<Start>,
@@ -42,13 +43,13 @@ pub(super) struct Pacing {
 
 #[derive(Debug)]
 struct Start {
-    /// The host or gateway that is connected to; none for a node of this machine.
+    /// Host or gateway to connect to; `None` for a node of this machine.
     entry: Option<String>,
     stage: Stage,
     retries: u32,
-    /// Whether `ssh` said that the connection was dropped before it could authenticate.
+    /// Whether `ssh` reported that the connection was dropped before it could authenticate.
     was_dropped: bool,
-    /// What was held back until it is known whether the node is started again.
+    /// Events held back until it is known whether the node is started again.
     held: Vec<Event>,
     ended: Option<Time>,
 }
@@ -59,7 +60,7 @@ enum Stage {
         due: Time,
     },
     Starting,
-    /// It listens, has failed for good, or is not wanted any more.
+    /// It listens, has failed for good, or is no longer wanted.
     Settled,
 }
 
@@ -70,13 +71,13 @@ pub(super) struct Retry {
     /// The host or gateway that dropped the connection.
     pub(super) entry: String,
     pub(super) pause: Duration,
-    /// Which retry this is, and how many there are at most.
+    /// Number of this retry, and the largest number of retries.
     pub(super) number: u32,
     pub(super) of: u32,
 }
 
 impl Pacing {
-    /// For nodes that are reached by these hosts or gateways, or are here.
+    /// Creates the pacing of nodes that are reached through these hosts or gateways, or are here.
     pub(super) fn new(entries: impl IntoIterator<Item = Option<String>>) -> Self {
         let node = |entry| Start {
             entry,
@@ -89,7 +90,7 @@ impl Pacing {
         Self { nodes: entries.into_iter().map(node).collect() }
     }
 
-    /// The next node to start now.
+    /// Returns the next node to start now.
     pub(super) fn poll(&mut self, now: Time) -> Option<NodeId> {
         let starting = self.starting();
         let may_start = |start: &Start| {
@@ -104,19 +105,19 @@ impl Pacing {
         Some(NodeId::from(node))
     }
 
-    /// When [`poll`](Self::poll) or [`handle_timeout`](Self::handle_timeout) must be called if
-    /// nothing happens before.
+    /// Returns when [`poll`](Self::poll) or [`handle_timeout`](Self::handle_timeout) must be called
+    /// if no event happens before.
     pub(super) fn poll_timeout(&self, now: Time) -> Option<Time> {
         let times = self.nodes.iter().filter_map(|start| match start.stage {
-            // One that is due waits for an event.
+            // A node that is due waits for an event.
             Stage::Waiting { due } => (due > now).then_some(due),
             _ => Some(start.ended? + DRAIN),
         });
         times.min()
     }
 
-    /// Takes note of an event. Returns those that are for others to handle, and whether a node will
-    /// be started again.
+    /// Handles an event. Returns the events that the supervisor is to handle, and the node that
+    /// will be started again, if any.
     pub(super) fn handle(&mut self, event: Event, now: Time) -> (Vec<Event>, Option<Retry>) {
         match event {
             Event::Listening { node, .. } => self.nodes[node.index()].stage = Stage::Settled,
@@ -146,7 +147,7 @@ impl Pacing {
         (vec![event], None)
     }
 
-    /// Takes note of the time. Returns what was held back for too long.
+    /// Handles the passing of time. Returns the events that were held back for too long.
     pub(super) fn handle_timeout(&mut self, now: Time) -> Vec<Event> {
         let mut events = vec![];
         for start in &mut self.nodes {
@@ -159,7 +160,7 @@ impl Pacing {
         events
     }
 
-    /// Starts a node no more. Returns whether it had not been started.
+    /// Cancels the start of a node. Returns whether it had not been started.
     pub(super) fn cancel(&mut self, node: NodeId) -> bool {
         let stage = std::mem::replace(&mut self.nodes[node.index()].stage, Stage::Settled);
         matches!(stage, Stage::Waiting { .. })
@@ -181,7 +182,7 @@ impl Pacing {
         starting
     }
 
-    /// Decides what becomes of a node whose `ssh` has failed, once all that it printed is read.
+    /// Decides whether a node is started again, after its `ssh` has failed and its output is read.
     fn settle(&mut self, node: NodeId, now: Time) -> (Vec<Event>, Option<Retry>) {
         let start = &mut self.nodes[node.index()];
         if start.ended.is_none() || start.held.len() <= STREAMS {
@@ -224,7 +225,7 @@ mod tests {
         assert_eq!((events.len(), retry), (1, None));
     }
 
-    /// The end of an `ssh`, and all that comes of it.
+    /// Ends an `ssh`, and returns the resulting events and retry.
     fn fails(pacing: &mut Pacing, node: NodeId, now: Time) -> (Vec<Event>, Option<Retry>) {
         let exit = Exit::Code(255);
         let mut all = vec![];

@@ -1,4 +1,4 @@
-//! A job to launch: what to run, where, and as which processes.
+//! A job to launch: its program, grid and processes.
 
 use crate::hosts::Hosts;
 use crate::program::Program;
@@ -9,39 +9,39 @@ use std::ffi::OsString;
 
 /// A job to launch.
 pub(crate) struct Launch<'a> {
-    /// What to run.
+    /// The program.
     pub(crate) program: &'a Program,
-    /// Where.
+    /// The grid.
     pub(crate) spec: &'a GridSpec,
-    /// As which processes.
+    /// The processes.
     pub(crate) processes: Processes,
     /// Whether to print JSON.
     pub(crate) json: bool,
-    /// Whether others may see that it runs and what it knows of its links, and the user is told of
-    /// links that change.
+    /// Whether other commands can see the job and its known links, and changes of
+    /// links are reported to the user.
     pub(crate) is_listed: bool,
-    /// How many nodes may join at each site while it runs.
+    /// Number of nodes that may join at each site while it runs.
     pub(crate) guests: u32,
     /// Whether the job runs in virtual time.
     pub(crate) is_simulated: bool,
-    /// What its processes find around them.
+    /// Variables and folder of its processes.
     pub(crate) surroundings: Surroundings,
 }
 
-/// Which processes a job consists of.
+/// The processes of a job.
 pub(crate) enum Processes {
-    /// One for each node; they meet over the network.
+    /// One for each node; they connect over the network.
     Nodes {
         /// Whether the links between sites are emulated.
         is_emulated: bool,
-        /// Where they are started.
+        /// The hosts on which they are started.
         hosts: Hosts,
-        /// What overrides the program's own settings.
+        /// Settings that override the program's own.
         settings: Box<Settings>,
         /// Further variables.
         variables: Vec<(&'static str, OsString)>,
     },
-    /// One for the whole job, told by variables how to run it.
+    /// One for the whole job, configured by variables.
     Single {
         /// The variables.
         variables: Vec<(&'static str, OsString)>,
@@ -49,7 +49,7 @@ pub(crate) enum Processes {
 }
 
 impl Launch<'_> {
-    /// The host or gateway to which a connection is opened for a node, if it runs elsewhere.
+    /// Returns the host or gateway to which a connection is opened for a node that runs elsewhere.
     pub(super) fn entry(&self, node: NodeId) -> Option<String> {
         match &self.processes {
             Processes::Nodes { hosts, .. } => hosts.entry(node).map(str::to_owned),
@@ -58,8 +58,8 @@ impl Launch<'_> {
     }
 }
 
-/// A name for certificates, such as `ring-4711`: the program's, as far as it is of the letters that
-/// are possible, and this process's number.
+/// Returns a name for certificates, such as `ring-4711`: the program's, with characters that are
+/// not allowed replaced, and the id of this process.
 pub(super) fn job_name(program: &Program) -> String {
     let name = program.name().to_ascii_lowercase();
     let name = name.replace(|letter: char| !letter.is_ascii_alphanumeric(), "-");

@@ -9,15 +9,15 @@ use std::io::{self, Write};
 use std::sync::Arc;
 use std::sync::mpsc::Sender;
 
-/// The colours of sites, in turn: those that can be read on dark and on light ground.
+/// Colours of the sites, in turn: those that are legible on a dark and on a light background.
 const COLOURS: [&str; 6] =
     ["\u{1b}[36m", "\u{1b}[33m", "\u{1b}[35m", "\u{1b}[32m", "\u{1b}[34m", "\u{1b}[31m"];
-/// What the launcher calls itself.
+/// Name of the launcher.
 const OWN_NAME: &str = "gridctl";
 const RED: &str = "\u{1b}[1;31m";
 const RESET: &str = "\u{1b}[0m";
 
-/// The form of what is printed.
+/// Form of the output.
 pub(super) enum Style {
     /// A line of JSON for each report, on standard output.
     Json,
@@ -25,19 +25,19 @@ pub(super) enum Style {
     Text(Prefixes),
 }
 
-/// What stands before the lines of each node.
+/// Prefixes of the lines of each node.
 pub(super) struct Prefixes {
     names: Vec<String>,
     plain: Vec<String>,
     coloured: Vec<String>,
     is_coloured: [bool; 2],
-    /// Before what the launcher itself has to say.
+    /// Prefix of the launcher's own lines.
     own: String,
 }
 
 impl Prefixes {
-    /// The prefixes for the nodes of `spec`, of equal width. Colours only where there is a terminal
-    /// and the environment does not refuse them (NO_COLOR).
+    /// Creates the prefixes for the nodes of `spec`, of equal width. They have colours only on a
+    /// terminal and unless the environment refuses them (NO_COLOR).
     pub(super) fn new(spec: &GridSpec) -> Self {
         let is_coloured = [
             AutoStream::choice(&io::stdout()) != ColorChoice::Never,
@@ -59,7 +59,7 @@ impl Prefixes {
         }
     }
 
-    /// Nothing before the lines of the only process.
+    /// Creates an empty prefix for the lines of the only process.
     pub(super) fn none() -> Self {
         let none = || vec![String::new()];
         Self {
@@ -75,7 +75,7 @@ impl Prefixes {
         self.is_coloured[usize::from(stream == Stream::Stderr)]
     }
 
-    /// A failure in words, with what the node printed last and what to do.
+    /// Describes a failure, with the node's last lines and a hint.
     fn explain(&self, failure: &FirstFailure) -> String {
         let (red, reset) = if self.is_coloured(Stream::Stderr) { (RED, RESET) } else { ("", "") };
         let mut text = String::new();
@@ -86,7 +86,7 @@ impl Prefixes {
                 text += &format!("    {line}\n");
             }
         }
-        // Last, so that a long trace does not hide it.
+        // The message is last, so that a long trace does not hide it.
         text += &format!("{red}error:{reset} {}\n", failure.message);
         if let Some(hint) = &failure.hint {
             text += &format!("hint: {hint}\n");
@@ -107,7 +107,7 @@ impl Prefixes {
     }
 }
 
-/// What the nodes of `spec` are called: `site/node`.
+/// Returns the names of the nodes of `spec`: `site/node`.
 pub(super) fn node_names(spec: &GridSpec) -> Vec<String> {
     let layout = spec.layout();
     let name = |node| format!("{}/{}", layout.site_name(layout.site_of_node(node)), node.0);
@@ -115,7 +115,7 @@ pub(super) fn node_names(spec: &GridSpec) -> Vec<String> {
 }
 
 impl Style {
-    /// Adds a report to what is to be printed, and says where.
+    /// Appends a report to the text to print, and returns its stream.
     fn append(&self, report: &Report, bytes: &mut Vec<u8>) -> Stream {
         let prefixes = match self {
             Self::Json => {
@@ -164,7 +164,7 @@ impl Style {
             Report::Finished { failure: Some(failure), .. } => {
                 bytes.extend_from_slice(prefixes.explain(failure).as_bytes());
             }
-            // People see what the nodes print and what goes wrong.
+            // People see the output of the nodes, and failures.
             Report::Started { .. }
             | Report::Listening { .. }
             | Report::Exited { .. }
@@ -174,8 +174,8 @@ impl Style {
     }
 }
 
-/// Prints what is in the queue until it is closed, and says so when done. If nobody reads any more,
-/// the job is to end, as by SIGPIPE.
+/// Prints the reports of the queue until it is closed, then sends an event. If the reader has
+/// closed the output, the job is interrupted, as by SIGPIPE.
 pub(super) fn run(style: &Style, queue: &Arc<Queue<Report>>, events: &Sender<Event>) {
     let (mut reports, mut text) = (vec![], vec![]);
     while queue.take(&mut reports) {
@@ -202,7 +202,7 @@ pub(super) fn run(style: &Style, queue: &Arc<Queue<Report>>, events: &Sender<Eve
     let _ = events.send(Event::Printed);
 }
 
-/// Prints reports, those in a row for one stream at once.
+/// Prints reports; consecutive ones for one stream are written at once.
 fn print(style: &Style, reports: &mut Vec<Report>, text: &mut Vec<u8>) -> io::Result<()> {
     text.clear();
     let mut stream = Stream::Stdout;

@@ -1,11 +1,11 @@
-//! What waits to be printed. Output waits for room, so that a flood stalls the program that prints
-//! it and not this one's memory; what the launcher itself has to say never waits.
+//! The queue of reports to print. Output waits for room, so that a flood stalls the program that
+//! prints it instead of filling this process's memory; the launcher's own reports never wait.
 
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
-/// So many bytes may wait before those who print must.
+/// Number of queued bytes from which further output must wait.
 const BYTES_MAX: usize = 4 << 20;
-/// What an item takes besides its bytes.
+/// Bytes counted for an item besides its content.
 const ITEM_BYTES: usize = 64;
 
 /// A queue with a byte budget.
@@ -22,13 +22,13 @@ struct State<T> {
 }
 
 impl<T> Queue<T> {
-    /// An empty queue.
+    /// Creates an empty queue.
     pub(super) fn new() -> Self {
         let state = State { items: vec![], bytes: 0, is_closed: false };
         Self { state: Mutex::new(state), has_room: Condvar::new(), has_items: Condvar::new() }
     }
 
-    /// Adds an item of so many bytes once there is room. Items for a closed queue are dropped.
+    /// Adds an item of `bytes` bytes once there is room. Items for a closed queue are dropped.
     pub(super) fn push_waiting(&self, item: T, bytes: usize) {
         let state = self.lock();
         let state = self
@@ -43,7 +43,7 @@ impl<T> Queue<T> {
         self.add(self.lock(), item, 0);
     }
 
-    /// Adds an item before all that wait.
+    /// Adds an item before all queued items.
     pub(super) fn push_first(&self, item: T) {
         self.lock().items.insert(0, item);
         self.has_items.notify_one();
@@ -57,8 +57,8 @@ impl<T> Queue<T> {
         }
     }
 
-    /// Swaps all items with an empty vector, waiting for some. False if the queue is closed and
-    /// empty.
+    /// Swaps all items with an empty vector, after waiting for at least one. Returns false if the
+    /// queue is closed and empty.
     pub(super) fn take(&self, empty: &mut Vec<T>) -> bool {
         let state = self.lock();
         let mut state = self
@@ -71,7 +71,7 @@ impl<T> Queue<T> {
         !empty.is_empty()
     }
 
-    /// Takes no more items; those that are there can still be taken.
+    /// Closes the queue for further items; queued items can still be taken.
     pub(super) fn close(&self) {
         self.lock().is_closed = true;
         self.has_items.notify_all();

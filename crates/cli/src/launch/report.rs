@@ -1,17 +1,17 @@
-//! What the user is told about a job, and its form for scripts: one JSON object a line.
+//! Reports to the user about a job, and their form for scripts: one JSON object per line.
 //!
-//! | `event` | says |
+//! | `event` | content |
 //! | --- | --- |
 //! | `started` | the job's name and its nodes, each with site, host, PEs and process id, if it has one yet |
 //! | `listening` | a node's address |
 //! | `output` | a line that a node printed, and on which `stream`: `stdout` or `stderr` |
 //! | `exited` | how a node's process ended: by `code` or by `signal` |
-//! | `link` | a link has changed, `from` one group `to` another, what it was `before` and is `after` |
-//! | `balanced` | actors have been moved: how many, what crosses sites, what it should have brought and has |
-//! | `guest` | `what` a node did that is no founder, by number: `joined`, is `leaving`, has `left` or was `lost` |
-//! | `warning` | what is odd about the grid, or why the job does not go on |
+//! | `link` | a link has changed: `from` one group `to` another, its numbers `before` and `after` |
+//! | `balanced` | actors have been moved: how many, the traffic between sites, the predicted and the actual gain |
+//! | `guest` | the number of a node that is no founder, and `what` it did: `joined`, is `leaving`, has `left` or was `lost` |
+//! | `warning` | an irregularity of the grid, or why the job does not continue |
 //! | `loss` | which nodes were lost; `finished` follows |
-//! | `simulated` | what a simulation amounted to |
+//! | `simulated` | the summary of a simulation |
 //! | `finished` | the exit code, the seconds it took, and the first failure if there was one |
 //!
 //! Every object has a `version`, which changes when a script could break.
@@ -29,18 +29,18 @@ use std::net::SocketAddr;
 /// The version of the objects.
 pub(crate) const VERSION: u32 = 1;
 
-/// Latencies that differ by less are the same: a busy machine makes as much.
+/// Latencies that differ by less count as equal, because a busy machine causes as much.
 const LATENCY_NOISE_MS: f64 = 1.0;
-/// The same for the share of packets lost.
+/// Shares of lost packets that differ by less count as equal.
 const LOSS_NOISE: f64 = 0.02;
 
-/// Something to tell.
+/// A report.
 #[derive(Debug, Serialize)]
 #[serde(tag = "event", rename_all = "lowercase")]
 pub(super) enum Report {
     /// All processes have been started.
     Started { job: String, nodes: Vec<StartedNode> },
-    /// A node says where it listens.
+    /// A node reports where it listens.
     Listening { node: NodeId, address: SocketAddr },
     /// A node has printed a line.
     Output {
@@ -55,9 +55,9 @@ pub(super) enum Report {
     Link { from: String, to: String, both_ways: bool, before: LinkNumbers, after: LinkNumbers },
     /// Actors have been moved.
     Balanced(BalanceReport),
-    /// What has become of a node that joined.
+    /// A node that joined has changed its state.
     Guest(GuestEvent),
-    /// Something is odd about the grid, or the job.
+    /// The grid or the job has an irregularity.
     Warning { text: String },
     /// Nodes were lost, and the job ends.
     Loss { text: String },
@@ -69,7 +69,7 @@ pub(super) enum Report {
     Finished { exit_code: u8, seconds: f64, failure: Option<FirstFailure> },
 }
 
-/// What is known of a link.
+/// The numbers of a link.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub(super) struct LinkNumbers {
     latency_ms: f64,
@@ -85,24 +85,24 @@ pub(super) struct StartedNode {
     node: u32,
     first_pe: u32,
     pes: u32,
-    /// None where it is started later.
+    /// `None` if it is started later.
     pid: Option<u32>,
 }
 
-/// What failed first.
+/// The first failure.
 #[derive(Debug, Serialize)]
 pub(super) struct FirstFailure {
     /// The node to blame.
     pub(super) node: NodeId,
-    /// What happened.
+    /// Description of the failure.
     pub(super) message: String,
-    /// What to do about it.
+    /// Advice on the next step.
     pub(super) hint: Option<String>,
-    /// What it printed last on standard error.
+    /// The node's last lines on standard error.
     pub(super) stderr: Vec<String>,
 }
 
-/// Where a process prints.
+/// An output stream of a process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub(super) enum Stream {
@@ -113,7 +113,7 @@ pub(super) enum Stream {
 }
 
 impl Report {
-    /// The report that a process has ended.
+    /// Returns the report that a process has ended.
     pub(super) fn exited(node: NodeId, exit: Exit) -> Self {
         match exit {
             Exit::Code(code) => Self::Exited { node, code: Some(code), signal: None },
@@ -121,7 +121,7 @@ impl Report {
         }
     }
 
-    /// The report as a line of JSON.
+    /// Returns the report as a line of JSON.
     pub(super) fn to_json_line(&self) -> String {
         #[derive(Serialize)]
         struct Versioned<'a> {
@@ -137,7 +137,7 @@ impl Report {
 }
 
 impl LinkNumbers {
-    /// The numbers of an estimate.
+    /// Returns the numbers of an estimate.
     pub(super) fn new(estimate: &LinkEstimate) -> Self {
         Self {
             latency_ms: estimate.latency.duration().as_secs_f64() * 1e3,
@@ -146,7 +146,7 @@ impl LinkNumbers {
         }
     }
 
-    /// The numbers as people read them: latency, bandwidth, loss.
+    /// Formats the numbers for people: latency, bandwidth, loss.
     fn rounded(&self) -> [String; 3] {
         let rate = self.bandwidth_bps.map(Bandwidth::from_bits_per_second).map(bandwidth);
         [
@@ -156,7 +156,8 @@ impl LinkNumbers {
         ]
     }
 
-    /// Which of latency, bandwidth and loss differ, by more than `part` of what they were.
+    /// Returns whether latency, bandwidth and loss differ: the first two by more than `part` of
+    /// their former values, and latency and loss by more than noise.
     fn differing(&self, after: &Self, part: f64) -> [bool; 3] {
         let differs = |old: f64, new: f64| (new - old).abs() > part * old;
         let rate = |numbers: &Self| numbers.bandwidth_bps.map(|bits| bits as f64);
@@ -168,13 +169,13 @@ impl LinkNumbers {
         ]
     }
 
-    /// Whether one of them does.
+    /// Whether any of them differs.
     pub(super) fn differs(&self, after: &Self, part: f64) -> bool {
         self.differing(after, part).contains(&true)
     }
 
-    /// What has become of a link, such as `10.0 ms → 40.2 ms`: all that differs by more than a
-    /// tenth, for less is noise.
+    /// Describes the change of a link, such as `10.0 ms → 40.2 ms`. Latency and bandwidth are left
+    /// out if they differ by no more than a tenth, which is noise.
     pub(super) fn change(&self, after: &Self) -> String {
         let texts = self.rounded().into_iter().zip(after.rounded());
         let changed = texts.zip(self.differing(after, 0.1)).filter(|(_, is_new)| *is_new);
@@ -185,7 +186,7 @@ impl LinkNumbers {
 }
 
 impl StartedNode {
-    /// A node of `spec` that runs as the process `pid`.
+    /// Describes a node of `spec` that runs as the process `pid`.
     pub(super) fn new(spec: &GridSpec, node: NodeId, pid: Option<u32>) -> Self {
         let PlannedNode { site, host, node, first_pe, pes } = PlannedNode::new(spec, node);
         Self { site: site.to_owned(), host: host.to_owned(), node, first_pe, pes, pid }

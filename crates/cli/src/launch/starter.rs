@@ -1,4 +1,4 @@
-//! Starts the process of a node, once or again.
+//! Starts the process of a node, for the first time or again.
 
 use super::child::{Child, Origin, Outlets};
 use super::guests::{Invited, issue_guests};
@@ -15,18 +15,19 @@ use gridspan_topology::{GridSpec, NodeId};
 use std::ffi::OsString;
 use std::path::PathBuf;
 
-/// What the processes of a job are started with.
+/// Starts the processes of a job.
 pub(super) struct Starter<'a> {
     launch: &'a Launch<'a>,
     outlets: Outlets,
     variables: Vec<(&'static str, OsString)>,
-    /// The first line that each process is told.
+    /// First line written to each process.
     bundles: Vec<Option<String>>,
     sharing: Sharing,
 }
 
 impl<'a> Starter<'a> {
-    /// For a job whose nodes share these connections. Returns the nodes that may join later, too.
+    /// Creates the starter of a job with these shared connections. Also returns the nodes that may
+    /// join later.
     pub(super) fn new(
         launch: &'a Launch<'a>,
         outlets: Outlets,
@@ -65,13 +66,13 @@ impl<'a> Starter<'a> {
         }
     }
 
-    /// Whether some run on other hosts.
+    /// Whether any node runs on another host.
     pub(super) fn is_elsewhere(&self) -> bool {
         let Processes::Nodes { hosts, .. } = &self.launch.processes else { return false };
         self.launch.spec.layout().nodes().any(|node| hosts.remote(node).is_some())
     }
 
-    /// How many processes there are.
+    /// Number of processes.
     pub(super) fn len(&self) -> usize {
         self.bundles.len()
     }
@@ -101,8 +102,8 @@ impl<'a> Starter<'a> {
 }
 
 impl Starter<'_> {
-    /// A failure with what this machine knows of it: which other job has the port that a node
-    /// should listen at.
+    /// Adds a hint to a failure caused by a port in use: the other job of this machine that has the
+    /// port, if it is known.
     pub(super) fn explained(&self, reporter: NodeId, failure: Failure, own: &str) -> Failure {
         let spec = self.launch.spec;
         let Some(port) = spec.port(reporter).filter(|_| failure.is_port_taken) else {

@@ -1,21 +1,21 @@
-//! Decides when the processes of a job start to talk, when they must end, and which of them failed
-//! first.
+//! Decides when the processes of a job are introduced to each other, when they must end, and which
+//! of them failed first.
 //!
 //! # Start
 //!
-//! Every node says where it listens; when all have, they are introduced to each other. A node that
-//! ends before, or says nothing for 30 s, has failed.
+//! Every node reports where it listens; when all have, they are introduced to each other. A node
+//! that ends before, or does not report within 30 s, has failed.
 //!
 //! # Failure
 //!
-//! When a node fails, the others get a second to notice and end by themselves, then they are asked
-//! to end, and five seconds later killed; those that were lost are killed at once, since one that
-//! is stopped or stuck would let the user wait for nothing. All nodes report the failure of a job,
-//! and some of them only lost sight of the one where it arose; the first report or death that is
-//! not of this kind is blamed. The user's first wish to end the job asks at once, a second one
-//! kills.
+//! When a node fails, the others have a second to notice and end by themselves; then they are asked
+//! to end, and five seconds later they are killed. Lost nodes are killed instead of asked, since a
+//! stopped or stuck node would make the user wait for nothing. All nodes report the failure of a
+//! job, and some of them have only lost their connection to the node where it arose; the first
+//! report or death that is not such a loss is blamed. The user's first request to end the job asks
+//! the nodes at once, a second one kills them.
 //!
-//! It does nothing itself: events in, [`Command`]s out, and time is an argument.
+//! It performs no I/O: it takes events, returns [`Command`]s, and has time as an argument.
 
 use super::event::{Blame, Command, Event, Exit, Outcome, code_of};
 use gridspan::advice;
@@ -26,20 +26,20 @@ use std::collections::VecDeque;
 use std::net::SocketAddr;
 use std::time::Duration;
 
-/// How long a node may take to say where it listens: a cold start from a slow disk.
+/// Time that a node has to report where it listens: a cold start from a slow disk.
 const START_PATIENCE: Duration = Duration::from_secs(30);
-/// How long nodes may take to end by themselves after one has failed: the notice crosses the widest
+/// Time that nodes have to end by themselves after one has failed: the notice crosses the widest
 /// link in a tenth of it.
 const SETTLE: Duration = Duration::from_secs(1);
-/// How long nodes that were asked to end may take.
+/// Time that nodes have to end after they were asked to.
 const GRACE: Duration = Duration::from_secs(5);
-/// How long to wait for processes that were killed. They are gone unless the kernel is stuck.
+/// Time to wait for killed processes. They are gone unless the kernel is stuck.
 const KILL_PATIENCE: Duration = Duration::from_secs(5);
-/// How long output may follow the end of its process. A process of its own that it left behind can
+/// Time for which output may follow the end of its process. A child process that it left behind can
 /// keep the stream open for ever.
 const DRAIN: Duration = Duration::from_secs(1);
 
-/// Standard output and standard error.
+/// Number of output streams: standard output and standard error.
 const STREAMS: u8 = 2;
 
 /// The state of all processes of a job.
@@ -47,14 +47,14 @@ pub(super) struct Supervisor {
     nodes: Vec<Node>,
     phase: Phase,
     interrupted: Option<i32>,
-    /// What failed first, and whether that may be the consequence of another failure.
+    /// The first failure, and whether it may be the consequence of another one.
     blame: Option<(bool, Blame)>,
-    /// The exit code of the node to blame.
+    /// Exit code of the job if it fails.
     code: u8,
     commands: VecDeque<Command>,
-    /// Whether a simulation has yet to be reported.
+    /// Whether the report of a simulation is awaited.
     awaits_simulation: bool,
-    /// How long a process may take to start, and its output to end.
+    /// Time that a process has to start, and its output to end.
     patience: Patience,
 }
 
@@ -72,19 +72,19 @@ struct Node {
     exit: Option<(Exit, Time)>,
     open_streams: u8,
     has_reported: bool,
-    /// Whether others have lost it: it cannot end by itself, since it hears nothing.
+    /// Whether other nodes have lost it: it cannot end by itself, since it receives nothing.
     is_lost: bool,
     /// Whether it was asked to end.
     is_asked: bool,
-    /// Whether it was when it ended, so that its end is no failure.
+    /// Whether it had been asked when it ended, so that its end is no failure.
     was_asked: bool,
-    /// Whether all is over, its output included.
+    /// Whether it has ended and its output has been read.
     is_over: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Phase {
-    /// Nodes have yet to say where they listen.
+    /// Nodes have yet to report where they listen.
     Starting {
         until: Time,
     },
@@ -93,7 +93,7 @@ enum Phase {
         next: Step,
         at: Time,
     },
-    /// Nobody can do more.
+    /// No further step can be taken.
     GivenUp,
 }
 
@@ -105,8 +105,8 @@ enum Step {
 }
 
 impl Supervisor {
-    /// Supervises processes with these names, all just started. Nodes of a job must meet before
-    /// they begin; a single process need not.
+    /// Creates a supervisor of processes with these names, all just started. The nodes of a job
+    /// must meet before they begin; a single process need not.
     pub(super) fn new(names: Vec<String>, must_meet: bool, now: Time) -> Self {
         let node = |name| Node {
             name,
@@ -138,35 +138,35 @@ impl Supervisor {
         }
     }
 
-    /// So many nodes share a core: all takes longer.
+    /// Sets the number of nodes that share a core, which extends the timeouts.
     pub(super) fn set_crowding(&mut self, nodes_per_core: u32) {
         let factor = crowding_factor(nodes_per_core);
         self.patience = Patience { start: START_PATIENCE * factor, drain: DRAIN * factor };
     }
 
-    /// Says that the job is to be simulated: a process that ends without that has failed.
+    /// Expects a simulation: a process that ends without reporting one has failed.
     pub(super) fn await_simulation(&mut self) {
         self.awaits_simulation = true;
     }
 
-    /// Says that a node runs on another machine, and which command logs in there.
+    /// Sets the other machine that a node runs on, and the command that logs in there.
     pub(super) fn set_host(&mut self, node: NodeId, host: String, login: String) {
         self.nodes[node.index()].host = Some((host, login));
     }
 
-    /// What a node is called.
+    /// Returns the name of a node.
     pub(super) fn name(&self, node: NodeId) -> &str {
         &self.nodes[node.index()].name
     }
 
-    /// Says that one more process was started.
+    /// Records that another process was started, which restarts the timeout of the start.
     pub(super) fn started(&mut self, now: Time) {
         if let Phase::Starting { until } = &mut self.phase {
             *until = now + self.patience.start;
         }
     }
 
-    /// Takes note of what happened.
+    /// Handles an event.
     pub(super) fn handle(&mut self, event: Event, now: Time) {
         match event {
             Event::Listening { node, address } => {
@@ -193,7 +193,7 @@ impl Supervisor {
         self.settle(now);
     }
 
-    /// When to call [`handle_timeout`](Self::handle_timeout) if nothing happens before.
+    /// Returns when to call [`handle_timeout`](Self::handle_timeout) if no event happens before.
     pub(super) fn poll_timeout(&self) -> Option<Time> {
         let phase = match self.phase {
             Phase::Starting { until } => Some(until),
@@ -204,7 +204,7 @@ impl Supervisor {
         drains.filter_map(|node| Some(node.exit?.1 + self.patience.drain)).chain(phase).min()
     }
 
-    /// Takes note of the time.
+    /// Handles the passing of time.
     pub(super) fn handle_timeout(&mut self, now: Time) {
         match self.phase {
             Phase::Starting { until } if until <= now => {
@@ -225,12 +225,12 @@ impl Supervisor {
         self.settle(now);
     }
 
-    /// What to do next.
+    /// Returns the next command.
     pub(super) fn poll_command(&mut self) -> Option<Command> {
         self.commands.pop_front()
     }
 
-    /// How the job ended, once all processes have.
+    /// Returns the outcome of the job, once all processes have ended.
     pub(super) fn outcome(&self) -> Option<Outcome> {
         if self.phase != Phase::GivenUp && !self.nodes.iter().all(|node| node.is_over) {
             return None;
@@ -268,7 +268,7 @@ impl Supervisor {
         if is_loss && self.blame.is_none() {
             self.commands.push_back(Command::TellLoss(message.clone()));
         }
-        // Without a place it is most often main that gave up, which runs on node 0.
+        // A failure without a node is most often that of main, which runs on node 0.
         let node = node.filter(|node| node.index() < self.nodes.len()).unwrap_or(NodeId(0));
         self.blame(is_loss, 1, Blame { node, message, hint }, now);
     }
@@ -279,7 +279,7 @@ impl Supervisor {
         node.was_asked = node.is_asked;
     }
 
-    /// Blames a process for its end, unless it was asked to end or has said itself what is wrong.
+    /// Blames a process for its end, unless it was asked to end or has reported a failure itself.
     fn judge(&mut self, id: NodeId, exit: Exit, now: Time) {
         let is_starting = matches!(self.phase, Phase::Starting { .. });
         let node = &self.nodes[id.index()];
@@ -302,12 +302,12 @@ impl Supervisor {
             }
             Exit::Code(0) => {}
             Exit::Code(2) if is_starting => {
-                let hint = "correct the arguments of the program or what the environment says";
+                let hint = "correct the arguments or the environment variables of the program";
                 self.fail(id, 2, format!("{name} could not start: exit code 2"), hint, now);
             }
             Exit::Code(code) => {
                 let message = format!("{name} ended on its own with exit code {code}");
-                self.fail(id, 1, message, "what it printed last may say why", now);
+                self.fail(id, 1, message, "its last output may show why", now);
             }
             Exit::Signal(signal) => {
                 let message = format!("{name} was killed by {}", signal_name(signal));
@@ -366,7 +366,7 @@ impl Supervisor {
         self.phase = Phase::Ending { next: Step::GiveUp, at: now + KILL_PATIENCE };
     }
 
-    /// Finds nodes that are over: ended, and their output read, which may say why.
+    /// Finds nodes that have ended, once their output, which may explain the end, has been read.
     fn settle(&mut self, now: Time) {
         for id in 0..self.nodes.len() {
             let node = &mut self.nodes[id];
@@ -384,7 +384,7 @@ impl Supervisor {
 const NOT_A_JOB: &str =
     "is the program linked with the `gridspan` crate, and does its main end in `gridspan::main`?";
 
-/// What the exit code of `ssh`, or of the shell on the other host, means.
+/// Explains the exit code of `ssh`, or of the shell on the other host.
 fn over_ssh(host: &str, login: &str, exit: Exit, is_starting: bool) -> Option<(String, String)> {
     Some(match exit {
         Exit::Code(255) if is_starting => (
@@ -393,7 +393,7 @@ fn over_ssh(host: &str, login: &str, exit: Exit, is_starting: bool) -> Option<(S
         ),
         Exit::Code(255) => (
             format!("the ssh connection to host `{host}` broke"),
-            "look at the network between here and there, and whether the host still runs"
+            "check the network between this machine and the host, and whether the host still runs"
                 .to_owned(),
         ),
         Exit::Code(126 | 127) if is_starting => (
@@ -405,7 +405,7 @@ fn over_ssh(host: &str, login: &str, exit: Exit, is_starting: bool) -> Option<(S
     })
 }
 
-/// What a signal is called, such as `SIGKILL (9)`.
+/// Returns the name of a signal, such as `SIGKILL (9)`.
 fn signal_name(signal: i32) -> String {
     match signal_hook::low_level::signal_name(signal) {
         Some(name) => format!("{name} ({signal})"),
@@ -416,10 +416,10 @@ fn signal_name(signal: i32) -> String {
 fn signal_hint(signal: i32) -> &'static str {
     match signal {
         signal_hook::consts::SIGKILL => {
-            "if nobody killed it, the machine ran out of memory; `dmesg` tells"
+            "if no user killed it, the machine ran out of memory; see `dmesg`"
         }
         signal_hook::consts::SIGABRT => advice::backtrace(),
-        _ => "a debugger on its core dump tells where; `coredumpctl debug` finds it",
+        _ => "a debugger shows where, from its core dump; `coredumpctl debug` finds it",
     }
 }
 

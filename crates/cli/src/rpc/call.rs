@@ -1,4 +1,4 @@
-//! `gridctl rpc ls` and `gridctl rpc call`: what a client of a registry asks.
+//! `gridctl rpc ls` and `gridctl rpc call`: requests of a client to a registry.
 
 use super::serve::daemon_of;
 use crate::args::{RpcCallArgs, RpcListArgs};
@@ -16,7 +16,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::SystemTime;
 
-/// A registry takes texts of this size.
+/// Size of the largest text that a registry accepts.
 const ARGUMENTS_BYTES_MAX: u64 = 256 << 20;
 const STANDARD_INPUT: &str = "/dev/stdin";
 
@@ -51,7 +51,7 @@ fn table(servers: &[ListedServer]) -> String {
     table.render(Style::of_stdout().is_coloured)
 }
 
-/// What is known of the ways between servers; nothing if that is nothing.
+/// Renders the known links between servers; empty if none is known.
 fn links(servers: &[ListedServer]) -> String {
     let titles = ["from", "to", "latency (ms)", "bandwidth"].map(str::to_owned);
     let align = |column| if column < 2 { Align::Left } else { Align::Right };
@@ -85,14 +85,14 @@ pub(crate) fn call(args: &RpcCallArgs) -> Result<ExitCode, CliError> {
     print(&format!("{}\n", called?), "print the results")
 }
 
-/// The arguments themselves, or what is in the file that they name: `@FILE`, or `@-` for the
-/// standard input. No JSON begins so.
+/// Returns the arguments themselves, or the content of the file that they name: `@FILE`, or `@-`
+/// for standard input. No JSON starts with `@`.
 fn text(arguments: &str) -> Result<String, CliError> {
     let Some(path) = arguments.strip_prefix('@') else { return Ok(arguments.to_owned()) };
     let path = Path::new(if path == "-" { STANDARD_INPUT } else { path });
     let wrong = |error| CliError::Read { path: path.to_owned(), error };
     let mut text = String::new();
-    // One byte more than a registry takes: it may go on without end.
+    // One byte more than a registry accepts, because the input may be endless.
     let mut limited = fs::File::open(path).map_err(wrong)?.take(ARGUMENTS_BYTES_MAX + 1);
     limited.read_to_string(&mut text).map_err(wrong)?;
     match text.len() as u64 <= ARGUMENTS_BYTES_MAX {
@@ -104,7 +104,7 @@ fn text(arguments: &str) -> Result<String, CliError> {
     }
 }
 
-/// Goes to a registry with a token, or with that of the daemon that came last.
+/// Sends a request to the registry of a token, or to the daemon that this user started last.
 pub(super) fn visit<T, E>(
     token: Option<&Path>,
     request_response: impl AsyncFnOnce(&Client) -> Result<T, E>,
@@ -116,11 +116,11 @@ where
         Some(path) => Token::read(path)?,
         None => Token::read(&latest()?)?,
     };
-    // A thread for the network beside the one that writes and reads long texts: whoever says
-    // nothing for long is taken to be gone.
+    // One thread serves the network while another writes and reads long texts, because a client
+    // that sends nothing for long is considered lost.
     let mut runtime = tokio::runtime::Builder::new_multi_thread();
     let runtime = runtime.worker_threads(1).enable_all().build();
-    let runtime = runtime.map_err(CliError::system("start to speak with the network"))?;
+    let runtime = runtime.map_err(CliError::system("start the network threads"))?;
     runtime.block_on(async {
         let client = Client::new(token)?;
         let asked = request_response(&client).await;
@@ -129,7 +129,7 @@ where
     })
 }
 
-/// The token that this user's latest daemon has written.
+/// Returns the path of the token that this user's latest daemon has written.
 fn latest() -> Result<PathBuf, CliError> {
     let find = || -> io::Result<Option<PathBuf>> {
         let mut found: Option<(SystemTime, PathBuf)> = None;
@@ -157,7 +157,7 @@ fn latest() -> Result<PathBuf, CliError> {
     found.ok_or(CliError::NoRegistry)
 }
 
-/// Whether a process of this user is there.
+/// Whether a process of this user exists.
 fn is_there(process: i32) -> bool {
     Pid::from_raw(process).is_some_and(|pid| test_kill_process(pid).is_ok())
 }

@@ -1,4 +1,4 @@
-//! What is mapped to what: a workflow, and the servers of a grid.
+//! Inputs of a mapping: a workflow, and the servers of a grid.
 
 use crate::args::RpcRunArgs;
 use crate::error::CliError;
@@ -9,29 +9,29 @@ use gridspan_workflow::wfcommons::{Workflow, load};
 use gridspan_workflow::{Platform, TaskGraph};
 use std::fs;
 
-/// More servers than this would take minutes for each heuristic.
+/// Largest number of servers; with more, each heuristic would take minutes.
 const SERVERS_MAX: usize = 1024;
 
 /// A workflow and a platform.
 pub(super) struct Inputs {
     /// The workflow's name, or that of its file.
     pub(super) name: String,
-    /// How long it took where it was recorded, in seconds.
+    /// Time that its recorded execution took, in seconds.
     pub(super) recorded_s: Option<f64>,
     /// Its tasks.
     pub(super) graph: TaskGraph,
     /// The servers.
     pub(super) platform: Platform,
-    /// Where the grid is described.
+    /// Source of the description of the servers.
     pub(super) source: String,
-    /// What the heuristics do not know.
+    /// Perturbations that the heuristics do not know.
     pub(super) perturbations: Perturbations,
-    /// Whether it is executed by those servers, and not in simulated time.
+    /// Whether real servers execute it, rather than a simulation.
     pub(super) is_real: bool,
 }
 
 impl Inputs {
-    /// The workflow and the servers that the flags name.
+    /// Reads the workflow and the servers that the flags name.
     pub(super) fn new(args: &RpcRunArgs) -> Result<Self, CliError> {
         let Workflow { name, graph, recorded_s, .. } = workflow(args)?;
         let (file, short) = (args.grid.as_deref(), args.emulate.as_deref());
@@ -50,7 +50,7 @@ impl Inputs {
     }
 }
 
-/// The workflow that the flags name, called after its file if it has no name.
+/// Reads the workflow that the flags name; a workflow without a name takes that of its file.
 pub(super) fn workflow(args: &RpcRunArgs) -> Result<Workflow, CliError> {
     let path = args.file.clone();
     let wrong = |reason: String| CliError::Workflow { path: path.clone(), reason };

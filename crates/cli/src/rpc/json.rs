@@ -1,12 +1,12 @@
 //! Executions for scripts: one JSON object.
 //!
-//! | key | says |
+//! | key | value |
 //! | --- | --- |
 //! | `version` | 1; changes when a script could break |
 //! | `workflow` | its `name`, number of `tasks`, `work_s` on one core, `recorded_s` (null if it was not) |
 //! | `grid` | where the grid is described |
 //! | `servers` | each `server` by number: `name`, `site`, `cores` |
-//! | `trials` | for each heuristic: `heuristic`, `makespan_s`, `predicted_s` (null if it believes nothing), `speed_up` (null for tasks that take no time), `bytes_between_sites`, `bytes_of_client`, `nearest_copy` (whether servers fetch data from the nearest that has it and once for each site, and not from whoever had it first; null on real servers, where it does not depend on the heuristic), `moved` (tasks), `copies` (attempts for nothing), `mapped_in_s` |
+//! | `trials` | for each heuristic: `heuristic`, `makespan_s`, `predicted_s` (null without a prediction), `speed_up` (null for tasks that take no time), `bytes_between_sites`, `bytes_of_client`, `nearest_copy` (whether servers fetch data from the nearest server that has it and once for each site, and not from its first holder; null on real servers, where it does not depend on the heuristic), `moved` (tasks), `copies` (needless attempts), `mapped_in_s` |
 //! | `shortest` | the heuristic of the shortest execution, and its `tasks` as they ended: `task`, `server`, `start_s`, `end_s` |
 
 use super::inputs::Inputs;
@@ -16,7 +16,7 @@ use serde_json::{Value, json};
 /// The version of the object.
 const VERSION: u32 = 1;
 
-/// The executions as one line of JSON.
+/// Renders the executions as one line of JSON.
 pub(super) fn render(inputs: &Inputs, trials: &[Trial], shortest: Option<&Trial>) -> String {
     let document = json!({
         "version": VERSION,

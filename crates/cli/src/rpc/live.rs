@@ -1,9 +1,9 @@
-//! A workflow on real servers: those of a registry, over the links that there are. Computing is
-//! emulated, and data is as large as was recorded.
+//! Execution of a workflow on the real servers of a registry, over existing links. Computing is
+//! emulated, and data has the recorded size.
 //!
-//! Servers fetch data from each other. The client gives orders when arguments are made, and has the
-//! files at first that no task writes; what was on a server that is lost is made again, and what
-//! slow servers have to do may be done elsewhere.
+//! Servers fetch data from each other. The client orders tasks when their arguments exist, and
+//! initially holds the files that no task writes. Data lost with a server is made again, and tasks
+//! of slow servers may be executed elsewhere.
 
 use super::inputs::{Inputs, workflow};
 use super::trial::{Trial, rescue};
@@ -16,10 +16,10 @@ use gridspan_workflow::wfcommons::Workflow;
 use std::collections::BTreeMap;
 use std::time::Instant;
 
-/// What maps where no heuristic is named.
+/// Heuristic used if none is named.
 const DEFAULT: &str = "heft-c";
 
-/// Executes the workflow on the servers of a registry, by one heuristic after the other.
+/// Executes the workflow on the servers of a registry, with one heuristic after the other.
 pub(super) async fn run(
     client: &Client,
     args: &RpcRunArgs,
@@ -45,7 +45,7 @@ pub(super) async fn run(
     let names = args.heuristic.iter().map(String::as_str);
     for name in names.chain(args.heuristic.is_empty().then_some(DEFAULT)) {
         let heuristic = by_name(name, args.seed).map_err(|_| CliError::Individual)?;
-        // Without the ways that turned out to lead nowhere, each of which costs seconds to try.
+        // The platform leaves out links that have failed, each of which costs seconds to try.
         inputs.platform = party.platform();
         let begin = Instant::now();
         let mapping = heuristic.map(&inputs.graph, &inputs.platform)?;

@@ -1,13 +1,13 @@
-//! `gridctl rpc`: maps a workflow to servers, and shows how its execution would go, or goes; serves
+//! `gridctl rpc`: maps a workflow to servers, and shows its simulated or real execution; serves
 //! functions, and calls them.
 //!
-//! | part | what it does |
+//! | module | purpose |
 //! | --- | --- |
-//! | `inputs` | from files and flags to a task graph and a platform |
+//! | `inputs` | turns files and flags into a task graph and a platform |
 //! | `trial` | one heuristic's mapping, executed |
-//! | `live` | the same on real servers |
-//! | `text` | for people |
-//! | `json` | for scripts |
+//! | `live` | one heuristic's mapping, executed on real servers |
+//! | `text` | output for people |
+//! | `json` | output for scripts |
 //! | `serve` | a daemon: a server or a registry |
 //! | `toolbox` | the functions that it serves |
 //! | `call` | lists servers, and calls |
@@ -33,10 +33,10 @@ use inputs::Inputs;
 use std::process::ExitCode;
 use trial::Trial;
 
-/// Tries all mappings, so it is not among the heuristics where nothing is said.
+/// Heuristic that tries all mappings, and therefore is not used by default.
 const EXHAUSTIVE: &str = "exhaustive";
 
-/// Does what the verb says.
+/// Runs the command.
 pub(crate) fn run(verb: &RpcVerb) -> Result<ExitCode, CliError> {
     match verb {
         RpcVerb::Run(args) => map(args),
@@ -63,7 +63,7 @@ fn map(args: &RpcRunArgs) -> Result<ExitCode, CliError> {
     tell(args, &inputs, &trials.collect::<Result<Vec<_>, _>>()?)
 }
 
-/// Shows how it went.
+/// Shows the executions.
 fn tell(args: &RpcRunArgs, inputs: &Inputs, trials: &[Trial]) -> Result<ExitCode, CliError> {
     let by_time = |one: &&Trial, other: &&Trial| {
         one.execution.makespan_s.total_cmp(&other.execution.makespan_s)

@@ -1,4 +1,4 @@
-//! `gridctl rpc serve`: a daemon that serves functions, or is the registry of those who do.
+//! `gridctl rpc serve`: a daemon that serves functions, or is a registry of servers.
 
 use super::toolbox::Toolbox;
 use crate::args::RpcServeArgs;
@@ -25,7 +25,7 @@ pub(crate) fn run(args: &RpcServeArgs) -> Result<ExitCode, CliError> {
         let mut tell = Some(tell);
         for signal in signals.forever() {
             match tell.take() {
-                // It may have ended.
+                // The daemon may have ended.
                 Some(tell) => drop(tell.send(())),
                 None => std::process::exit(128 + signal),
             }
@@ -40,8 +40,8 @@ pub(crate) fn run(args: &RpcServeArgs) -> Result<ExitCode, CliError> {
                 format!("{name} is at {address}; its token is {}\n", registry.token.display())
             }
         };
-        // With the output closed there is nobody to tell.
-        let _ = print(&line, "tell where the registry is");
+        // With the output closed, nothing can be reported.
+        let _ = print(&line, "print the address of the registry");
     };
     serve::<Toolbox>(options, end, told)?;
     Ok(ExitCode::SUCCESS)
@@ -66,12 +66,12 @@ fn options(args: &RpcServeArgs) -> Result<ServeOptions, CliError> {
     Ok(ServeOptions { name, pes, speed: args.speed, room, role })
 }
 
-/// The process whose own token a file is, by its name.
+/// Returns the process id in the name of a file, if this is a process's own token.
 pub(super) fn daemon_of(file: &str) -> Option<i32> {
     file.strip_prefix("registry-")?.strip_suffix(".token")?.parse().ok()
 }
 
-/// The token of this process, where other processes of the same user look for it.
+/// Returns the path of this process's token, where other processes of the same user look for it.
 fn own_token() -> Result<PathBuf, CliError> {
     let folder = folder().map_err(CliError::system("find the folder of this user's jobs"))?;
     Ok(folder.join(format!("registry-{:010}.token", std::process::id())))

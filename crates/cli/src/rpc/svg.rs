@@ -1,5 +1,5 @@
-//! A Gantt chart: a line for each core of each server, and a bar for each task, in the colour of
-//! what it is.
+//! A Gantt chart: a line for each core of each server, and a bar for each task, coloured by the
+//! kind of the task.
 
 use super::inputs::Inputs;
 use super::text::{platform, seconds, workflow};
@@ -11,26 +11,26 @@ use gridspan_workflow::{Endpoint, ServerId};
 use std::collections::BTreeMap;
 
 const MARGIN: f64 = 32.0;
-/// Below the heading.
+/// Top of the chart, below the heading.
 const TOP: f64 = 112.0;
 const CHART: f64 = 900.0;
-/// Between servers.
+/// Space between servers.
 const GAP: f64 = 6.0;
-/// All lines together are about this high, each within these bounds.
+/// Approximate height of all lines together, and the bounds of the height of each.
 const HEIGHT: f64 = 640.0;
 const CORE: [f64; 2] = [2.0, 14.0];
-/// The line of what a server receives, below its cores.
+/// Height of the line of a server's incoming transfers, below its cores.
 const LINK: f64 = 3.0;
 const NAME_SIZE: f64 = 10.0;
-/// Below the chart, for the axis and the legend.
+/// Space below the chart, for the axis and the legend.
 const FOOT: f64 = 92.0;
-/// Kinds of tasks in the legend.
+/// Largest number of kinds of tasks in the legend.
 const KINDS_MAX: usize = 8;
 const TICKS: u32 = 6;
 const RECEIVED_COLOUR: &str = "#c2412d";
 const WASTED_COLOUR: &str = "#bbb";
 
-/// The picture.
+/// Renders the picture.
 pub(super) fn render(inputs: &Inputs, trial: &Trial) -> String {
     let heading = Heading {
         title: format!("{}: {}", trial.name, seconds(trial.execution.makespan_s)),
@@ -50,17 +50,17 @@ pub(super) fn render(inputs: &Inputs, trial: &Trial) -> String {
 struct LinkTable<'a> {
     inputs: &'a Inputs,
     trial: &'a Trial,
-    /// Where the bars begin, right of the names.
+    /// Left end of the bars, right of the names.
     left: f64,
     height: f64,
     core: f64,
-    /// Where each server begins.
+    /// Top of each server.
     tops: Vec<f64>,
     /// The number of each kind of task.
     kinds: BTreeMap<&'a str, usize>,
 }
 
-/// What a task is, of a name such as `mProject_ID0000001`: what stands before its number.
+/// Returns the kind of a task, the part of a name such as `mProject_ID0000001` before its number.
 fn kind(name: &str) -> &str {
     let name = name.split("_ID").next().unwrap_or(name);
     name.trim_end_matches(|letter: char| letter.is_ascii_digit() || "_-.:#()".contains(letter))
@@ -93,7 +93,8 @@ impl<'a> LinkTable<'a> {
 
     fn colour(&self, name: &str) -> String {
         let number = self.kinds.get(kind(name)).copied().unwrap_or(0);
-        // Neighbours differ most if the scale is walked in steps of about its golden section.
+        // Neighbouring kinds differ most if the scale is walked in steps of about its golden
+        // section.
         let spread = (number as f64 * 0.618).fract();
         colour((spread * STEPS as f64) as usize)
     }
@@ -122,8 +123,7 @@ impl<'a> LinkTable<'a> {
         runs.sort_by(|one, other| one.0.start_s.total_cmp(&other.0.start_s));
         let mut free_s = vec![0.0; server.cores as usize];
         for (run, is_needed) in runs {
-            // Which core it was is not recorded: the first that is free, or nearest to it by
-            // rounding.
+            // The core is not recorded; this is the first one that is free, up to rounding.
             let free = free_s.iter().position(|&free_s| free_s <= run.start_s + 1e-9);
             let core = free.unwrap_or(0);
             free_s[core] = run.end_s;
@@ -180,7 +180,7 @@ impl<'a> LinkTable<'a> {
         };
         entry(RECEIVED_COLOUR, "receives");
         if !self.trial.execution.wasted.is_empty() {
-            entry(WASTED_COLOUR, "for nothing");
+            entry(WASTED_COLOUR, "wasted");
         }
         let mut kinds: Vec<(&str, usize)> =
             self.kinds.iter().map(|(kind, number)| (*kind, *number)).collect();

@@ -7,7 +7,7 @@ use crate::style::Style;
 use crate::table::{Align, Table};
 use std::time::Duration;
 
-/// Everything in words.
+/// Renders the executions as text.
 pub(super) fn render(
     inputs: &Inputs,
     trials: &[Trial],
@@ -19,14 +19,14 @@ pub(super) fn render(
     text += &heuristics(inputs, trials, style);
     text += &transfers(inputs, trials);
     if let Some(trial) = shortest {
-        text += &format!("\nwhat the servers did by {}\n", trial.name);
+        text += &format!("\nwork of the servers with {}\n", trial.name);
         text += &servers(inputs, trial, style);
     }
     text
 }
 
-/// How data goes, if that is not the same for all: then times differ by more than by where tasks
-/// are.
+/// Describes the sources of data if these differ between heuristics, because times then depend on
+/// more than the placement of tasks.
 fn transfers(inputs: &Inputs, trials: &[Trial]) -> String {
     let by = |nearest| {
         let all = trials.iter().filter(|trial| trial.nearest == nearest);
@@ -37,17 +37,17 @@ fn transfers(inputs: &Inputs, trials: &[Trial]) -> String {
         true => String::new(),
         false => format!(
             "data comes from the nearest copy, once to each site, by {nearest};\n\
-             from whoever had it first, to each server by itself, by {first}\n"
+             from its first holder, to each server by itself, by {first}\n"
         ),
     }
 }
 
-/// A time in seconds with its unit.
+/// Formats a time in seconds with its unit.
 pub(super) fn seconds(time_s: f64) -> String {
     Duration::try_from_secs_f64(time_s).map_or_else(|_| UNKNOWN.to_owned(), time)
 }
 
-/// The workflow, and what it takes alone.
+/// Describes the workflow and its work on one core.
 pub(super) fn workflow(inputs: &Inputs) -> String {
     let all: u64 = inputs.graph.data().iter().map(|data| data.bytes).sum();
     let recorded = inputs.recorded_s.map_or_else(String::new, |recorded_s| {
@@ -62,7 +62,7 @@ pub(super) fn workflow(inputs: &Inputs) -> String {
     )
 }
 
-/// The servers in one line.
+/// Describes the servers in one line.
 pub(super) fn platform(inputs: &Inputs) -> String {
     format!(
         "{} with {} at {}, as {} describes them",

@@ -28,13 +28,13 @@ impl Catalogue for Toolbox {
     }
 }
 
-/// Rows.
+/// A matrix, as its rows.
 type Matrix = Vec<Vec<f64>>;
 
-/// More numbers than this are not sieved: the sieve is in memory.
+/// Largest bound on primes, because the sieve is in memory.
 const PRIMES_BELOW_MAX: u64 = 1 << 28;
 
-/// So many elements a product may have, 128 MB: a text of them is to fit an answer.
+/// Largest number of elements of a product, 128 MB: their text must fit into an answer.
 const ELEMENTS_MAX: usize = 1 << 24;
 
 fn same(one: usize, other: usize, what: &str) -> Result<(), String> {
@@ -64,7 +64,8 @@ fn multiply(left: &Matrix, right: &Matrix) -> Result<Matrix, String> {
     Ok(product)
 }
 
-/// Elimination with partial pivoting (Golub and Van Loan, "Matrix Computations", algorithm 3.4.1).
+/// Solves a linear system by elimination with partial pivoting (Golub and Van Loan, "Matrix
+/// Computations", algorithm 3.4.1).
 fn solve(mut matrix: Matrix, mut right: Vec<f64>) -> Result<Vec<f64>, String> {
     let size = matrix.len();
     same(size, right.len(), "rows and right-hand sides")?;
@@ -97,7 +98,7 @@ fn solve(mut matrix: Matrix, mut right: Vec<f64>) -> Result<Vec<f64>, String> {
     Ok(right)
 }
 
-/// How many primes there are below a number: the sieve of Eratosthenes over odd numbers.
+/// Counts the primes below a number with the sieve of Eratosthenes over odd numbers.
 fn primes(below: u64) -> Result<u64, String> {
     if below > PRIMES_BELOW_MAX {
         return Err(format!("count primes below {PRIMES_BELOW_MAX} at most"));
@@ -105,7 +106,7 @@ fn primes(below: u64) -> Result<u64, String> {
     if below <= 2 {
         return Ok(0);
     }
-    // The odd number 2 i + 1 stands at i.
+    // Index i represents the odd number 2 i + 1.
     let mut is_composite = vec![false; (below / 2) as usize];
     let mut factor = 3;
     while factor * factor < below {

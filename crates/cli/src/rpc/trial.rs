@@ -1,4 +1,4 @@
-//! One heuristic's mapping, executed in simulated time.
+//! One heuristic's mapping, and its execution.
 
 use super::inputs::Inputs;
 use crate::args::{RescueName, RpcRunArgs};
@@ -10,7 +10,7 @@ use gridspan_workflow::simulate::{execute, execute_calls};
 use gridspan_workflow::stragglers::StragglerPolicy;
 use std::time::{Duration, Instant};
 
-/// What is done about slow servers.
+/// Returns the action on slow servers.
 pub(super) fn rescue(name: RescueName) -> StragglerPolicy {
     match name {
         RescueName::None => StragglerPolicy::None,
@@ -19,16 +19,16 @@ pub(super) fn rescue(name: RescueName) -> StragglerPolicy {
     }
 }
 
-/// How a workflow went.
+/// The execution of a workflow with one heuristic.
 pub(super) struct Trial {
-    /// What mapped it.
+    /// Name of the heuristic.
     pub(super) name: String,
-    /// When it would end, as the heuristic believed, in seconds; `None` where nothing was believed.
+    /// End predicted by the heuristic, in seconds; `None` without a prediction.
     pub(super) predicted_s: Option<f64>,
-    /// How long mapping took.
+    /// Time that mapping took.
     pub(super) mapped_in: Duration,
-    /// Whether servers fetch data from the nearest that has it, and once for each site; otherwise
-    /// from whoever had it first.
+    /// Whether servers fetch data from the nearest server that has it, and once for each site;
+    /// otherwise they fetch it from its first holder.
     pub(super) nearest: bool,
     /// The execution.
     pub(super) execution: Execution,
@@ -59,7 +59,7 @@ impl Trial {
         Ok(Self::of(name, inputs, (mapping.as_ref(), mapped_in), execution))
     }
 
-    /// What an execution has come to, and how it had been mapped.
+    /// Summarises an execution and its mapping.
     pub(super) fn of(
         name: &str,
         Inputs { graph, platform, .. }: &Inputs,
@@ -78,7 +78,7 @@ impl Trial {
         }
     }
 
-    /// How many times as fast as one core of speed 1 with all data at hand; `None` for tasks that
+    /// Returns the speed-up over one core of speed 1 with all data at hand; `None` for tasks that
     /// take no time.
     pub(super) fn speed_up(&self, inputs: &Inputs) -> Option<f64> {
         (self.execution.makespan_s > 0.0).then(|| inputs.graph.work_s() / self.execution.makespan_s)

@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-/// Which point of a text its place names.
+/// Point of a text that lies at its position.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Anchor {
     Start,
@@ -39,7 +39,7 @@ impl Text {
         Self { colour, ..self }
     }
 
-    /// Turned by so many degrees around its place.
+    /// Turns it by `turn` degrees around its position.
     pub(crate) fn turned(self, turn: f64) -> Self {
         Self { turn, ..self }
     }
@@ -87,7 +87,7 @@ pub(crate) fn put(to: &mut String, what: std::fmt::Arguments<'_>) {
     let _ = to.write_fmt(what);
 }
 
-/// About how wide a text is in any plain font.
+/// Returns the approximate width of a text in any plain font.
 pub(crate) fn width_of(text: &str, size: f64) -> f64 {
     text.chars().count() as f64 * size * 0.58
 }

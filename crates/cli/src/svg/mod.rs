@@ -1,4 +1,4 @@
-//! Pictures: plain SVG without scripts, styles or fonts of its own.
+//! Pictures: plain SVG without scripts, styles or embedded fonts.
 //!
 //! - `element`: texts and lines.
 //! - `scale`: logarithmic axes, their ticks, and colours.
@@ -9,26 +9,26 @@ mod scale;
 pub(crate) use element::{Anchor, Text, line, put, width_of};
 pub(crate) use scale::{LogScale, STEPS, colour, is_dark};
 
-/// The size of a picture's title and of the line below it.
+/// Font sizes of a picture's title and of the lines below it.
 const TITLE_SIZE: f64 = 17.0;
 const SUBTITLE_SIZE: f64 = 12.0;
 
-/// The title of a picture and what stands below it, in lines.
+/// The title of a picture and the lines below it.
 pub(crate) struct Heading {
     /// The title.
     pub(crate) title: String,
-    /// What stands below it.
+    /// The lines below it.
     pub(crate) subtitles: Vec<String>,
 }
 
 impl Heading {
-    /// About how wide it is, without margins.
+    /// Returns its approximate width, without margins.
     pub(crate) fn width(&self) -> f64 {
         let subtitles = self.subtitles.iter().map(|text| width_of(text, SUBTITLE_SIZE));
         subtitles.fold(width_of(&self.title, TITLE_SIZE), f64::max)
     }
 
-    /// Begins a picture of this size with the heading, `left` of its edge.
+    /// Begins a picture of this size with the heading, at distance `left` from its edge.
     pub(crate) fn begin(&self, [width, height]: [f64; 2], left: f64) -> String {
         let mut svg = format!(
             "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{width:.0}\" height=\"{height:.0}\" \

@@ -12,9 +12,9 @@ const COLOURS: [[u8; 3]; 9] = [
     [170, 220, 50],
     [253, 231, 37],
 ];
-/// So many colours are told apart.
+/// Number of colours that are distinguished.
 pub(crate) const STEPS: usize = 64;
-/// A single value gets an axis so many times around it.
+/// Factor by which the axis of a single value extends below and above it.
 const AROUND_ONE: f64 = 3.0;
 
 /// A logarithmic axis.
@@ -27,15 +27,15 @@ pub(crate) struct LogScale {
 /// A mark on an axis.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Tick {
-    /// Where, from 0 to 1.
+    /// Position, from 0 to 1.
     pub(crate) at: f64,
-    /// What stands there; nothing at a mark between.
+    /// Label; `None` for a mark in between.
     pub(crate) label: Option<String>,
 }
 
 impl LogScale {
-    /// An axis over these values and a little more; from 0.1 to 10 without any. What is not
-    /// positive is left out.
+    /// Creates an axis over these values with a small margin, or from 0.1 to 10 if there are none.
+    /// Values that are not positive are left out.
     pub(crate) fn over(values: impl Iterator<Item = f64>) -> Self {
         let ends = values.filter(|value| *value > 0.0).fold(None, |ends, value| {
             let (low, high) = ends.unwrap_or((value, value));
@@ -52,7 +52,7 @@ impl LogScale {
         Self { low: low.ln(), high: high.ln() }
     }
 
-    /// Where a value is, from 0 to 1.
+    /// Returns the position of a value, from 0 to 1.
     pub(crate) fn place(&self, value: f64) -> f64 {
         if value <= 0.0 {
             return 0.0;
@@ -60,7 +60,7 @@ impl LogScale {
         ((value.ln() - self.low) / (self.high - self.low)).clamp(0.0, 1.0)
     }
 
-    /// The marks: labels at powers of ten, or also at 2 and 5 where those are few.
+    /// Returns the marks: labels at powers of ten, and where these are few also at other digits.
     pub(crate) fn ticks(&self) -> Vec<Tick> {
         let decades = (self.high - self.low) / std::f64::consts::LN_10;
         let labelled: &[u32] = match decades {
@@ -80,13 +80,13 @@ impl LogScale {
         marks.filter_map(tick).collect()
     }
 
-    /// The number of a value's colour.
+    /// Returns the number of a value's colour.
     pub(crate) fn step(&self, value: f64) -> usize {
         ((self.place(value) * STEPS as f64) as usize).min(STEPS - 1)
     }
 }
 
-/// `digit` times the `power` of ten, written out.
+/// Writes out `digit` times the `power` of ten.
 fn label(digit: u32, power: i32) -> String {
     let zeros = |count: i32| "0".repeat(count.unsigned_abs() as usize);
     match power {
@@ -95,7 +95,7 @@ fn label(digit: u32, power: i32) -> String {
     }
 }
 
-/// The colour of this number.
+/// Returns the colour of this number.
 pub(crate) fn colour(step: usize) -> String {
     let place = (step as f64 + 0.5) / STEPS as f64 * (COLOURS.len() - 1) as f64;
     let (below, part) = (place.floor() as usize, place.fract());
@@ -107,7 +107,7 @@ pub(crate) fn colour(step: usize) -> String {
     format!("#{:02x}{:02x}{:02x}", mix(0), mix(1), mix(2))
 }
 
-/// Whether white can be read on the colour of this number.
+/// Whether white text is legible on the colour of this number.
 pub(crate) fn is_dark(step: usize) -> bool {
     step < STEPS * 6 / 10
 }

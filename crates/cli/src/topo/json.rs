@@ -1,6 +1,6 @@
 //! A topology for scripts: one JSON object.
 //!
-//! | key | says |
+//! | key | value |
 //! | --- | --- |
 //! | `version` | 1; changes when a script could break |
 //! | `source` | `kind`: `grid-file`, `matrix-file`, `measured` or `job`; `name`: the file, grid or job |
@@ -8,10 +8,9 @@
 //! | `levels` | from the whole to the closest: `level`, `groups`, `rtt_ms`, `bandwidth_bps`, `confidence` |
 //! | `groups` | `group` (its number), `level`, `parent`, `name`, `nodes`, `rtt_ms`, `bandwidth_bps`, `confidence`, and its `uplink` where that was measured |
 //! | `links` | `from` and `to` (numbers of groups), `latency_ms` (one way), `bandwidth_bps`, `loss`, `age_s`, `confidence` |
-//! | `warnings` | what is odd, as texts |
+//! | `warnings` | irregularities, as texts |
 //!
-//! Ranges have `min`, `median` and `max`. What is not known is `null`; so is a bandwidth without
-//! limit.
+//! Ranges have `min`, `median` and `max`. Unknown values are `null`, as is an unlimited bandwidth.
 
 use super::topology::Topology;
 use gridspan_topology::{Bandwidth, BandwidthRange, GroupId, NodeId, Pipes, RttRange};
@@ -21,7 +20,7 @@ use std::time::Duration;
 /// The version of the object.
 const VERSION: u32 = 1;
 
-/// The topology as one line of JSON.
+/// Renders the topology as one line of JSON.
 pub(crate) fn render(topology: &Topology) -> String {
     let hierarchy = &topology.hierarchy;
     let groups = (0..hierarchy.depth()).flat_map(|level| hierarchy.groups_at(level));

@@ -1,11 +1,11 @@
-//! `gridctl topo`: shows what is near what, and how near, as far as it is known.
+//! `gridctl topo`: shows the known distances between nodes.
 //!
-//! | part | what it does |
+//! | module | purpose |
 //! | --- | --- |
-//! | `source` | from a file, a measurement or a running job to a topology |
-//! | `topology` | places, links and where they are known from, whatever the source |
-//! | `text` | for people |
-//! | `json` | for scripts |
+//! | `source` | reads a topology from a file, a measurement or a running job |
+//! | `topology` | places, links and their origin, whatever the source |
+//! | `text` | output for people |
+//! | `json` | output for scripts |
 //! | `svg` | a picture |
 
 mod json;
@@ -20,7 +20,7 @@ use crate::output::show;
 use crate::style::Style;
 use std::process::ExitCode;
 
-/// Shows a topology as the flags say.
+/// Shows the topology that the flags request.
 pub(crate) fn run(args: &TopoArgs, verbose: u8) -> Result<ExitCode, CliError> {
     let topology = source::topology(args, verbose)?;
     let picture = args.svg.as_ref().map(|path| (path, svg::render(&topology)));

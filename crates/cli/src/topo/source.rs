@@ -1,4 +1,4 @@
-//! Where a topology comes from: a file, a measurement, or a running job.
+//! Sources of a topology: a file, a measurement, or a running job.
 
 use super::topology::{Source, Topology};
 use crate::args::{PlaceArgs, RttUnitName, TopoArgs};
@@ -18,15 +18,15 @@ use std::path::Path;
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// A matrix of the largest size (8192 nodes) in as many digits as anybody writes.
+/// Size of a file of the largest matrix (8192 nodes) with more digits than are usual.
 const MATRIX_BYTES_MAX: u64 = 1 << 30;
 
-/// A job that has just begun gets so long to measure its links.
+/// Time that a job that has just started has to measure its links.
 const LIVE_PATIENCE: Duration = Duration::from_secs(10);
-/// How often to look whether it has.
+/// Interval between checks whether it has measured them.
 const LIVE_LOOK: Duration = Duration::from_millis(100);
 
-/// The topology that the flags ask for.
+/// Returns the topology that the flags request.
 pub(crate) fn topology(args: &TopoArgs, verbose: u8) -> Result<Topology, CliError> {
     let place = &args.place;
     match (&args.file, &place.grid) {
@@ -43,7 +43,7 @@ pub(crate) fn topology(args: &TopoArgs, verbose: u8) -> Result<Topology, CliErro
     }
 }
 
-/// Starts nodes, has them measure, and ends them.
+/// Starts nodes, makes them measure, and ends them.
 fn measured(args: &PlaceArgs, verbose: u8) -> Result<Topology, CliError> {
     let program = Program::probe();
     let place = Place::of_run(args, true)?;
@@ -68,7 +68,7 @@ fn measured(args: &PlaceArgs, verbose: u8) -> Result<Topology, CliError> {
     }
 }
 
-/// What a running job knows: the one of this name, or the latest.
+/// Returns the topology that a running job knows: the job of this name, or the latest.
 fn live(id: Option<&str>) -> Result<Topology, CliError> {
     let begin = Instant::now();
     loop {
@@ -95,7 +95,7 @@ fn live(id: Option<&str>) -> Result<Topology, CliError> {
     }
 }
 
-/// A grid file by its ending, and a file of round trips otherwise.
+/// Reads a grid file, recognised by its ending, or else a file of round trips.
 fn of_file(path: &Path, unit: RttUnitName) -> Result<Topology, CliError> {
     let name = path.display().to_string();
     if has_ending(path, &["toml"]) {
@@ -108,7 +108,7 @@ fn of_file(path: &Path, unit: RttUnitName) -> Result<Topology, CliError> {
         RttUnitName::Us => RttUnit::Microseconds,
     };
     let names = column_names(&text);
-    // A line that begins with a name is of comma-separated values, whatever the file's ending.
+    // A line that starts with a name has comma-separated values, whatever the file's ending.
     let is_csv = names.is_some() || has_ending(path, &["csv"]);
     let matrix =
         if is_csv { RttMatrix::from_csv(&text, unit) } else { RttMatrix::from_rows(&text, unit) };
@@ -137,12 +137,12 @@ fn read(path: &Path) -> std::io::Result<String> {
     if fs::metadata(path)?.len() > MATRIX_BYTES_MAX {
         return Err(too_large());
     }
-    // What a pipe holds is not known before.
+    // The size of a pipe's content is not known before.
     let read = File::open(path)?.take(MATRIX_BYTES_MAX + 1).read_to_string(&mut text)?;
     if read as u64 > MATRIX_BYTES_MAX { Err(too_large()) } else { Ok(text) }
 }
 
-/// The names in the first line, if that has some: those of the columns of comma-separated values.
+/// Returns the names of the columns of comma-separated values, if the first line has names.
 fn column_names(text: &str) -> Option<Vec<String>> {
     let is_said = |line: &&str| !line.trim().is_empty() && !line.trim_start().starts_with('#');
     let line = text.strip_prefix('\u{feff}').unwrap_or(text).lines().find(is_said)?;
@@ -154,7 +154,7 @@ fn column_names(text: &str) -> Option<Vec<String>> {
     Some(fields.map(|name| plain(&name)).collect())
 }
 
-/// Names come from anywhere, and terminals obey control characters.
+/// Replaces control characters, which terminals obey, because names come from any source.
 fn plain(name: &str) -> String {
     name.replace(char::is_control, "?")
 }

@@ -8,14 +8,14 @@ use crate::style::{Branches, Style};
 use crate::table::{Align, Table};
 use gridspan_topology::{Bandwidth, GroupId, Pipes};
 
-/// At most so many groups below one are shown; `--json` has all.
+/// Largest number of groups shown below one; `--json` prints all.
 const CHILDREN_MAX: usize = 32;
-/// Single nodes below one group get a line each if there are not more.
+/// Largest number of single nodes below one group that get a line each.
 const SINGLES_MAX: usize = 8;
-/// A table of links has at most so many columns, which fit a wide terminal.
+/// Largest number of columns of a table of links, which fits a wide terminal.
 const COLUMNS_MAX: usize = 12;
 
-/// Everything in words.
+/// Renders the topology as text.
 pub(crate) fn render(topology: &Topology, style: Style) -> String {
     let hierarchy = &topology.hierarchy;
     let (nodes, levels) = (hierarchy.nodes().len(), hierarchy.depth());
@@ -34,7 +34,7 @@ pub(crate) fn render(topology: &Topology, style: Style) -> String {
             text += &match uplink.pipes {
                 Pipes::Shared => format!("\nthe nodes of {name} share one way out of {rate}"),
                 Pipes::Separate => {
-                    format!("\neach node of {name} has a way out of its own; two carry {rate}")
+                    format!("\neach node of {name} has its own way out; two carry {rate}")
                 }
             };
         }
@@ -65,7 +65,8 @@ struct Tree<'a> {
 }
 
 impl Tree<'_> {
-    /// The smallest group of the same members: a level that does not part them is not shown.
+    /// Returns the smallest group with the same members: a level that does not divide them is not
+    /// shown.
     fn shown(&self, mut group: GroupId) -> GroupId {
         while let [only] = self.topology.hierarchy.group(group).children() {
             group = *only;
@@ -73,8 +74,8 @@ impl Tree<'_> {
         group
     }
 
-    /// The groups to show below one. A part of the whole that consists of nothing but single nodes
-    /// is as good as a closest group.
+    /// Returns the groups to show below one. A group that has only single nodes as
+    /// children, and is not the root, is shown without children, like a group of the closest level.
     fn children(&self, number: GroupId) -> Vec<GroupId> {
         let hierarchy = &self.topology.hierarchy;
         let group = hierarchy.group(number);
@@ -85,7 +86,7 @@ impl Tree<'_> {
         if is_worth_it { children } else { vec![] }
     }
 
-    /// Adds a group and those below it, behind a prefix for itself and one for those below.
+    /// Adds a group and those below it, with one prefix for itself and one for those below.
     fn add(&self, table: &mut Table, number: GroupId, [own, below]: [&str; 2]) {
         let (hierarchy, names) = (&self.topology.hierarchy, &self.topology.names);
         let group = hierarchy.group(number);
@@ -134,7 +135,7 @@ impl Tree<'_> {
     }
 }
 
-/// The tables of the links between the coarsest groups.
+/// Renders the tables of the links between the coarsest groups.
 fn links(topology: &Topology, style: Style) -> String {
     let groups = topology.coarsest();
     let shown = &groups[..groups.len().min(COLUMNS_MAX)];
@@ -156,7 +157,7 @@ fn links(topology: &Topology, style: Style) -> String {
     }
     if topology.is_live() && known(&|view| view.age.is_some()) {
         let age = |view: LinkView| view.age.map(|age| format!("{:.1}", age.as_secs_f64()));
-        text += &section(topology, shown, style, "observed so long ago, s", &age);
+        text += &section(topology, shown, style, "time since observed, s", &age);
     }
     if shown.len() < groups.len() {
         text += &format!("\n{} more groups; --json has all\n", groups.len() - shown.len());
@@ -171,7 +172,7 @@ fn megabits(bandwidth: Bandwidth) -> String {
     }
 }
 
-/// One table: a row for each group that sends, a column for each that receives.
+/// Renders one table: a row for each sending group, a column for each receiving group.
 fn section(
     topology: &Topology,
     groups: &[GroupId],

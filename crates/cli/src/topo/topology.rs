@@ -1,4 +1,4 @@
-//! What is shown: places, links between them, and where this is known from.
+//! A topology to show: places, links between them, and the source of this information.
 
 use crate::names::Names;
 use gridspan::links::LinkReport;
@@ -8,7 +8,7 @@ use gridspan_topology::{
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// Where a topology is known from.
+/// Source of a topology.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Source {
     /// A grid file describes it.
@@ -23,19 +23,19 @@ pub(crate) enum Source {
 
 /// Places and the links between them.
 pub(crate) struct Topology {
-    /// Where it is known from.
+    /// Its source.
     pub(crate) source: Source,
-    /// What is near what.
+    /// The hierarchy of nodes by distance.
     pub(crate) hierarchy: Hierarchy,
-    /// What all is called.
+    /// Names of its nodes and groups.
     pub(crate) names: Names,
-    /// What is odd, for people.
+    /// Irregularities, for people.
     pub(crate) warnings: Vec<String>,
     spec: Option<GridSpec>,
     numbers: Numbers,
 }
 
-/// Where the numbers of links come from.
+/// Source of the numbers of links.
 enum Numbers {
     Described,
     Matrix(RttMatrix),
@@ -46,23 +46,23 @@ enum Numbers {
     },
 }
 
-/// What is known of the way from one group to another, or inside one.
+/// Known numbers of the link from one group to another, or of the links inside one.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(crate) struct LinkView {
-    /// One way.
+    /// Latency in one direction.
     pub(crate) latency: Option<Duration>,
-    /// What it can carry.
+    /// Its bandwidth.
     pub(crate) bandwidth: Option<Bandwidth>,
-    /// The share of packets lost.
+    /// Share of packets lost.
     pub(crate) loss: Option<f64>,
-    /// How long ago it was last observed.
+    /// Time since it was last observed.
     pub(crate) age: Option<Duration>,
-    /// How sure this is, from 0 to 1.
+    /// Confidence, from 0 to 1.
     pub(crate) confidence: Option<f64>,
 }
 
 impl Topology {
-    /// What a grid file says.
+    /// Creates the topology that a grid file describes.
     pub(crate) fn described(path: String, spec: GridSpec) -> Self {
         let hierarchy = Hierarchy::from_grid(&spec);
         Self {
@@ -75,7 +75,7 @@ impl Topology {
         }
     }
 
-    /// What round trips say. Takes some time for large matrices.
+    /// Infers the topology from round trips, which takes some time for large matrices.
     pub(crate) fn inferred(path: String, matrix: RttMatrix, names: Option<Vec<String>>) -> Self {
         let hierarchy = gridspan_topology::infer(&matrix);
         let numbers = || (0..matrix.nodes()).map(|node| format!("node{node}")).collect();
@@ -89,7 +89,7 @@ impl Topology {
         }
     }
 
-    /// What the nodes of a job have measured, `waited` ago.
+    /// Creates the topology that the nodes of a job have measured, `waited` ago.
     pub(crate) fn measured(
         source: Source,
         spec: GridSpec,
@@ -108,17 +108,17 @@ impl Topology {
         Self { source, names, hierarchy, warnings, spec: Some(spec), numbers }
     }
 
-    /// The grid, where one is known.
+    /// Returns the grid, if it is known.
     pub(crate) fn spec(&self) -> Option<&GridSpec> {
         self.spec.as_ref()
     }
 
-    /// The groups of the coarsest level that has several; none if there is no such level.
+    /// Returns the groups of the coarsest level that has several; empty if there is no such level.
     pub(crate) fn coarsest(&self) -> Vec<GroupId> {
         self.hierarchy.groups_at(1).collect()
     }
 
-    /// How a group reaches the outside, where that was measured.
+    /// Returns how a group reaches the outside, if that was measured.
     pub(crate) fn uplink(&self, group: GroupId) -> Option<&Uplink> {
         match &self.numbers {
             Numbers::Measured { uplinks, .. } => uplinks.get(&group),
@@ -126,7 +126,7 @@ impl Topology {
         }
     }
 
-    /// What is known of the way from one group to another, or inside one.
+    /// Returns the known numbers of the link from one group to another, or of the links inside one.
     pub(crate) fn link(&self, from: GroupId, to: GroupId) -> LinkView {
         let group = |group| self.hierarchy.group(group);
         match (&self.numbers, &self.spec) {
@@ -153,8 +153,9 @@ impl Topology {
         }
     }
 
-    /// What jobs see of their links while they run is newer than the round trips that the hierarchy
-    /// was found in; those, each the least of several, are better than what was seen in a moment.
+    /// Whether a running job measured it. The latencies that a running job observes are newer than
+    /// the round trips from which the hierarchy was inferred. In other cases these round trips,
+    /// each the least of several, are better than a momentary observation.
     pub(crate) fn is_live(&self) -> bool {
         matches!(self.source, Source::Job(_))
     }
@@ -169,11 +170,11 @@ impl Topology {
         usual.or(Some(estimate.latency.duration()))
     }
 
-    /// Half of the usual round trip.
+    /// Returns a link with half of the usual round trip as its latency.
     fn usual_link(&self, from: GroupId, to: GroupId) -> LinkView {
         let hierarchy = &self.hierarchy;
         let mut group = hierarchy.group(from);
-        // A level that does not part a group says nothing of its inside.
+        // A level that does not divide a group contains nothing about its inside.
         while let [only] = group.children() {
             group = hierarchy.group(*only);
         }
@@ -185,7 +186,7 @@ impl Topology {
         LinkView { latency: rtt.map(|rtt| rtt / 2), bandwidth, ..LinkView::default() }
     }
 
-    /// The round trip from one node to another.
+    /// Returns the round trip from one node to another.
     pub(crate) fn rtt(&self, from: NodeId, to: NodeId) -> Option<Duration> {
         if from == to {
             return None;
@@ -209,8 +210,8 @@ impl Topology {
         }
     }
 
-    /// The pairs of groups of which something is known: those of the coarsest level, and what else
-    /// was measured.
+    /// Returns the pairs of groups with known numbers: those of the coarsest level, and all others
+    /// that were measured.
     pub(crate) fn pairs(&self) -> Vec<(GroupId, GroupId)> {
         let groups = self.coarsest();
         let coarse = groups.iter().flat_map(|&from| groups.iter().map(move |&to| (from, to)));
@@ -225,7 +226,7 @@ impl Topology {
 }
 
 impl Source {
-    /// What a script reads.
+    /// Returns the kind of the source, for scripts.
     pub(crate) fn kind(&self) -> &'static str {
         match self {
             Self::GridFile(_) => "grid-file",
@@ -235,7 +236,7 @@ impl Source {
         }
     }
 
-    /// The file, the grid or the job.
+    /// Returns the name of the file, the grid or the job.
     pub(crate) fn name(&self) -> &str {
         let (Self::GridFile(name)
         | Self::MatrixFile(name)
@@ -244,7 +245,7 @@ impl Source {
         name
     }
 
-    /// What people read.
+    /// Describes the source, for people.
     pub(crate) fn title(&self) -> String {
         match self {
             Self::GridFile(path) => format!("as {path} describes it"),

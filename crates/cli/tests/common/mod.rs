@@ -1,4 +1,4 @@
-//! Starts gridctl, waits for it, never for ever, and looks at its processes.
+//! Starts gridctl, waits for it within a time limit, and inspects its processes.
 // Each test file uses some of it.
 #![allow(missing_docs, dead_code, unreachable_pub, clippy::unwrap_used)]
 
@@ -9,7 +9,7 @@ use std::sync::mpsc::{Receiver, channel};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// No test waits longer for anything.
+/// Longest time that a test waits for anything.
 pub const LIMIT: Duration = Duration::from_secs(60);
 
 /// A finished command.
@@ -20,7 +20,7 @@ pub struct Output {
     pub stderr: String,
 }
 
-/// gridctl with nothing in its environment that could change what it does.
+/// Returns a gridctl command without environment variables that could change its behaviour.
 pub fn gridctl(arguments: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_gridctl"));
     command.args(arguments).env_clear().stdin(Stdio::null());
@@ -56,7 +56,7 @@ fn read(mut from: impl Read + Send + 'static) -> Receiver<String> {
     receive
 }
 
-/// Waits for a child; kills it if that takes too long.
+/// Waits for a child, and kills it if that takes too long.
 pub fn wait(child: &mut Child, limit: Duration) -> Option<ExitStatus> {
     let begin = Instant::now();
     while begin.elapsed() < limit {
@@ -70,7 +70,7 @@ pub fn wait(child: &mut Child, limit: Duration) -> Option<ExitStatus> {
     None
 }
 
-/// A gridctl that runs, with its output line by line.
+/// A running gridctl, with its output line by line.
 pub struct Running {
     pub child: Child,
     lines: Receiver<String>,
@@ -82,7 +82,7 @@ impl Running {
         Self::start_with(arguments, &[])
     }
 
-    /// Starts gridctl with something in its environment.
+    /// Starts gridctl with these environment variables.
     pub fn start_with(arguments: &[&str], variables: &[(&str, &str)]) -> Self {
         let mut command = gridctl(arguments);
         command.envs(variables.iter().copied());
@@ -122,7 +122,7 @@ impl Running {
         rustix::process::kill_process(pid, signal).unwrap();
     }
 
-    /// The node processes, once there are so many.
+    /// Returns the node processes, once there are `count` of them.
     pub fn nodes(&self, count: usize) -> Vec<u32> {
         until(|| Some(children_of(self.child.id())).filter(|found| found.len() == count))
     }
@@ -134,13 +134,13 @@ impl Running {
 
 impl Drop for Running {
     fn drop(&mut self) {
-        // It has ended if all went well.
+        // It has ended if the test succeeded.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
 }
 
-/// Tries until there is something.
+/// Tries until an attempt returns a value.
 pub fn until<T>(mut attempt: impl FnMut() -> Option<T>) -> T {
     let begin = Instant::now();
     loop {
@@ -152,13 +152,13 @@ pub fn until<T>(mut attempt: impl FnMut() -> Option<T>) -> T {
     }
 }
 
-/// Whether a process runs; one that is dead and only not yet buried does not.
+/// Whether a process runs; a dead process that is not yet reaped does not.
 pub fn is_alive(pid: u32) -> bool {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
     stat.rsplit_once(") ").is_some_and(|(_, rest)| !rest.starts_with(['Z', 'X']))
 }
 
-/// The processes that this one has started.
+/// Returns the processes that `parent` has started.
 pub fn children_of(parent: u32) -> Vec<u32> {
     let pids = fs::read_dir("/proc").unwrap().filter_map(|entry| {
         let pid: u32 = entry.ok()?.file_name().to_str()?.parse().ok()?;
@@ -170,7 +170,7 @@ pub fn children_of(parent: u32) -> Vec<u32> {
     pids.collect()
 }
 
-/// The words of a file of /proc that separates them by zeros.
+/// Returns the words of a file of /proc, which are separated by zero bytes.
 pub fn proc_words(pid: u32, file: &str) -> Vec<String> {
     let bytes = fs::read(format!("/proc/{pid}/{file}")).unwrap();
     let words = bytes.split(|&byte| byte == 0).filter(|word| !word.is_empty());

@@ -1,6 +1,7 @@
-//! The binomial tree as one writes it by hand: ranks, and nothing known of where they are.
+//! The binomial tree of a hand-written broadcast: built from ranks alone, without knowledge of the
+//! topology.
 
-/// The ranks to which `rank` of `members` passes on what rank 0 sends, those with the largest
+/// The children of `rank` in the tree over `members` ranks rooted at rank 0, those with the largest
 /// subtrees first.
 pub fn children(rank: u32, members: u32) -> impl Iterator<Item = u32> {
     let reach = if rank == 0 { members.next_power_of_two() } else { 1 << rank.trailing_zeros() };

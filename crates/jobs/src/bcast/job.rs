@@ -1,11 +1,11 @@
-//! The job: both ways take turns, size by size and round by round, so that what else the machine
-//! does meets both alike.
+//! The job: both ways alternate within each size and round, so that other load on the machine
+//! affects both equally.
 //!
-//! A broadcast is timed at the root, from sending to the result of a reduction to which each member
-//! contributes when it has the payload. That reduction is the same for both ways, and is also
+//! The root times a broadcast from sending it to the result of a reduction to which each member
+//! contributes when it has the payload. The reduction is the same for both ways. It is also
 //! measured alone: all members but one contribute beforehand, and the root times a message to the
-//! last one, less half of a round trip to it. Payloads are checked after each broadcast and not
-//! during it.
+//! last member until the result, less half of a round trip to that member. Payloads are checked
+//! after each broadcast, outside the timed interval.
 
 use super::member::{BcastMember, Message, Question, Way};
 use super::payload::{Digest, payload};
@@ -20,30 +20,31 @@ const ABOUT: &str = "Broadcasts to all nodes, by the runtime and by a binomial t
 pub(crate) const ENTRY: Entry =
     Entry { name: "bcast", about: ABOUT, build: |arguments| Ok(job(parse("bcast", arguments)?)) };
 
-/// The largest payload: with its header it must fit one message, of 60 MiB.
+/// Largest payload in bytes: with its header it must fit into one message of at most 60 MiB.
 pub const BYTES_MAX: u64 = 48 << 20;
-/// No broadcast takes longer, whatever the links.
+/// Timeout of one measurement, longer than any broadcast takes on any link.
 const PATIENCE: Duration = Duration::from_secs(3600);
-/// Payloads of this many rounds of each size are not counted: congestion windows open meanwhile.
+/// Number of rounds of each size that are not counted, in which congestion windows open.
 const WARM_UP: u64 = 3;
-/// The reduction is closed by so many members, and by each of them so often.
+/// Maximum number of members that take the part of the last contributor when the reduction is
+/// measured, and number of measurements with each of them.
 const CLOSERS_MAX: u32 = 16;
 const CLOSINGS: u32 = 5;
 
 #[derive(Clone, Debug, Parser)]
 #[command(about = ABOUT)]
 struct Options {
-    /// The sizes of payloads, such as 8B,1kB,1MB; at most 48MiB.
+    /// Sizes of the payloads, such as 8B,1kB,1MB; at most 48MiB.
     #[arg(long, value_name = "SIZE,…", value_delimiter = ',', value_parser = size,
           default_value = "8B,1kB,1MB")]
     bytes: Vec<usize>,
-    /// How many broadcasts of each size are measured each way.
+    /// Number of measured broadcasts of each size, for each way.
     #[arg(long, default_value_t = 30, value_parser = clap::value_parser!(u64).range(1..=100_000))]
     rounds: u64,
     /// The node whose member broadcasts, counted from 0.
     #[arg(long, value_name = "NODE", default_value_t = 0)]
     root: u32,
-    /// The runtime broadcasts without the total order.
+    /// Let the runtime broadcast without the total order.
     #[arg(long)]
     unordered: bool,
     /// Print one JSON object for each size, and one at the end, instead of a table.
@@ -109,7 +110,7 @@ async fn run(grid: &Grid, options: &Options) -> Result<(), JobError> {
     Ok(())
 }
 
-/// What one size took, as a JSON object.
+/// The times of one size as a JSON object.
 fn json_of_size((nodes, rounds, bytes): (u32, u64, usize), ranges: [Range; 2]) -> String {
     let [runtime, binomial] = ranges;
     let ratio = runtime.median_ns / binomial.median_ns;
@@ -128,16 +129,16 @@ struct Bench<'a> {
     root: u32,
     /// The ways in the order of their columns.
     ways: [Way; 2],
-    /// So many broadcasts there were.
+    /// Number of broadcasts so far.
     payloads: u64,
 }
 
 impl Bench<'_> {
-    /// The times of rounds, in ns, in the order of the ways.
+    /// Returns the times of the rounds in ns, in the order of `ways`.
     async fn compare(&mut self, bytes: usize, rounds: u64) -> Result<[Vec<f64>; 2], JobError> {
         let mut times_ns = [Vec::new(), Vec::new()];
         for round in 0..WARM_UP + rounds {
-            // Neither way always comes first.
+            // The ways take turns to go first.
             let first = (round % 2) as usize;
             for place in [first, 1 - first] {
                 let question = Question::Broadcast { way: self.ways[place], bytes, round };
@@ -151,7 +152,7 @@ impl Bench<'_> {
         Ok(times_ns)
     }
 
-    /// The time that the root measures, in ns.
+    /// Returns the time measured by the root, in ns.
     async fn measure(&self, question: Question) -> Result<f64, JobError> {
         let root = self.members.member(Ix1(self.root as i32));
         let message = move |reply| Message::Measure { question, reply };
@@ -177,8 +178,8 @@ impl Bench<'_> {
         Err(reason.into())
     }
 
-    /// What the reduction takes from the last contribution on, in ns, for several members as the
-    /// last.
+    /// Measures the reduction from the last contribution to the result, in ns, with several members
+    /// in turn as the last contributor.
     async fn closings(&self) -> Result<Vec<f64>, JobError> {
         let stride = self.nodes.div_ceil(CLOSERS_MAX).max(1);
         let mut closings_ns = Vec::new();
@@ -195,7 +196,7 @@ impl Bench<'_> {
     }
 }
 
-/// The median of some times and their ends, in ns.
+/// The median, minimum and maximum of some times, in ns.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Range {
     least_ns: f64,
@@ -204,7 +205,7 @@ struct Range {
 }
 
 impl Range {
-    /// Of at least one time.
+    /// The range of at least one time.
     fn of(mut times_ns: Vec<f64>) -> Self {
         times_ns.sort_unstable_by(f64::total_cmp);
         let at = |place: usize| times_ns.get(place).copied().unwrap_or(f64::NAN);
@@ -213,7 +214,7 @@ impl Range {
         Self { least_ns: at(0), median_ns, most_ns: at(count.saturating_sub(1)) }
     }
 
-    /// As a JSON object, in nanoseconds.
+    /// Returns a JSON object, in nanoseconds.
     fn to_json(self) -> String {
         let Self { least_ns, median_ns, most_ns } = self;
         format!(
@@ -221,7 +222,7 @@ impl Range {
         )
     }
 
-    /// In microseconds.
+    /// Formats the range in microseconds.
     fn show(&self) -> String {
         let [least, median, most] =
             [self.least_ns, self.median_ns, self.most_ns].map(|ns| ns / 1e3);

@@ -1,6 +1,6 @@
-//! One member on each node: it takes payloads, passes on what came over the hand-written tree,
-//! confirms, and tells afterwards whether it had everything, whole and once. One is the root, which
-//! measures.
+//! The members, one on each node. A member takes payloads, forwards those of the hand-written tree,
+//! confirms each, and verifies afterwards that it received every payload once and whole. One member
+//! is the root, which measures.
 
 use super::binomial::children;
 use super::payload::{Digest, payload};
@@ -8,7 +8,7 @@ use gridspan_runtime::{Actor, Context, Ix1, Numbers, Op, Reduction, Reply, Time,
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
 
-/// How a payload is brought to all members.
+/// How a payload travels to all members.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Way {
     /// By the runtime's broadcast.
@@ -19,75 +19,76 @@ pub enum Way {
     Binomial,
 }
 
-/// What the root measures.
+/// A measurement of the root.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub enum Question {
-    /// From a broadcast to the confirmation of all members.
+    /// The time from a broadcast to the confirmation of all members.
     Broadcast {
         /// How it travels.
         way: Way,
         /// The size of its payload.
         bytes: usize,
-        /// Which payload of this size.
+        /// Number of the round, which determines the payload.
         round: u64,
     },
-    /// From a message to this member, the only one that has not contributed, to the result of the
+    /// The time from a message to the only member that has not contributed, to the result of the
     /// reduction.
     Closing {
-        /// The member.
+        /// Index of that member.
         last: u32,
     },
-    /// From a message to this member to its answer.
+    /// The time from a message to a member, to its answer.
     RoundTrip {
-        /// The member.
+        /// Index of that member.
         with: u32,
     },
 }
 
-/// What members are told.
+/// The messages of a member.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub enum Message {
-    /// To the root: measure, and answer with the time in ns; none if not all members have
+    /// To the root: measure, and answer with the time in ns, or `None` if not all members have
     /// confirmed.
     Measure {
-        /// What.
+        /// The measurement.
         question: Question,
-        /// Who wants to know.
+        /// Where the answer goes.
         reply: Reply<Option<u64>>,
     },
-    /// To the root by itself: all is prepared, and time runs from here.
+    /// From the root to itself: the preparations are complete, and the time starts now.
     Go,
-    /// What is broadcast.
+    /// A broadcast payload.
     Payload {
         /// How it travels.
         way: Way,
         /// The bytes.
         bytes: Numbers<u8>,
     },
-    /// To the root: so many members have confirmed.
+    /// To the root: the result of the confirming reduction.
     Confirmed {
-        /// How many.
+        /// Number of members that have confirmed.
         members: u64,
     },
-    /// Contribute to the next reduction to the root, unless you are this one.
+    /// Contribute to the next reduction to the root, unless the receiver is `except`.
     Contribute {
-        /// Who does not.
+        /// Index of the member that does not contribute.
         except: Option<u32>,
     },
-    /// Answer at once.
+    /// Answer the root with [`Message::Pong`] at once.
     Ping,
-    /// To the root: the answer.
+    /// To the root: the answer to [`Message::Ping`].
     Pong,
-    /// Tell main whether you have had so many payloads, of which the last has this digest.
+    /// Contribute to main whether the member has received `payloads` payloads, the last of them
+    /// with this digest.
     Verify {
-        /// So many payloads.
+        /// Expected number of payloads.
         payloads: u64,
-        /// The digest of the last.
+        /// Digest of the last payload.
         digest: Digest,
     },
 }
 
-/// A member; one on each node, since nodes are what a broadcast is brought to.
+/// A member. There is one on each node, since a broadcast is delivered to nodes.
 #[derive(Serialize, Deserialize)]
 pub struct BcastMember {
     members: u32,
@@ -98,23 +99,24 @@ pub struct BcastMember {
     measured: Option<Measured>,
 }
 
-/// What the root is measuring.
+/// The measurement in progress at the root.
 #[derive(Clone, Serialize, Deserialize)]
 struct Measured {
     question: Question,
-    /// The payload, if one is broadcast.
+    /// The payload of a broadcast, else empty.
     bytes: Numbers<u8>,
     begin: Time,
     reply: Reply<Option<u64>>,
 }
 
-/// Time runs from the beginning of a PE's turn, which must not be that in which the payload was
-/// made; and all nodes should have nothing left to do.
+/// Delay between the preparation of a measurement and its start. Times start at the beginning of a
+/// PE's turn, which must not be the turn that made the payload; and all nodes should be idle by
+/// then.
 const PAUSE: Duration = Duration::from_millis(1);
 
 impl Actor for BcastMember {
     type Index = Ix1;
-    /// How many members there are, and the index of the root.
+    /// The number of members and the index of the root.
     type Init = (u32, u32);
     type Message = Message;
 
@@ -155,7 +157,7 @@ impl Actor for BcastMember {
 }
 
 impl BcastMember {
-    /// Makes what is to be sent, and begins a little later.
+    /// Makes the payload, and schedules the start of the measurement.
     fn prepare(
         &mut self,
         question: Question,
@@ -192,10 +194,10 @@ impl BcastMember {
         }
     }
 
-    /// Passes a payload on, if that is for members to do, and confirms it.
+    /// Forwards a payload if it travels along the binomial tree, and confirms it.
     fn take(&mut self, way: Way, bytes: Numbers<u8>, cx: &mut Context<'_, Self>) {
         if way == Way::Binomial {
-            // The tree counts from the root on.
+            // Ranks in the tree count from the root.
             let (root, members) = (self.root, self.members);
             for child in children((rank(cx) + members - root) % members, members) {
                 let child = cx.collection().at(Ix1(((child + root) % members) as i32));

@@ -1,10 +1,10 @@
-//! Broadcasts measured: the runtime's own beside a binomial tree that the members themselves build
-//! of messages.
+//! A benchmark of broadcasts: the runtime's broadcast against a binomial tree of messages between
+//! the members.
 //!
-//! - [`binomial`]: to whom each member of the hand-written tree passes on
-//! - [`payload`]: what is broadcast, and its digest
-//! - [`member`]: what each member does
-//! - [`job`]: main, which takes turns between both ways and compares them
+//! - [`binomial`]: the children of each member in the hand-written tree
+//! - [`payload`]: the payloads and their digests
+//! - [`member`]: the actor on each node
+//! - [`job`]: main, which alternates between both ways and compares them
 
 pub mod binomial;
 pub mod job;

@@ -1,5 +1,4 @@
-//! What is broadcast: bytes that differ from round to round, and the digest that tells them from
-//! all others.
+//! The broadcast payloads, which differ from round to round, and their digests.
 
 use gridspan_topology::dice::{GOLDEN_GAMMA, mix};
 use serde::{Deserialize, Serialize};
@@ -10,14 +9,14 @@ use sha1::{Digest as _, Sha1};
 pub struct Digest([u8; 20]);
 
 impl Digest {
-    /// The digest of these bytes.
+    /// Computes the digest of `bytes`.
     pub fn of(bytes: &[u8]) -> Self {
         Self(Sha1::digest(bytes).into())
     }
 }
 
-/// The payload of so many bytes for a round: no two of one size are alike, nor any two parts of
-/// one.
+/// Makes the payload of a round, `bytes` bytes long. Payloads of the same size differ between
+/// rounds, and so do any two parts of one payload.
 pub fn payload(bytes: usize, round: u64) -> Vec<u8> {
     let mixed = |word: u64| mix((round.rotate_left(32) ^ word).wrapping_add(GOLDEN_GAMMA));
     let words = (0..bytes.div_ceil(8) as u64).map(mixed);

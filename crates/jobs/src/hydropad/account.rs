@@ -1,22 +1,22 @@
-//! The account of what must be kept: mass, momentum, and the energy of an expanding box.
+//! The check of the conserved quantities: mass, momentum, and the energy of an expanding box.
 //!
-//! As gravity gets stronger with the scale factor `a`, energy is not kept, but changes by exactly
-//! `∫ W d ln a` with the energy `W` of gravity (the equation of Layzer and Irvine, in
+//! As gravity gets stronger with the scale factor `a`, energy is not conserved, but changes by
+//! exactly `∫ W d ln a`, where `W` is the energy of gravity (the equation of Layzer and Irvine, in
 //! super-comoving variables).
 
 use super::clock::HydroStep;
 use super::step::Report;
 
-/// Sums over the steps of which the client hears.
+/// Sums over the steps that are reported to the client.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Account {
     first: Option<Entry>,
     last: Option<Entry>,
-    /// The change of energy that there should have been.
+    /// The expected change of energy.
     due: f64,
-    /// The largest total momentum, over what all matter would have if its motion had one direction.
+    /// The largest total momentum, relative to that of all matter moving in one direction.
     momentum: f64,
-    /// Steps in which the gas swept more than once along each axis.
+    /// Number of steps in which the gas swept more than once along each axis.
     hurried: u32,
 }
 
@@ -28,15 +28,16 @@ struct Entry {
     energy: f64,
 }
 
-/// The rounding of momentum.
+/// Tolerance for the rounding of momentum.
 const MOMENTUM_MAX: f64 = 1e-9;
-/// The rounding of mass.
+/// Tolerance for the rounding of mass.
 const MASS_MAX: f64 = 1e-12;
-/// Of the energy of gravity: what cells and steps of any use leave over.
+/// Tolerance of energy, relative to the energy of gravity: the error of any usable number of cells
+/// and length of step.
 const ENERGY_MAX: f64 = 0.15;
 
 impl Account {
-    /// A step was made.
+    /// Records a step.
     pub fn note(&mut self, step: &HydroStep, gravity: f64, dark: &Report, gas: &Report) {
         let energy = dark.energy + gas.energy + gravity;
         let mass = dark.mass + gas.mass;
@@ -56,17 +57,17 @@ impl Account {
         self.first.zip(self.last)
     }
 
-    /// The part of all mass that was lost or made.
+    /// Relative change of the total mass.
     pub fn mass_error(&self) -> f64 {
         self.ends().map_or(0.0, |(first, last)| (last.mass / first.mass - 1.0).abs())
     }
 
-    /// The largest momentum of the whole, over what it would be if all went one way.
+    /// The largest total momentum, relative to that of all matter moving in one direction.
     pub fn momentum_error(&self) -> f64 {
         self.momentum
     }
 
-    /// The energy that is missing or too much, over that of gravity at the end.
+    /// The error of the energy, relative to the energy of gravity at the end.
     pub fn energy_error(&self) -> f64 {
         let error = |(first, last): (Entry, Entry)| {
             ((last.energy - first.energy - self.due) / last.gravity).abs()
@@ -74,12 +75,12 @@ impl Account {
         self.ends().map_or(0.0, error)
     }
 
-    /// Steps, of those heard of, for which the gas was faster than foreseen.
+    /// Number of reported steps in which the gas was faster than foreseen.
     pub fn hurried(&self) -> u32 {
         self.hurried
     }
 
-    /// What is not as it must be.
+    /// Descriptions of the quantities whose error exceeds its tolerance.
     pub fn faults(&self) -> Vec<String> {
         let checks = [
             ("mass", self.mass_error(), MASS_MAX),
@@ -95,8 +96,8 @@ impl Account {
     }
 }
 
-/// The integral of the energy of gravity over the logarithm of the scale factor, as for a power
-/// between two entries.
+/// The integral of the energy of gravity over the logarithm of the scale factor between two
+/// entries, with a power law between them.
 fn between(one: Entry, other: Entry) -> f64 {
     let far = (other.scale / one.scale).ln();
     let power = (other.gravity / one.gravity).ln() / far;

@@ -1,41 +1,41 @@
-//! A periodic box of cells. Lengths are in cells everywhere; cell `[i, j, k]` is from there to one
-//! more in each axis.
+//! A periodic box of cells. Lengths are in cells throughout; cell `[i, j, k]` extends from these
+//! coordinates to one more along each axis.
 
 use thiserror::Error;
 
-/// Most cells of a box, and most particles: what calls take of these is just sent at once, a
-/// gigabyte.
+/// Maximum number of cells in a box, and of particles. A call sends a gigabyte at once for this
+/// many, which is just possible.
 pub const CELLS_MAX: usize = 1 << 24;
 
-/// A box that cannot be, or a field of another one. Nothing was computed.
+/// The size of a box is invalid, or a field belongs to another box. Nothing was computed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum SizeError {
-    /// No cells, or too many.
-    #[error("{cells:?} cells or particles are none or too many; use up to {CELLS_MAX}")]
+    /// No cells or too many.
+    #[error("a box of {cells:?} cells or particles is empty or too large; use up to {CELLS_MAX}")]
     Box {
-        /// As asked for.
+        /// The requested size.
         cells: [usize; 3],
     },
-    /// A field has not one value for each cell.
+    /// The length of a field is not the number of cells.
     #[error("a field of {found} values is not one of a box of {expected}; pass the same box")]
     Field {
-        /// What the box needs.
+        /// Number of cells in the box.
         expected: usize,
-        /// What came.
+        /// Number of values in the field.
         found: usize,
     },
 }
 
-/// How many cells there are along each axis. Fields have one value for each, those along the last
-/// axis in a row.
+/// Number of cells along each axis. A field has one value for each cell, with cells along the last
+/// axis contiguous.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Cells([usize; 3]);
 
 impl Cells {
-    /// A box of so many cells along each axis.
+    /// Creates a box with `cells` cells along each axis.
     ///
     /// # Errors
-    /// If there are none or more than [`CELLS_MAX`].
+    /// If there are no cells or more than [`CELLS_MAX`].
     pub fn new(cells: [usize; 3]) -> Result<Self, SizeError> {
         let count = cells.iter().try_fold(1_usize, |count, &n| count.checked_mul(n));
         match count {
@@ -44,30 +44,30 @@ impl Cells {
         }
     }
 
-    /// A cube.
+    /// Creates a cube with `edge` cells along each axis.
     ///
     /// # Errors
-    /// As [`Self::new`].
+    /// Like [`Self::new`].
     pub fn cube(edge: usize) -> Result<Self, SizeError> {
         Self::new([edge; 3])
     }
 
-    /// Along each axis.
+    /// Number of cells along each axis.
     pub fn axes(self) -> [usize; 3] {
         self.0
     }
 
-    /// All of them.
+    /// Total number of cells.
     pub fn count(self) -> usize {
         self.0.iter().product()
     }
 
-    /// How far apart neighbours along each axis are in a field.
+    /// Distance in a field between neighbours along each axis.
     pub fn strides(self) -> [usize; 3] {
         [self.0[1] * self.0[2], self.0[2], 1]
     }
 
-    /// Where a cell is in a field.
+    /// Position of a cell in a field.
     pub fn at(self, [i, j, k]: [usize; 3]) -> usize {
         (i * self.0[1] + j) * self.0[2] + k
     }
@@ -78,10 +78,10 @@ impl Cells {
         (0..x).flat_map(move |i| (0..y).flat_map(move |j| (0..z).map(move |k| [i, j, k])))
     }
 
-    /// Refuses a field that has not one value for each cell.
+    /// Checks that a field of `found` values has one value for each cell.
     ///
     /// # Errors
-    /// If that is so.
+    /// If it has not.
     pub fn check(self, found: usize) -> Result<(), SizeError> {
         let expected = self.count();
         match expected == found {
@@ -90,7 +90,7 @@ impl Cells {
         }
     }
 
-    /// Where each line along an axis begins.
+    /// Positions in a field at which the lines along an axis begin.
     pub fn lines(self, axis: usize) -> impl Iterator<Item = usize> {
         let strides = self.strides();
         let [one, other] = [[1, 2], [0, 2], [0, 1]][axis];

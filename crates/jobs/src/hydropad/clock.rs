@@ -1,30 +1,30 @@
-//! The client's part: how long the steps of time are.
+//! The client's choice of the lengths of time steps.
 //!
-//! Steps are decided for some of them at once, the *window* of calls that are mapped together, from
-//! how fast anything was at the end of the window before.
+//! The steps of one *window*, the calls that are mapped together, are decided at once from the
+//! largest speed at the end of the preceding window.
 
 use super::expansion::{growth_at, scale_at, time_of};
 use super::problem::Problem;
 use serde::{Deserialize, Serialize};
 
-/// The box grows by no more than about this part in a step.
+/// Largest growth of the box in a step, approximately.
 const GROWTH: f64 = 0.05;
 
-/// Nothing moves further than this part of a cell in a step, if it goes on as foreseen.
+/// Largest motion in a step, in cells, at the foreseen speed.
 const MOVED: f64 = 0.5;
 
-/// What all three tasks are told of a step.
+/// The parameters of a step, for all three tasks.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct HydroStep {
-    /// What is computed.
+    /// The computed problem.
     pub problem: Problem,
-    /// Which step, from 0.
+    /// Number of the step, from 0.
     pub number: u32,
-    /// The scale factor at its beginning.
+    /// Scale factor at the beginning of the step.
     pub scale: f64,
-    /// How long the step before was; 0 at first.
+    /// Length of the preceding step; 0 for the first.
     pub before: f64,
-    /// How long it is, in super-comoving time.
+    /// Length of the step in super-comoving time.
     pub time: f64,
 }
 
@@ -37,37 +37,37 @@ pub struct Clock {
     before: f64,
 }
 
-/// How far to go.
+/// The problem and the length of a run.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct HydroRun {
-    /// What is computed.
+    /// The computed problem.
     pub problem: Problem,
-    /// So many steps, or less where the end comes before.
+    /// Maximum number of steps; fewer if the run reaches its end before.
     pub steps: u32,
-    /// Steps of a window, from 1.
+    /// Number of steps in a window, at least 1.
     pub window: u32,
 }
 
 impl Clock {
-    /// A clock that stands at the beginning.
+    /// Creates a clock at the beginning of the run.
     pub fn new(plan: HydroRun) -> Self {
         Self { plan, number: 0, time: time_of(plan.problem.begins_at), before: 0.0 }
     }
 
-    /// The scale factor now.
+    /// Current scale factor.
     pub fn scale(&self) -> f64 {
         scale_at(self.time)
     }
 
-    /// The steps of the next window; none at the end. The fastest moves `speed` cells per time now;
-    /// what falls into a growing wave gets faster with the scale factor to the power of 3/2, as
-    /// long as the wave is small (Zel'dovich).
+    /// Returns the steps of the next window; none at the end. `speed` is the largest current speed,
+    /// in cells per time. The speed of matter that falls into a growing wave increases with the
+    /// scale factor to the power of 3/2, as long as the wave is small (Zel'dovich).
     pub fn window(&mut self, speed: f64) -> Vec<HydroStep> {
         let HydroRun { problem, steps, window } = self.plan;
         let most = window.min(steps - self.number);
         let (begin, end) = (self.scale(), time_of(problem.ends_at));
         let mut decided = Vec::new();
-        // An end that is nearer than rounding is reached.
+        // The end is reached if it is nearer than rounding.
         while decided.len() < most as usize && end - self.time > 1e-9 {
             let scale = self.scale();
             let foreseen = speed * (scale / begin).powf(1.5);

@@ -1,4 +1,4 @@
-//! A number that says whether two ends are the same, bit for bit.
+//! Digests that show whether two final states are identical bit for bit.
 
 use super::gas::Gas;
 use super::matter::Matter;
@@ -11,13 +11,13 @@ const OFFSET: u64 = 0xcbf2_9ce4_8422_2325;
 const PRIME: u64 = 0x0100_0000_01b3;
 
 impl Digest {
-    /// Of positions and velocities.
+    /// Digest of positions and velocities.
     pub(super) fn of_matter(matter: &Matter) -> u64 {
         let digest = Self(OFFSET).with(matter.positions.as_flattened());
         digest.with(matter.velocities.as_flattened()).0
     }
 
-    /// Of all that is kept of a gas.
+    /// Digest of the whole state of a gas.
     pub(super) fn of_gas(gas: &Gas) -> u64 {
         let digest = Self(OFFSET).with(&gas.density).with(gas.momentum.as_flattened());
         digest.with(&gas.energy).with(&gas.entropy).0
@@ -35,7 +35,8 @@ mod tests {
 
     #[test]
     fn the_digest_is_that_of_fowler_noll_and_vo() {
-        // Zero has eight bytes of zero: the offset times the prime to the power of eight.
+        // Zero consists of eight zero bytes: the digest is the offset times the prime to the power
+        // of 8.
         assert_eq!(Digest(OFFSET).with(&[0.0]).0, 0xa8c7_f832_281a_39c5);
         assert_eq!(Digest(OFFSET).with(&[]).0, 0xcbf2_9ce4_8422_2325);
         assert_ne!(Digest(OFFSET).with(&[0.0]).0, Digest(OFFSET).with(&[-0.0]).0);

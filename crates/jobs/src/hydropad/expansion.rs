@@ -1,12 +1,12 @@
 //! The expanding background: a flat universe of matter (Einstein and de Sitter), in super-comoving
 //! variables.
 //!
-//! Positions are comoving, velocities are `a² dx/dt`, and time `T` is such that `dT = dt / a²`
-//! (Martel and Shapiro, "A convenient set of comoving cosmological variables", 1998). In them
-//! matter moves under gravity, and a gas of the adiabatic exponent 5/3 flows, as if nothing
-//! expanded; only the strength of gravity grows with the scale factor `a`: the potential has
-//! `∇²φ = 3/2 a δ` where `δ` is the density over its mean, less one. The unit of time is the age of
-//! Hubble at `a` = 1. There `a = 4 / T²`, and `T` runs from minus infinity towards 0.
+//! Positions are comoving, velocities are `a² dx/dt`, and time `T` is defined by `dT = dt / a²`
+//! (Martel and Shapiro, "A convenient set of comoving cosmological variables", 1998). In these
+//! variables matter moves under gravity, and a gas of the adiabatic exponent 5/3 flows, as in a
+//! static universe; only the strength of gravity grows with the scale factor `a`: the potential
+//! satisfies `∇²φ = 3/2 a δ`, where `δ` is the density over its mean, less one. The unit of time is
+//! the Hubble time at `a` = 1. Then `a = 4 / T²`, and `T` runs from minus infinity towards 0.
 
 /// The scale factor at a time.
 pub fn scale_at(time: f64) -> f64 {
@@ -18,12 +18,12 @@ pub fn time_of(scale: f64) -> f64 {
     -2.0 / scale.sqrt()
 }
 
-/// What the contrast of density is multiplied with in the equation of Poisson.
+/// The factor of the density contrast in Poisson's equation.
 pub fn gravity_at(scale: f64) -> f64 {
     1.5 * scale
 }
 
-/// How fast the logarithm of the scale factor grows.
+/// Growth rate of the logarithm of the scale factor.
 pub fn growth_at(scale: f64) -> f64 {
     scale.sqrt()
 }
@@ -34,7 +34,7 @@ mod tests {
 
     #[test]
     fn the_universe_grows_as_that_of_einstein_and_de_sitter() {
-        // There the time on clocks is 2/3 a^1.5, so dT = dt / a² is da a^-1.5.
+        // Its cosmic time is t = 2/3 a^1.5, so dT = dt / a² is da a^-1.5.
         let (steps, mut time) = (200_000, time_of(0.1));
         for step in 0..steps {
             let middle = 0.1 + 0.9 * (f64::from(step) + 0.5) / f64::from(steps);

@@ -1,9 +1,9 @@
-//! The tasks as remote functions, with how long they take.
+//! The tasks as remote functions, with their costs.
 //!
-//! The formulas are those of one core of a 2020s server, measured on boxes of 48³ to 100³ cells
-//! that the cache does not hold; a server's speed is relative to that. Each is there twice: of the
-//! arguments, for calls, and of their sizes in bytes, for groups, whose arguments the client does
-//! not have.
+//! The formulas are those of one core of a 2020s server, measured on boxes of 48³ to 100³ cells,
+//! which exceed the cache; a server's speed is relative to that core. Each formula has two forms:
+//! one over the arguments, for calls, and one over their sizes in bytes, for groups, because the
+//! client does not have the arguments of a group.
 
 use super::clock::HydroStep;
 use super::digest::Digest;
@@ -22,27 +22,28 @@ pub type Field = Numbers<f64>;
 /// A vector for each cell or particle.
 pub type Vectors = Numbers<[f64; 3]>;
 
-/// What dark matter is before a step: positions, velocities, and the potential.
+/// Dark matter before a step: positions, velocities, and the potential.
 pub type DarkNow = (Vectors, Vectors, Field, HydroStep);
-/// And after it: positions, velocities, and density.
+/// Dark matter after a step: positions, velocities, and density.
 pub type DarkThen = (Vectors, Vectors, Field, Report);
-/// What the gas is before a step: density, momentum, energy, modified entropy, and the potential.
+/// The gas before a step: density, momentum, energy, modified entropy, and the potential.
 pub type GasNow = (Field, Vectors, Field, Field, Field, HydroStep);
-/// And after it.
+/// The gas after a step: density, momentum, energy, and modified entropy.
 pub type GasThen = (Field, Vectors, Field, Field, Report);
 
-/// A problem to positions, velocities and density of its dark matter at the beginning.
+/// Computes the initial positions, velocities and density of a problem's dark matter.
 pub const BEGIN_DARK: Function<(Problem,), (Vectors, Vectors, Field)> =
     Function::new("begin dark", begin_dark)
         .costs("60e-9 * p", &["p"], |(problem,)| vec![f64::from(problem.per_axis).powi(3)]);
 
-/// A problem to density, momentum, energy and modified entropy of its gas at the beginning.
+/// Computes the initial density, momentum, energy and modified entropy of a problem's gas.
 pub const BEGIN_GAS: Function<(Problem,), (Field, Vectors, Field, Field)> =
     Function::new("begin gas", begin_gas).costs("150e-9 * n", &["n"], |(problem,)| {
         vec![problem.axes.iter().copied().map(f64::from).product()]
     });
 
-/// Densities of dark matter and gas to the potential of gravity, and their energy in it.
+/// Computes the gravitational potential of the densities of dark matter and gas, and their energy
+/// in it.
 pub const GRAVITY: Function<(Field, Field, HydroStep), (Field, f64)> =
     Function::new("gravity", gravity)
         .costs("2.4e-9 * n * log2(n)", &["n"], |(dark, ..)| vec![dark.len() as f64])
@@ -63,15 +64,15 @@ pub const BARYONS: Function<GasNow, GasThen> = Function::new("baryons", baryons)
     .computes("240e-9 * in0 / 8")
     .gives(&["in0", "in1", "in2", "in3", "50"]);
 
-/// Positions and velocities to how far they are from where they must be at a scale factor, and
-/// their digest.
+/// Computes the deviation of the particles from their exact positions at a scale factor, and their
+/// digest.
 pub const SURVEY_DARK: Function<(Vectors, Vectors, Problem, f64), (f64, u64)> =
     Function::new("survey dark", survey_dark)
         .costs("40e-9 * p", &["p"], |(all, ..)| vec![all.len() as f64])
         .computes("40e-9 * in0 / 24")
         .gives(&["8", "10"]);
 
-/// What a gas is to its mass and its digest.
+/// Computes the mass of a gas and its digest.
 pub const SURVEY_GAS: Function<(Field, Vectors, Field, Field), (f64, u64)> =
     Function::new("survey gas", survey_gas)
         .costs("10e-9 * n", &["n"], |(density, ..)| vec![density.len() as f64])
@@ -95,7 +96,7 @@ impl Catalogue for Hydropad {
     }
 }
 
-/// In virtual time, a call takes as long as its formula says.
+/// Emulates the time that the formula gives for the call, in virtual time.
 fn takes<I, O>(function: &Function<I, O>, arguments: &I, work: &mut Work) -> Result<(), String>
 where
     I: DeserializeOwned,

@@ -1,76 +1,76 @@
-//! Baryons: a gas that feels gravity and its own pressure.
+//! Baryons: a gas under gravity and its own pressure.
 //!
-//! A step accelerates the gas by gravity and then sweeps along one axis after the other, in turn
-//! forwards and backwards (Strang splitting); each sweep is that of `tvd`.
+//! A step accelerates the gas by gravity and then sweeps along one axis after the other,
+//! alternately forwards and backwards (Strang splitting); `tvd` computes a sweep.
 
 use super::cells::{Cells, SizeError};
 use super::tvd::{Cell, GAMMA, Line};
 use thiserror::Error;
 
-/// A sweep moves nothing further than this part of a cell.
+/// Largest motion in a sweep, in cells.
 pub const COURANT: f64 = 0.8;
 
-/// So many sweeps along each axis are made for one step at most.
+/// Maximum number of sweeps along each axis in a step.
 const SWEEPS_MAX: f64 = 64.0;
 
-/// Pressure comes from the energy where heat is more than this part of it, and else from the
-/// entropy.
+/// Pressure is computed from the energy where heat is more than this part of the energy, and else
+/// from the entropy.
 const HEAT_READABLE: f64 = 1e-3;
 
-/// Entropy is set anew where heat is more than this part of the largest energy around, as behind a
-/// shock.
+/// Entropy is recomputed where heat is more than this part of the largest energy in the cell and
+/// its neighbours, as behind a shock.
 const HEAT_SHOCKED: f64 = 0.1;
 
-/// Why a gas cannot go on. It was given up.
+/// The reason that a gas cannot be computed further. The gas is no longer usable.
 #[derive(Clone, Debug, PartialEq, Error)]
 pub enum GasError {
-    /// A field is of another box.
+    /// A field belongs to another box.
     #[error(transparent)]
     Size(#[from] SizeError),
-    /// A cell has no gas, or what is no number.
+    /// A cell is empty or contains a value that is not finite.
     #[error(
         "cell {cell} has a density of {density} and a pressure of {pressure}; take smaller time steps"
     )]
     Empty {
-        /// Where in the field.
+        /// Position of the cell in the field.
         cell: usize,
         /// Its density.
         density: f64,
         /// Its pressure.
         pressure: f64,
     },
-    /// The gas would pass too many cells.
+    /// The gas would pass too many cells in a step.
     #[error("the gas would pass {cells:.1} cells in a step; take smaller time steps")]
     Fast {
-        /// How many.
+        /// Number of cells.
         cells: f64,
     },
 }
 
-/// A gas in a box: for each cell what is kept.
+/// A gas in a box: the conserved quantities of each cell.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Gas {
     /// Mass.
     pub density: Vec<f64>,
     /// Mass times velocity.
     pub momentum: Vec<[f64; 3]>,
-    /// Of motion and heat.
+    /// Energy of motion and heat.
     pub energy: Vec<f64>,
     /// Pressure over density to the power of 2/3.
     pub entropy: Vec<f64>,
 }
 
-/// What a step did.
+/// The sweeps of a step, and the speed after it.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Swept {
-    /// How often it swept along each axis.
+    /// Number of sweeps along each axis.
     pub sweeps: u32,
-    /// How fast anything moves now, in cells per time.
+    /// Largest speed after the step, in cells per time.
     pub speed: f64,
 }
 
 impl Gas {
-    /// A gas of densities, velocities and pressures.
+    /// Creates a gas from densities, velocities and pressures.
     pub fn new(density: Vec<f64>, velocity: &[[f64; 3]], pressure: &[f64]) -> Self {
         let momentum =
             density.iter().zip(velocity).map(|(mass, velocity)| velocity.map(|v| mass * v));
@@ -83,10 +83,11 @@ impl Gas {
         Self { density, momentum, energy, entropy }
     }
 
-    /// Refuses what is not of the box, or no gas.
+    /// Checks that the fields have the size of the box, and that every cell has a positive density
+    /// and pressure.
     ///
     /// # Errors
-    /// If so.
+    /// If a field has another size, or a cell is empty.
     pub fn check(&self, cells: Cells) -> Result<(), GasError> {
         for found in
             [self.density.len(), self.momentum.len(), self.energy.len(), self.entropy.len()]
@@ -103,7 +104,7 @@ impl Gas {
         Ok(())
     }
 
-    /// The pressure in a cell.
+    /// Returns the pressure in a cell.
     pub fn pressure(&self, cell: usize) -> f64 {
         let (density, energy) = (self.density[cell], self.energy[cell]);
         let heat = energy - motion(density, self.momentum[cell]);
@@ -113,7 +114,8 @@ impl Gas {
         }
     }
 
-    /// How fast anything moves along an axis, in cells per time: the gas and the sound in it.
+    /// Returns the largest speed along an axis, in cells per time: that of the gas plus that of
+    /// sound.
     pub fn speed(&self) -> f64 {
         let speed = |cell: usize| {
             let density = self.density[cell];
@@ -124,7 +126,7 @@ impl Gas {
         (0..self.density.len()).map(speed).fold(0.0, f64::max)
     }
 
-    /// Accelerates the gas for a time. Its heat stays.
+    /// Accelerates the gas for a time. Its heat does not change.
     pub fn kick(&mut self, acceleration: &[[f64; 3]], time: f64) {
         let Self { density, momentum, energy, .. } = self;
         for (cell, acceleration) in acceleration.iter().enumerate() {
@@ -136,7 +138,7 @@ impl Gas {
         }
     }
 
-    /// Lets the gas flow for a time, in as many parts as its speed demands.
+    /// Lets the gas flow for a time, divided into as many sweeps as its speed demands.
     ///
     /// # Errors
     /// If it is too fast, or if a cell becomes empty. The gas is not usable then.
@@ -158,7 +160,7 @@ impl Gas {
     fn sweep(&mut self, cells: Cells, time: f64, backwards: bool) {
         let mut line = Line::default();
         for axis in if backwards { [2, 1, 0] } else { [0, 1, 2] } {
-            // A single cell is its own neighbour: what leaves it comes back.
+            // A single cell is its own neighbour: its outflow returns to it.
             if cells.axes()[axis] > 1 {
                 self.sweep_along(cells, axis, time, &mut line);
             }
@@ -168,7 +170,7 @@ impl Gas {
 
     fn sweep_along(&mut self, cells: Cells, axis: usize, time: f64, line: &mut Line) {
         let (count, stride) = (cells.axes()[axis], cells.strides()[axis]);
-        // The axis of the line first.
+        // The components along the line come first.
         let turned = [0, 1, 2].map(|d| (axis + d) % 3);
         for start in cells.lines(axis) {
             line.cells.clear();
@@ -199,7 +201,7 @@ impl Gas {
         }
     }
 
-    /// Sets the entropy anew where a shock has made heat.
+    /// Recomputes the entropy where a shock has produced heat.
     fn renew_entropy(&mut self, cells: Cells) {
         let (axes, strides) = (cells.axes(), cells.strides());
         for (at, place) in cells.iter().enumerate() {
@@ -217,17 +219,17 @@ impl Gas {
         }
     }
 
-    /// The mass in the box.
+    /// Returns the mass in the box.
     pub fn mass(&self) -> f64 {
         self.density.iter().sum()
     }
 
-    /// The momentum of the whole.
+    /// Returns the total momentum.
     pub fn total_momentum(&self) -> [f64; 3] {
         [0, 1, 2].map(|d| self.momentum.iter().map(|momentum| momentum[d]).sum())
     }
 
-    /// The energy of motion and heat of the whole.
+    /// Returns the total energy of motion and heat.
     pub fn total_energy(&self) -> f64 {
         self.energy.iter().sum()
     }
@@ -237,7 +239,7 @@ fn motion(density: f64, momentum: [f64; 3]) -> f64 {
     0.5 * momentum.iter().map(|part| part * part).sum::<f64>() / density
 }
 
-/// The density to the power that turns modified entropy into pressure, which is 2/3.
+/// Returns the density to the power of 2/3, the factor between modified entropy and pressure.
 fn power(density: f64) -> f64 {
     let root = density.cbrt();
     root * root

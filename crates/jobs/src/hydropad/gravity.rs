@@ -1,9 +1,9 @@
 //! Gravity: the potential of a density in a periodic box, by Fourier transforms.
 //!
-//! `∇²φ = g (ρ - mean)` is `-k² φ_k = g ρ_k` for every wave, so the solution is exact for what the
-//! cells can hold (Hockney and Eastwood, "Computer Simulation Using Particles", 1988, section 6).
-//! The transforms use no instructions that only some processors have: the same densities give the
-//! same bits on every server.
+//! `∇²φ = g (ρ - mean)` becomes `-k² φ_k = g ρ_k` for every wave, so the solution is exact for all
+//! waves that the cells resolve (Hockney and Eastwood, "Computer Simulation Using Particles", 1988,
+//! section 6). The transforms use only instructions that all processors have: the same densities
+//! give the same bits on every server.
 
 use super::cells::{Cells, SizeError};
 use rustfft::num_complex::Complex64;
@@ -11,11 +11,11 @@ use rustfft::{Fft, FftDirection, FftPlannerScalar};
 use std::f64::consts::TAU;
 use std::sync::Arc;
 
-/// Transposes are done in squares of this edge, two of which fit the first cache.
+/// Edge of the squares of a transpose, two of which fit into the first-level cache.
 const TILE: usize = 16;
 
-/// The potential of densities that are summed, in cells² per time²: `strength` times the contrast
-/// is its Laplacian. The mean makes no force and is left out.
+/// Computes the potential of the sum of two densities, in cells² per time²: its Laplacian is
+/// `strength` times the contrast. The mean exerts no force and is left out.
 ///
 /// # Errors
 /// If a density has not one value for each cell.
@@ -41,14 +41,14 @@ pub fn potential(
     Ok(waves.into_iter().map(|wave| wave.re).collect())
 }
 
-/// The squares of the wave numbers along an axis, in radians² per cell², in the order of a
+/// Returns the squares of the wave numbers along an axis, in radians² per cell², in the order of a
 /// transform.
 fn squared_wave_numbers(count: usize) -> Vec<f64> {
     let wave_number = |i: usize| i.min(count - i) as f64 * TAU / count as f64;
     (0..count).map(|i| wave_number(i).powi(2)).collect()
 }
 
-/// Transforms along the last axis and turns the box so that the next is the last, three times.
+/// Three times, transforms along the last axis and rotates the axes, so that the next axis is last.
 fn transform(
     cells: Cells,
     waves: &mut Vec<Complex64>,
@@ -64,7 +64,7 @@ fn transform(
     }
 }
 
-/// Writes the rows of a matrix of so many columns as columns.
+/// Transposes a matrix that has `columns` columns.
 fn transpose(from: &[Complex64], to: &mut [Complex64], columns: usize) {
     let rows = from.len() / columns;
     for first_row in (0..rows).step_by(TILE) {
@@ -78,8 +78,8 @@ fn transpose(from: &[Complex64], to: &mut [Complex64], columns: usize) {
     }
 }
 
-/// The acceleration in each cell: minus the gradient of a potential, of fourth order in the size of
-/// cells.
+/// Computes the acceleration in each cell: minus the gradient of the potential, of fourth order in
+/// the size of cells.
 ///
 /// # Errors
 /// If the potential has not one value for each cell.
@@ -90,7 +90,7 @@ pub fn acceleration(cells: Cells, potential: &[f64]) -> Result<Vec<[f64; 3]>, Si
     for (axis, stride) in cells.strides().into_iter().enumerate() {
         let count = cells.axes()[axis];
         for start in cells.lines(axis) {
-            // Two more cells at both ends, so that nothing is asked of each.
+            // Two more cells at both ends, so that all cells are treated alike.
             line.clear();
             let around = (0..count + 4).map(|i| (i + 2 * count - 2) % count);
             line.extend(around.map(|i| potential[start + i * stride]));
@@ -103,7 +103,7 @@ pub fn acceleration(cells: Cells, potential: &[f64]) -> Result<Vec<[f64; 3]>, Si
     Ok(acceleration)
 }
 
-/// Half the sum of density times potential: the energy of gravity in the box.
+/// Returns the energy of gravity in the box: half the sum of density times potential.
 pub fn energy(densities: [&[f64]; 2], potential: &[f64]) -> f64 {
     let sums = densities[0].iter().zip(densities[1]).map(|(one, other)| one + other);
     0.5 * sums.zip(potential).map(|(density, potential)| density * potential).sum::<f64>()

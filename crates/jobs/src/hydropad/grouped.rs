@@ -1,5 +1,5 @@
-//! The loop as a group of calls (paper 5, table III): data stays on the servers, and the client
-//! hears of each window what it needs to decide the next.
+//! The loop as a group of calls (Brady et al. (2010), table III): data stays on the servers, and
+//! the client receives from each window only the values that it needs to decide the next one.
 
 use super::clock::{Clock, HydroRun, HydroStep};
 use super::functions::{
@@ -16,16 +16,16 @@ use gridspan_rpc::group::{CallGroup, Lazy, Mapper};
 use gridspan_runtime::{Grid, Numbers};
 use gridspan_workflow::heuristics::Heuristic;
 
-/// Who makes the start.
+/// Where the initial state is made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum InitialState {
-    /// Servers, from a few numbers.
+    /// On servers, from a few numbers.
     Made,
-    /// The client, which sends it.
+    /// On the client, which sends it.
     Sent,
 }
 
-/// Dark matter, its density, and the gas, wherever they are.
+/// Handles of the dark matter, its density, and the gas.
 struct Universe {
     positions: Lazy<Vectors>,
     velocities: Lazy<Vectors>,
@@ -46,7 +46,8 @@ impl Universe {
             let problem = group.value(problem)?;
             let (positions, velocities, dark) = group.call(&BEGIN_DARK, (&problem,));
             let (gas, momentum, energy, entropy) = group.call(&BEGIN_GAS, (problem,));
-            // A window of its own: how large the start is follows from no argument's size.
+            // A separate window: the size of the initial state does not follow from the size of an
+            // argument.
             group.run().await?;
             return Ok(Self { positions, velocities, dark, gas, momentum, energy, entropy });
         }
@@ -62,7 +63,7 @@ impl Universe {
         })
     }
 
-    /// The three calls of a step, and what will be reported of it.
+    /// Calls the three tasks of a step. Returns the state after it and the reports of the tasks.
     fn step(
         self,
         group: &CallGroup<'_, Services<Hydropad>>,
@@ -79,7 +80,7 @@ impl Universe {
         Ok((moved, Reports { gravity, of_matter, of_gas }))
     }
 
-    /// How it is at a scale factor.
+    /// Compares the state with the exact answer at a scale factor.
     async fn survey(
         self,
         group: &CallGroup<'_, Services<Hydropad>>,
@@ -96,17 +97,17 @@ impl Universe {
     }
 }
 
-/// What tasks report of a step.
+/// The reports of the tasks of a step.
 struct Reports {
     gravity: Lazy<f64>,
     of_matter: Lazy<Report>,
     of_gas: Lazy<Report>,
 }
 
-/// Makes all steps by a group of calls that is mapped window by window.
+/// Runs all steps as a group of calls that is mapped window by window.
 ///
 /// # Errors
-/// If the problem is not one, or a call fails.
+/// If the problem is invalid, or a call fails.
 pub async fn run(
     grid: &Grid,
     mapper: &Mapper<Services<Hydropad>>,

@@ -1,5 +1,5 @@
-//! The job: servers on all PEs but the first, the loop in one or all of its forms, and what it must
-//! come to.
+//! The job: servers on all PEs but the first, the loop in one or all of its forms, and the check of
+//! the results.
 
 use clap::{Parser, ValueEnum};
 use gridspan_rpc::calls::{RpcError, ServerPlan, Services, with_rpc};
@@ -26,9 +26,9 @@ pub(crate) const ENTRY: Entry = Entry {
     build: |arguments| Ok(job(parse("hydropad", arguments)?)),
 };
 
-/// Fewer cells along an edge than this do not hold the wave.
+/// Minimum number of cells along an edge that resolves the wave.
 const EDGE_MIN: i64 = 10;
-/// Most cells along an edge.
+/// Maximum number of cells along an edge.
 const EDGE_MAX: i64 = 256;
 
 /// How the tasks are called.
@@ -73,34 +73,34 @@ pub struct Options {
     /// Particles along an edge [default: as many as cells].
     #[arg(long, value_parser = clap::value_parser!(u32).range(1..=EDGE_MAX))]
     pub particles: Option<u32>,
-    /// Steps of time at most.
+    /// Maximum number of time steps.
     #[arg(long, default_value_t = 20)]
     pub steps: u32,
-    /// Steps that are mapped together.
+    /// Number of steps mapped together.
     #[arg(long, default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..))]
     pub window: u32,
     /// How tasks are called.
     #[arg(long, value_enum, default_value_t = ExecutionMode::Group)]
     pub form: ExecutionMode,
-    /// Who makes the start of a group.
+    /// Where the initial state of a group is made.
     #[arg(long, value_enum, default_value_t = InitialState::Made)]
     pub start: InitialState,
-    /// What maps the group.
+    /// Heuristic that maps the group.
     #[arg(long, default_value = "portfolio", value_parser = clap::builder::PossibleValuesParser::new(NAMES))]
     pub heuristic: String,
-    /// How fast each server is [default: all 1].
+    /// Speed of each server [default: all 1].
     #[arg(long, value_delimiter = ',', value_parser = speed)]
     pub speeds: Vec<f64>,
-    /// The rate inside sites that the mapper takes to be.
+    /// Bandwidth inside sites that the mapper assumes.
     #[arg(long, default_value = "10gbit")]
     pub lan: Bandwidth,
-    /// The rate between sites that the mapper takes to be.
+    /// Bandwidth between sites that the mapper assumes.
     #[arg(long, default_value = "1gbit")]
     pub wan: Bandwidth,
 }
 
 fn speed(text: &str) -> Result<f64, String> {
-    let speed: f64 = text.parse().map_err(|_| format!("`{text}` is no number"))?;
+    let speed: f64 = text.parse().map_err(|_| format!("`{text}` is not a number"))?;
     match speed.is_finite() && speed > 0.0 {
         true => Ok(speed),
         false => Err("write a number above 0, such as 0.94".to_owned()),
@@ -114,7 +114,7 @@ impl Options {
     }
 }
 
-/// The job with these options.
+/// Builds the job with these options.
 pub fn job(options: Options) -> Job {
     let job = with_rpc::<Hydropad>(Job::new("hydropad"));
     job.main(async move |grid| run(&grid, &options).await)
@@ -155,11 +155,11 @@ async fn run(grid: &Grid, options: &Options) -> Result<(), JobError> {
     Ok(())
 }
 
-/// A server on every PE but that of the client, or on that if it is the only one. Speeds are theirs
-/// in order; 1 where there is none.
+/// Starts a server on every PE but that of the client, or on that PE if it is the only one.
+/// `speeds` gives the speeds of the servers in order; the default is 1.
 ///
 /// # Errors
-/// If one cannot be started.
+/// If a server cannot be started.
 pub async fn serve(grid: &Grid, speeds: &[f64]) -> Result<Services<Hydropad>, RpcError> {
     let services = Services::new(grid).await?;
     let layout = grid.layout();

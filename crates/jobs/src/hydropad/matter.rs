@@ -1,30 +1,30 @@
 //! Dark matter: particles that feel gravity only, by the particle-mesh method.
 //!
-//! Mass goes to cells as a cloud of the size of a cell, and the force comes back with the same
-//! weights, so that no particle pulls itself and the whole keeps its momentum (Hockney and
-//! Eastwood, "Computer Simulation Using Particles", 1988, chapter 5). Steps are those of the
-//! leapfrog: velocities are half a step behind positions.
+//! Each particle spreads its mass over a cloud of the size of a cell, and the force on it is
+//! interpolated with the same weights, so that no particle attracts itself and the total momentum
+//! is conserved (Hockney and Eastwood, "Computer Simulation Using Particles", 1988, chapter 5).
+//! Time integration is the leapfrog: velocities are half a step behind positions.
 
 use super::cells::Cells;
 use thiserror::Error;
 
-/// Why particles cannot go on. They are as they were when it was found.
+/// The reason that particles cannot be moved. They remain as they were when the error was found.
 #[derive(Clone, Copy, Debug, PartialEq, Error)]
 pub enum MatterError {
-    /// As many positions as velocities, three for each particle, make particles.
+    /// The numbers of positions and velocities differ.
     #[error("{positions} coordinates and {velocities} parts of velocities make no particles")]
     Count {
-        /// Of coordinates.
+        /// Number of positions.
         positions: usize,
-        /// Of parts of velocities.
+        /// Number of velocities.
         velocities: usize,
     },
-    /// A particle is outside of the box.
+    /// A particle is outside the box.
     #[error("particle {particle} is at {position:?}, outside of the box; take smaller time steps")]
     Outside {
-        /// Which.
+        /// Index of the particle.
         particle: usize,
-        /// Where it is.
+        /// Its position.
         position: [f64; 3],
     },
 }
@@ -32,20 +32,20 @@ pub enum MatterError {
 /// Particles of equal mass.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Matter {
-    /// Where each is, in cells, within the box.
+    /// Positions in cells, within the box.
     pub positions: Vec<[f64; 3]>,
-    /// How fast each is, in cells per time.
+    /// Velocities in cells per time.
     pub velocities: Vec<[f64; 3]>,
 }
 
-/// The part of a cloud in one cell.
+/// A cell and the part of a cloud in it.
 type Share = (usize, f64);
 
 impl Matter {
-    /// Checks particles that come from elsewhere.
+    /// Checks that every particle has a velocity and is inside the box.
     ///
     /// # Errors
-    /// If a particle has no velocity, or is outside of the box.
+    /// If a particle has no velocity, or is outside the box.
     pub fn check(&self, cells: Cells) -> Result<(), MatterError> {
         let (positions, velocities) = (self.positions.len(), self.velocities.len());
         if positions != velocities {
@@ -62,7 +62,7 @@ impl Matter {
         }
     }
 
-    /// The density of particles of this mass each.
+    /// Computes the density of particles of mass `mass` each.
     pub fn density(&self, cells: Cells, mass: f64) -> Vec<f64> {
         let mut density = vec![0.0; cells.count()];
         for &position in &self.positions {
@@ -89,7 +89,8 @@ impl Matter {
         }
     }
 
-    /// Moves each particle for a time; what leaves the box comes in at the other side.
+    /// Moves each particle for a time; a particle that leaves the box re-enters at the opposite
+    /// side.
     pub fn drift(&mut self, cells: Cells, time: f64) {
         let edges = cells.axes().map(|count| count as f64);
         for (position, velocity) in self.positions.iter_mut().zip(&self.velocities) {
@@ -101,27 +102,28 @@ impl Matter {
         }
     }
 
-    /// The momentum of particles of this mass each.
+    /// Returns the total momentum of particles of mass `mass` each.
     pub fn momentum(&self, mass: f64) -> [f64; 3] {
         [0, 1, 2].map(|d| mass * self.velocities.iter().map(|velocity| velocity[d]).sum::<f64>())
     }
 
-    /// Their energy of motion.
+    /// Returns the total kinetic energy of particles of mass `mass` each.
     pub fn kinetic_energy(&self, mass: f64) -> f64 {
         let square = |velocity: &[f64; 3]| velocity.iter().map(|part| part * part).sum::<f64>();
         0.5 * mass * self.velocities.iter().map(square).sum::<f64>()
     }
 
-    /// The fastest part of any velocity, in cells per time.
+    /// Returns the largest component of any velocity, in cells per time.
     pub fn speed_max(&self) -> f64 {
         self.velocities.iter().flatten().fold(0.0, |most, part| most.max(part.abs()))
     }
 }
 
-/// The eight cells that a particle's cloud lies in, and how much of it does in each.
+/// Returns the eight cells of a particle's cloud, and the part of the cloud in each.
 fn cloud(cells: Cells, position: [f64; 3]) -> [Share; 8] {
     let (axes, strides) = (cells.axes(), cells.strides());
-    // Along each axis: the cell whose centre is below, the one above, and the part of the latter.
+    // Along each axis: the cell whose centre is below the particle and the cell above, with their
+    // parts.
     let along = [0, 1, 2].map(|d| {
         let from_centre = position[d] - 0.5;
         let below = from_centre.floor();
@@ -170,7 +172,7 @@ mod tests {
             cells.iter().map(|[i, j, k]| [i as f64 + 0.5, 2.0 * j as f64, -(k as f64)]).collect();
         let mut matter = at(&[[2.75, 4.125, 5.5]]);
         matter.kick(cells, &field, 2.0);
-        // Twice the field at the place of the particle.
+        // Twice the field at the position of the particle.
         assert_eq!(matter.velocities[0], [5.5, 4.0 * 3.625, -10.0]);
     }
 

@@ -1,21 +1,22 @@
-//! Hydropad: clusters of galaxies form of dark matter and gas, the application of paper 5 (section
-//! 5).
+//! Hydropad: the formation of galaxy clusters from dark matter and gas, the application of Brady,
+//! Dongarra, Guidolin, Lastovetsky and Seymour, "SmartGridRPC" (2010, section 5).
 //!
 //! | part | is |
 //! | --- | --- |
 //! | [`cells`], [`expansion`] | a periodic box, and the background that expands |
 //! | [`gravity`] | the potential of a density, by Fourier transforms |
 //! | [`matter`] | dark matter: particles in a mesh |
-//! | [`gas`], `tvd` | baryons: the equations of Euler by a scheme whose total variation diminishes |
-//! | [`pancake`] | a start of which the end is known |
+//! | [`gas`], `tvd` | baryons: the Euler equations by a total variation diminishing (TVD) scheme |
+//! | [`pancake`] | an initial state with a known exact solution |
 //! | [`step`] | the three tasks of a step: gravity, dark matter, baryons |
-//! | [`problem`], [`clock`], [`account`] | what is computed, how long steps are, and what must be kept |
+//! | [`problem`], [`clock`], [`account`] | problem, lengths of steps, conserved quantities |
 //! | [`functions`] | the tasks as remote functions |
-//! | [`serial`], [`plain`], [`grouped`] | the loop in one process, by single calls, and as a group of calls |
-//! | [`job`] | all of it as a job |
+//! | [`serial`], [`plain`], [`grouped`] | the loop in one process, by calls, and by a group |
+//! | [`job`] | the job |
 //!
-//! A step needs gravity first; then dark matter and gas can go side by side. All three loops give
-//! the same bits: tasks are functions of their arguments, and no sum depends on who computes it.
+//! A step computes gravity first; then dark matter and gas can be computed in parallel. All three
+//! loops give the same bits: tasks are functions of their arguments, and no sum depends on the
+//! number of servers.
 
 pub mod account;
 pub mod cells;

@@ -1,4 +1,4 @@
-//! What a run has come to, and whether it is right.
+//! The outcome of a run and the check of its correctness.
 
 use super::account::Account;
 use std::time::Duration;
@@ -6,13 +6,13 @@ use std::time::Duration;
 /// A run of Hydropad.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct HydroOutcome {
-    /// Of each window, how many steps it had and how long it took.
+    /// Number of steps and elapsed time of each window.
     pub windows: Vec<(u32, Duration)>,
-    /// Of each window of a group, the most that the client kept for it, in bytes.
+    /// Largest number of bytes that the client held for each window of a group.
     pub held_bytes: Vec<u64>,
-    /// What was kept.
+    /// Check of the conserved quantities.
     pub account: Account,
-    /// How it was at the end.
+    /// State at the end of the run.
     pub end: End,
 }
 
@@ -21,7 +21,7 @@ pub struct HydroOutcome {
 pub struct End {
     /// The scale factor.
     pub scale: f64,
-    /// How far particles are from where they must be: the root of the mean square, in cells.
+    /// Deviation of particles from their exact positions: the root mean square, in cells.
     pub error: f64,
     /// The mass of the gas.
     pub gas_mass: f64,
@@ -29,29 +29,30 @@ pub struct End {
     pub digests: [u64; 2],
 }
 
-/// Particles of a wave of at least some eight cells are this near to their places until it breaks.
+/// Largest deviation of particles from their exact positions, in cells, for a wave of at least some
+/// eight cells that has not broken yet.
 const ERROR_MAX: f64 = 0.25;
 
 impl HydroOutcome {
-    /// How many steps were made.
+    /// Returns the number of steps.
     pub fn steps(&self) -> u32 {
         self.windows.iter().map(|(steps, _)| steps).sum()
     }
 
-    /// How long all of them took.
+    /// Returns the elapsed time of all windows.
     pub fn took(&self) -> Duration {
         self.windows.iter().map(|(_, took)| *took).sum()
     }
 
-    /// How long a step takes once data is where it is needed: the mean of all windows but the
-    /// first, if there are others.
+    /// Returns the time of a step once data is on the servers that need it: the mean over all
+    /// windows but the first, if there are several.
     pub fn settled_step(&self) -> Duration {
         let settled = &self.windows[usize::from(self.windows.len() > 1)..];
         let steps: u32 = settled.iter().map(|(steps, _)| steps).sum();
         settled.iter().map(|(_, took)| *took).sum::<Duration>() / steps.max(1)
     }
 
-    /// What is not as it must be.
+    /// Descriptions of the errors that exceed their tolerance.
     pub fn faults(&self) -> Vec<String> {
         let mut faults = self.account.faults();
         let End { error, .. } = self.end;

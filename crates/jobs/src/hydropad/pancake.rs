@@ -1,9 +1,9 @@
-//! A pancake of Zel'dovich: a plane wave that grows until matter of both sides meets, with the
-//! exact answer until then.
+//! A Zel'dovich pancake: a plane wave that grows until matter from both sides meets, with the exact
+//! solution until then.
 //!
-//! What began at `q` is at `q - (a / a_c) sin(k q) / k` at scale factor `a` along the wave, so all
-//! of it that is near the middle meets at `a_c` (Zel'dovich, "Gravitational instability", 1970). In
-//! a universe of matter without pressure that is exact, not only for small waves.
+//! Matter that started at `q` is at `q - (a / a_c) sin(k q) / k` along the wave at scale factor
+//! `a`, so all matter near the middle meets at `a_c` (Zel'dovich, "Gravitational instability",
+//! 1970). In a universe of matter without pressure this is exact, not only for small waves.
 
 use super::cells::Cells;
 use super::gas::Gas;
@@ -13,14 +13,13 @@ use std::f64::consts::TAU;
 /// A plane wave.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Pancake {
-    /// How many waves there are along each axis of the box; not none along all.
+    /// Number of waves along each axis of the box; not 0 along all axes.
     pub waves: [u32; 3],
     /// The scale factor at which matter meets.
     pub meets_at: f64,
 }
 
-/// Halvings and steps of Newton until an origin is found; each makes its error smaller by two at
-/// least.
+/// Maximum number of bisections and Newton steps to find an origin; each at least halves the error.
 const ROUNDS: u32 = 60;
 
 impl Pancake {
@@ -30,19 +29,20 @@ impl Pancake {
         [0, 1, 2].map(|d| TAU * f64::from(self.waves[d]) / axes[d] as f64)
     }
 
-    /// How far what began at `origin` has moved, and how fast it moves, at a scale factor.
+    /// Returns the displacement and the velocity, at a scale factor, of matter that started at
+    /// `origin`.
     fn moved(&self, cells: Cells, origin: [f64; 3], scale: f64) -> ([f64; 3], [f64; 3]) {
         let numbers = self.wave_numbers(cells);
         let square: f64 = numbers.iter().map(|number| number * number).sum();
         let phase: f64 = (0..3).map(|d| numbers[d] * origin[d]).sum();
         let far = -scale / self.meets_at * phase.sin() / square;
-        // The scale factor grows as its power of 3/2 in super-comoving time.
+        // The derivative of the scale factor in super-comoving time is its power of 3/2.
         let fast = far * scale.sqrt();
         (numbers.map(|number| far * number), numbers.map(|number| fast * number))
     }
 
-    /// Where what is at a place began, while nothing has met: of the phase that solves
-    /// `θ = φ - b sin φ`.
+    /// Returns the starting phase of the matter that is now at `phase`: the solution of
+    /// `θ = φ - b sin φ`, unique until matter meets.
     fn origin_phase(&self, phase: f64, scale: f64) -> f64 {
         let part = scale / self.meets_at;
         let (mut low, mut high, mut found) = (phase - part, phase + part, phase);
@@ -62,8 +62,8 @@ impl Pancake {
         found
     }
 
-    /// A lattice of `per_axis` particles along each axis that has more than one cell, at a scale
-    /// factor, with their velocities.
+    /// Returns a lattice of `per_axis` particles along each axis with more than one cell, displaced
+    /// by the wave at a scale factor, with their velocities.
     pub fn matter(&self, cells: Cells, per_axis: usize, scale: f64) -> Matter {
         let (mut positions, mut velocities) = (Vec::new(), Vec::new());
         let edges = cells.axes().map(|count| count as f64);
@@ -78,8 +78,8 @@ impl Pancake {
         Matter { positions, velocities }
     }
 
-    /// A gas of so much mass per cell in the mean, that moves with the wave. Its entropy is the
-    /// same everywhere: its pressure would be `pressure` at the mean density.
+    /// Returns a gas of mean density `mean` that moves with the wave. Its entropy is uniform: the
+    /// pressure at the mean density is `pressure`.
     pub fn gas(&self, cells: Cells, mean: f64, pressure: f64, scale: f64) -> Gas {
         let numbers = self.wave_numbers(cells);
         let square: f64 = numbers.iter().map(|number| number * number).sum();
@@ -97,7 +97,7 @@ impl Pancake {
         Gas::new(density, &velocity, &pressures)
     }
 
-    /// The root of the mean square of how far particles of a lattice are from where they should be
+    /// Returns the root mean square deviation of particles of a lattice from their exact positions
     /// at a scale factor, in cells.
     pub fn error(&self, cells: Cells, per_axis: usize, scale: f64, positions: &[[f64; 3]]) -> f64 {
         let edges = cells.axes().map(|count| count as f64);
@@ -112,7 +112,7 @@ impl Pancake {
         (squares / positions.len().max(1) as f64).sqrt()
     }
 
-    /// How fast anything moves along an axis at a scale factor, at most, in cells per time.
+    /// Returns the largest speed along an axis at a scale factor, in cells per time.
     pub fn speed(&self, cells: Cells, scale: f64) -> f64 {
         let numbers = self.wave_numbers(cells);
         let square: f64 = numbers.iter().map(|number| number * number).sum();
@@ -121,8 +121,8 @@ impl Pancake {
     }
 }
 
-/// Where particles begin: evenly in the box, `per_axis` of them along each axis that has more than
-/// one cell.
+/// The initial positions of particles: evenly spaced in the box, `per_axis` of them along each axis
+/// with more than one cell.
 fn lattice(cells: Cells, per_axis: usize) -> impl Iterator<Item = [f64; 3]> {
     let counts = cells.axes().map(|count| if count > 1 { per_axis } else { 1 });
     let [x, y, z] = counts;

@@ -1,5 +1,5 @@
-//! The loop by plain GridRPC (paper 5, table I): every call takes its data from the client and
-//! gives it back.
+//! The loop by plain GridRPC (Brady et al. (2010), table I): every call receives its data from the
+//! client and returns its results to it.
 
 use super::account::Account;
 use super::clock::{Clock, HydroRun};
@@ -20,10 +20,10 @@ pub(super) fn wrong(error: impl std::fmt::Display) -> RpcError {
     RpcError::Other { reason: error.to_string() }
 }
 
-/// Makes all steps by calls of a client.
+/// Runs all steps by calls of a client.
 ///
 /// # Errors
-/// If the problem is not one, or a call fails.
+/// If the problem is invalid, or a call fails.
 pub async fn run(
     grid: &Grid,
     services: &Services<Hydropad>,

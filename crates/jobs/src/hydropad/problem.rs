@@ -1,4 +1,4 @@
-//! What is computed: a box, what is in it, and when.
+//! The problem: a box, its initial content, and the time span.
 
 use super::cells::{Cells, SizeError};
 use super::gas::Gas;
@@ -7,11 +7,11 @@ use super::pancake::Pancake;
 use super::tvd::GAMMA;
 use serde::{Deserialize, Serialize};
 
-/// The scale factor at which matter of both sides of a wave meets.
+/// Scale factor at which matter from both sides of a wave meets.
 const MEETS_AT: f64 = 1.0;
 
-/// How fast sound is at first, in edges of the box per time: so slow that gas falls as dark matter
-/// does.
+/// Initial speed of sound in edges of the box per time, slow enough for the gas to fall like dark
+/// matter.
 const SOUND: f64 = 1e-3;
 
 /// A box of dark matter and gas in which a plane wave grows.
@@ -21,17 +21,17 @@ pub struct Problem {
     pub axes: [u32; 3],
     /// Particles along each axis of more than one cell.
     pub per_axis: u32,
-    /// Which part of all matter is gas.
+    /// Gas as a part of all matter.
     pub baryons: f64,
     /// Waves along each axis.
     pub waves: [u32; 3],
-    /// The scale factor at the beginning.
+    /// Initial scale factor.
     pub begins_at: f64,
-    /// The scale factor at the end; before 1, where the wave breaks.
+    /// Final scale factor; less than 1, where the wave breaks.
     pub ends_at: f64,
 }
 
-/// Dark matter, gas, and the density of the former.
+/// Dark matter and its density, and the gas.
 #[derive(Clone, Debug, PartialEq)]
 pub struct State {
     /// Particles.
@@ -43,13 +43,14 @@ pub struct State {
 }
 
 impl Problem {
-    /// A cube of so many cells and particles along each edge, with one wave across.
+    /// Creates a cube of `edge` cells and `per_axis` particles along each edge, with one wave along
+    /// each axis.
     pub fn cube(edge: u32, per_axis: u32) -> Self {
         let (baryons, waves) = (0.15, [1, 1, 1]);
         Self { axes: [edge; 3], per_axis, baryons, waves, begins_at: 0.1, ends_at: 0.8 }
     }
 
-    /// Its box.
+    /// Returns the box.
     ///
     /// # Errors
     /// If it is empty or too large.
@@ -57,12 +58,12 @@ impl Problem {
         Cells::new(self.axes.map(|count| count as usize))
     }
 
-    /// The wave in it.
+    /// Returns the wave in the box.
     pub fn pancake(&self) -> Pancake {
         Pancake { waves: self.waves, meets_at: MEETS_AT }
     }
 
-    /// The mass of a particle, where that of a cell is 1 in the mean.
+    /// Returns the mass of a particle, relative to a mean mass of 1 per cell.
     pub fn particle_mass(&self) -> f64 {
         let cells = self.axes.map(f64::from);
         let particles =
@@ -70,49 +71,50 @@ impl Problem {
         (1.0 - self.baryons) * cells.iter().product::<f64>() / particles.iter().product::<f64>()
     }
 
-    /// How fast sound is in gas of mean density at the beginning, in cells per time.
+    /// Returns the speed of sound in gas of mean density at the beginning, in cells per time.
     fn sound(&self) -> f64 {
         SOUND * self.axes.iter().copied().max().map_or(0.0, f64::from)
     }
 
-    /// How fast anything moves at the beginning, at most, in cells per time: known before anything
-    /// is made.
+    /// Returns an upper bound of the initial speed, in cells per time, which does not need the
+    /// initial state.
     ///
     /// # Errors
-    /// As [`Self::cells`].
+    /// Like [`Self::cells`].
     pub fn first_speed(&self) -> Result<f64, SizeError> {
         let falls = self.pancake().speed(self.cells()?, self.begins_at);
-        // Sound goes with the third root of density, which is nowhere higher than this.
+        // The speed of sound is proportional to the cube root of density, of which this is the
+        // maximum.
         let densest = 1.0 / (1.0 - self.begins_at / MEETS_AT);
         Ok(falls + self.sound() * densest.cbrt())
     }
 
-    /// The dark matter at the beginning, and its density.
+    /// Makes the initial dark matter and its density.
     ///
     /// # Errors
-    /// As [`Self::cells`], and if there are no particles or too many.
+    /// Like [`Self::cells`], and if there are no particles or too many.
     pub fn begin_matter(&self) -> Result<(Matter, Vec<f64>), SizeError> {
         let cells = self.cells()?;
-        // As many particles as cells may be.
+        // Particles have the same limit as cells.
         Cells::new(self.axes.map(|count| if count > 1 { self.per_axis as usize } else { 1 }))?;
         let matter = self.pancake().matter(cells, self.per_axis as usize, self.begins_at);
         let density = matter.density(cells, self.particle_mass());
         Ok((matter, density))
     }
 
-    /// The gas at the beginning.
+    /// Makes the initial gas.
     ///
     /// # Errors
-    /// As [`Self::cells`].
+    /// Like [`Self::cells`].
     pub fn begin_gas(&self) -> Result<Gas, SizeError> {
         let pressure = self.baryons * self.sound().powi(2) / GAMMA;
         Ok(self.pancake().gas(self.cells()?, self.baryons, pressure, self.begins_at))
     }
 
-    /// How it is at the beginning.
+    /// Makes the initial state.
     ///
     /// # Errors
-    /// As [`Self::cells`].
+    /// Like [`Self::begin_matter`].
     pub fn begin(&self) -> Result<State, SizeError> {
         let (matter, dark) = self.begin_matter()?;
         Ok(State { matter, dark, gas: self.begin_gas()? })

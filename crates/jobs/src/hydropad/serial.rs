@@ -1,4 +1,4 @@
-//! The loop in one process, without servers: what the others must agree with.
+//! The loop in one process, without servers: the reference for the other forms.
 
 use super::clock::{Clock, HydroRun};
 use super::digest::Digest;
@@ -9,17 +9,17 @@ use super::problem::{Problem, State};
 use super::step::{StepError, baryons, dark, gravity};
 use std::time::Duration;
 
-/// Makes all steps, one task after the other. No time is taken.
+/// Runs all steps, one task after the other. Times are zero.
 ///
 /// # Errors
-/// If the problem is not one, or if a step fails.
+/// If the problem is invalid, or if a step fails.
 pub fn run(plan: &HydroRun) -> Result<HydroOutcome, StepError> {
     let (State { matter, gas, .. }, mut outcome) = advance(plan)?;
     outcome.end = survey(&plan.problem, outcome.end.scale, &matter, &gas)?;
     Ok(outcome)
 }
 
-/// Makes all steps. The outcome is not surveyed yet.
+/// Runs all steps, and leaves the survey of the outcome to the caller.
 pub(super) fn advance(plan: &HydroRun) -> Result<(State, HydroOutcome), StepError> {
     let State { mut matter, dark: mut density, mut gas } = plan.problem.begin()?;
     let mut speed = plan.problem.first_speed()?;
@@ -43,10 +43,10 @@ pub(super) fn advance(plan: &HydroRun) -> Result<(State, HydroOutcome), StepErro
     Ok((State { matter, dark: density, gas }, outcome))
 }
 
-/// How things are at a scale factor.
+/// Compares the state with the exact answer at a scale factor.
 ///
 /// # Errors
-/// If the problem is not one.
+/// If the problem is invalid.
 pub fn survey(problem: &Problem, scale: f64, matter: &Matter, gas: &Gas) -> Result<End, StepError> {
     let (cells, per_axis) = (problem.cells()?, problem.per_axis as usize);
     let error = problem.pancake().error(cells, per_axis, scale, &matter.positions);

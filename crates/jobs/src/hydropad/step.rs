@@ -1,9 +1,9 @@
 //! The three tasks of a step, as functions of their arguments.
 //!
-//! At the beginning of a step gravity is that of all matter. Then dark matter and gas are
-//! accelerated, each for half of the step before and half of this one, and move for this one: the
-//! leapfrog. What tasks report is of the beginning, between the halves, where positions and
-//! velocities are of the same time.
+//! A step computes the gravity of all matter at its beginning. Then it accelerates dark matter and
+//! gas, each for half of the preceding step and half of this one, and moves them for this step: the
+//! leapfrog. The reports describe the beginning of the step, between the two halves, when positions
+//! and velocities belong to the same time.
 
 use super::cells::SizeError;
 use super::clock::HydroStep;
@@ -14,49 +14,49 @@ use super::matter::{Matter, MatterError};
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
-/// Why a step cannot be made. What it was to change is not usable any more.
+/// The reason that a step failed. The state that it changes is no longer usable.
 #[derive(Clone, Debug, PartialEq, Error)]
 pub enum StepError {
-    /// A field is of another box.
+    /// A field belongs to another box.
     #[error(transparent)]
     Size(#[from] SizeError),
-    /// The particles.
+    /// An error of the particles.
     #[error(transparent)]
     Matter(#[from] MatterError),
-    /// The gas.
+    /// An error of the gas.
     #[error(transparent)]
     Gas(#[from] GasError),
 }
 
-/// What matter of one kind was like at the beginning of a step.
+/// The quantities of one kind of matter at the beginning of a step.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Report {
-    /// The mass.
+    /// Total mass.
     pub mass: f64,
-    /// The momentum of the whole.
+    /// Total momentum.
     pub momentum: [f64; 3],
-    /// The energy of motion and heat.
+    /// Total energy of motion and heat.
     pub energy: f64,
-    /// How fast anything is at the end, in cells per time.
+    /// Largest speed at the end of the step, in cells per time.
     pub speed: f64,
-    /// How often the gas swept along each axis.
+    /// Number of sweeps of the gas along each axis.
     pub sweeps: u32,
 }
 
-/// Gravity: the potential of both densities, and their energy in it.
+/// Gravity: computes the potential of both densities, and their energy in it.
 ///
 /// # Errors
-/// If a density is not of the box.
+/// If a density does not have the size of the box.
 pub fn gravity(step: &HydroStep, dark: &[f64], gas: &[f64]) -> Result<(Vec<f64>, f64), StepError> {
     let potential = potential(step.problem.cells()?, [dark, gas], gravity_at(step.scale))?;
     let energy = energy([dark, gas], &potential);
     Ok((potential, energy))
 }
 
-/// Dark matter: moves the particles, and gives their density.
+/// Dark matter: moves the particles, and returns their density.
 ///
 /// # Errors
-/// If a particle or the potential is not of the box.
+/// If a particle is outside the box, or the potential does not have its size.
 pub fn dark(
     step: &HydroStep,
     matter: &mut Matter,
@@ -69,7 +69,7 @@ pub fn dark(
     let (momentum, energy) = (matter.momentum(mass), matter.kinetic_energy(mass));
     matter.kick(cells, &pull, step.time / 2.0);
     matter.drift(cells, step.time);
-    // What became no number is found here, not in the next step.
+    // A value that became NaN is found here, not in the next step.
     matter.check(cells)?;
     let speed = matter.speed_max();
     let mass_of_all = mass * matter.positions.len() as f64;
@@ -80,7 +80,8 @@ pub fn dark(
 /// Baryons: lets the gas flow.
 ///
 /// # Errors
-/// If the gas or the potential is not of the box, or if the gas is too fast for the step.
+/// If the gas or the potential does not have the size of the box, or if the gas is too fast for the
+/// step.
 pub fn baryons(step: &HydroStep, gas: &mut Gas, potential: &[f64]) -> Result<Report, StepError> {
     let cells = step.problem.cells()?;
     gas.check(cells)?;

@@ -1,4 +1,4 @@
-//! The physics against exact answers: shock tubes, pancakes, and what must be kept.
+//! The physics against exact solutions: shock tubes, pancakes, and conserved quantities.
 
 use super::cells::Cells;
 use super::clock::HydroRun;
@@ -7,9 +7,9 @@ use super::problem::{Problem, State};
 use super::serial::{self, advance};
 use std::f64::consts::TAU;
 
-/// The exact answer of Sod's tube for an exponent of 5/3, where the states between the waves are
-/// those of Riemann's problem, found by halving (Toro, "Riemann Solvers and Numerical Methods for
-/// Fluid Dynamics", section 4). Density at `x / t`.
+/// The density at `x / t` in the exact solution of Sod's tube for an exponent of 5/3. The states
+/// between the waves solve Riemann's problem by bisection (Toro, "Riemann Solvers and Numerical
+/// Methods for Fluid Dynamics", section 4).
 fn sod_density(speed: f64) -> f64 {
     let g: f64 = 5.0 / 3.0;
     let (left, right): ((f64, f64), (f64, f64)) = ((1.0, 1.0), (0.125, 0.1));
@@ -42,8 +42,9 @@ fn sod_density(speed: f64) -> f64 {
     }
 }
 
-/// A tube of `count` cells along an axis, dense in its middle half, so that the wave to the right
-/// begins at 3/4; the mean error of the density around there after a time of 0.1 of its length.
+/// The mean error of the density in the right half of a tube of `count` cells along an axis after a
+/// time of 0.1 of its length. The tube is dense in its middle half, so that the wave to the right
+/// starts at 3/4.
 fn sod_error(axis: usize, count: usize) -> f64 {
     let mut axes = [1; 3];
     axes[axis] = count;
@@ -87,7 +88,7 @@ fn a_gas_far_faster_than_its_sound_keeps_its_pressure() {
     let density: Vec<f64> = (0..count).map(|i| 1.0 + 0.3 * wave(i)).collect();
     let mut gas = Gas::new(density.clone(), &vec![[1.0, 0.5, 0.0]; count], &vec![1e-10; count]);
 
-    // Once around. Heat is the tenth digit of the energy.
+    // The gas flows once around the box. Heat is the tenth digit of the energy.
     for _ in 0..128 {
         gas.flow(cells, 0.5, false).unwrap();
     }
@@ -99,7 +100,7 @@ fn a_gas_far_faster_than_its_sound_keeps_its_pressure() {
     assert!(moved < 0.03, "{moved}");
 }
 
-/// A slab of so many cells with one wave, to a scale factor.
+/// A run over a slab of `count` cells with one wave, to a scale factor.
 fn slab(count: u32, baryons: f64, ends_at: f64) -> HydroRun {
     let cube = Problem::cube(count, count);
     let problem = Problem { axes: [count, 1, 1], waves: [1, 0, 0], baryons, ends_at, ..cube };
@@ -111,7 +112,7 @@ fn a_pancake_of_dark_matter_converges_to_the_exact_answer() {
     let error = |count: u32| serial::run(&slab(count, 1e-6, 0.8)).unwrap().end.error;
     let errors = [32, 64, 128].map(error);
     assert!(errors[0] < 0.06, "in cells: {errors:?}");
-    // In edges of the box, half the cells make an error of two fifths.
+    // In edges of the box, half the cell size reduces the error to two fifths.
     assert!(errors[1] < 0.8 * errors[0] && errors[2] < 0.8 * errors[1], "{errors:?}");
 }
 

@@ -1,24 +1,24 @@
-//! One sweep of the equations of Euler along a line of cells, by a scheme whose total variation
-//! diminishes.
+//! One sweep of the Euler equations along a line of cells, by a total variation diminishing scheme.
 //!
-//! It is Harten's modified flux ("High resolution schemes for hyperbolic conservation laws", 1983)
-//! with the averages of Roe, as Ryu, Ostriker, Kang and Cen use it ("A cosmological hydrodynamic
-//! code based on the total variation diminishing scheme", 1993, section 2). What a line loses at
-//! one face its neighbour gets, so mass, momentum and energy are kept to rounding.
+//! The scheme is Harten's modified flux ("High resolution schemes for hyperbolic conservation
+//! laws", 1983) with Roe averages, as in Ryu, Ostriker, Kang and Cen ("A cosmological hydrodynamic
+//! code based on the total variation diminishing scheme", 1993, section 2). The outflow of a cell
+//! through a face is the inflow of its neighbour, so mass, momentum and energy are conserved to
+//! rounding.
 //!
-//! A gas that is much faster than its sound has its heat in the last digits of its energy. So a
-//! line also carries the *modified entropy* `p / ρ^(2/3)`, a density that is kept where no shock
-//! passes (their section 2.4).
+//! In a gas that is much faster than its sound, heat is in the last digits of the energy. Therefore
+//! a line also carries the *modified entropy* `p / ρ^(2/3)`, a density that is conserved where no
+//! shock passes (section 2.4 there).
 
-/// The exponent of a gas of atoms, for which the expansion of the background drops out of the
-/// equations.
+/// Adiabatic exponent of a monatomic gas, for which the expansion of the background drops out of
+/// the equations.
 pub(super) const GAMMA: f64 = 5.0 / 3.0;
 
 /// Waves slower than twice this part of a cell per step are damped as if they were that fast, so
-/// that no expansion becomes a shock (Harten's ε).
+/// that no rarefaction becomes a shock (Harten's ε).
 const DAMPED: f64 = 0.1;
 
-/// One cell of a line: the velocity along the line is the first.
+/// One cell of a line. The first component of the velocity is along the line.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(super) struct Cell {
     pub(super) density: f64,
@@ -28,40 +28,40 @@ pub(super) struct Cell {
     pub(super) entropy: f64,
 }
 
-/// What passes a face in a time: mass, momentum, energy and modified entropy.
+/// The flux through a face per time: mass, momentum, energy and modified entropy.
 pub(super) type Flux = [f64; 6];
 
-/// The waves at a face: those of sound backward, of entropy, of the two shears, and of sound
-/// forward.
+/// The waves at a face: the backward sound wave, the entropy wave, the two shear waves, and the
+/// forward sound wave.
 type Waves = [f64; 5];
 
 /// The face between a cell and the next one.
 #[derive(Clone, Copy, Debug, Default)]
 struct Face {
-    /// Of the two cells, after Roe.
+    /// Roe average of the two cells, like `enthalpy` and `sound`.
     velocity: [f64; 3],
     enthalpy: f64,
     sound: f64,
     /// Cells that each wave passes in the step.
     passed: Waves,
-    /// How strong each wave is.
+    /// Strength of each wave.
     strength: Waves,
-    /// What second order adds, before it is limited.
+    /// The correction of second order, before it is limited.
     correction: Waves,
 }
 
-/// A line of cells that closes on itself, with room for what a sweep computes.
+/// A periodic line of cells, with the buffers of a sweep.
 #[derive(Debug, Default)]
 pub(super) struct Line {
     pub(super) cells: Vec<Cell>,
-    /// After [`Self::compute`]: what passes the face after each cell.
+    /// The flux through the face after each cell, set by [`Self::compute`].
     pub(super) fluxes: Vec<Flux>,
     faces: Vec<Face>,
     limited: Vec<Waves>,
 }
 
 impl Line {
-    /// Computes what passes each face in a step of so long.
+    /// Computes the flux through each face in a step of length `time`.
     pub(super) fn compute(&mut self, time: f64) {
         let count = self.cells.len();
         let next = |i: usize| if i + 1 == count { 0 } else { i + 1 };
@@ -81,7 +81,7 @@ impl Line {
             let after = next(i);
             let mut flux =
                 faces[i].flux([&cells[i], &cells[after]], [&limited[i], &limited[after]], time);
-            // Entropy goes where mass does.
+            // Entropy flows with the mass.
             let upwind = match flux[0] >= 0.0 {
                 true => entropy_at_face(cells, [before(i), i, after], flux[0] * time),
                 false => entropy_at_face(cells, [next(after), after, i], -flux[0] * time),
@@ -92,7 +92,7 @@ impl Line {
     }
 }
 
-/// The one nearer to zero, or zero if they differ in sign.
+/// Returns the value nearer to zero, or zero if the signs differ (the minmod limiter).
 fn least(one: f64, other: f64) -> f64 {
     match one * other > 0.0 {
         true if one.abs() < other.abs() => one,
@@ -101,21 +101,22 @@ fn least(one: f64, other: f64) -> f64 {
     }
 }
 
-/// The entropy of what leaves the middle one of three cells towards the last, as a line through it
-/// says, limited.
+/// Returns the entropy of the mass that leaves the middle one of three cells towards the last, by
+/// limited linear reconstruction.
 fn entropy_at_face(cells: &[Cell], [behind, here, ahead]: [usize; 3], mass: f64) -> f64 {
     let [behind, here, ahead] = [behind, here, ahead].map(|i| &cells[i]);
     let slope = least(here.entropy - behind.entropy, ahead.entropy - here.entropy);
     here.entropy + 0.5 * (1.0 - mass / here.density).max(0.0) * slope
 }
 
-/// The damping of a wave that passes so many cells (Harten's Q).
+/// Returns the damping of a wave that passes `passed` cells (Harten's Q).
 fn damping(passed: f64, least: f64) -> f64 {
     let passed = passed.abs();
     if passed < 2.0 * least { passed * passed / (4.0 * least) + least } else { passed }
 }
 
-/// [`damping`] by wave: waves of entropy and shear do not steepen.
+/// Returns the damping of each wave: [`damping`] for waves of sound. Waves of entropy and shear
+/// have no minimum damping, because they do not steepen.
 fn damping_of(passed: &Waves) -> Waves {
     let [backward, entropy, one, other, forward] = *passed;
     let sound = |passed| damping(passed, DAMPED);
@@ -123,7 +124,7 @@ fn damping_of(passed: &Waves) -> Waves {
 }
 
 impl Cell {
-    /// Energy and pressure over density.
+    /// Returns the energy plus the pressure, over density.
     fn enthalpy(&self) -> f64 {
         let square: f64 = self.velocity.iter().map(|part| part * part).sum();
         GAMMA / (GAMMA - 1.0) * self.pressure / self.density + 0.5 * square
@@ -137,8 +138,8 @@ impl Face {
         let mean = |one: f64, two: f64| part * one + (1.0 - part) * two;
         let velocity: [f64; 3] = std::array::from_fn(|d| mean(left.velocity[d], right.velocity[d]));
         let jump: [f64; 3] = std::array::from_fn(|d| right.velocity[d] - left.velocity[d]);
-        // The square of sound from what is positive: the difference of enthalpy and motion would
-        // lose all digits in a fast gas.
+        // The square of the speed of sound is computed from positive terms: the difference of
+        // enthalpy and energy of motion would lose all digits in a fast gas.
         let heat = |cell: &Cell| GAMMA / (GAMMA - 1.0) * cell.pressure / cell.density;
         let between: f64 = jump.iter().map(|part| part * part).sum();
         let heat = mean(heat(left), heat(right)) + 0.5 * part * (1.0 - part) * between;
@@ -169,7 +170,7 @@ impl Face {
         Self { velocity, enthalpy, sound, passed, strength, correction }
     }
 
-    /// What passes the face, but for entropy.
+    /// Returns the flux through the face, without entropy.
     fn flux(&self, cells: [&Cell; 2], limited: [&Waves; 2], time: f64) -> Flux {
         let fast: Waves = std::array::from_fn(|wave| {
             let strength = self.strength[wave];

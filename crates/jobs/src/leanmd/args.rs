@@ -1,4 +1,4 @@
-//! The options of the job, and the system and the schedule that they ask for.
+//! The options of the job, and the system and the schedule that they define.
 
 use std::path::PathBuf;
 
@@ -14,18 +14,19 @@ use super::system::{System, VELOCITY_SEED};
 pub(crate) const ABOUT: &str =
     "Molecular dynamics of a Lennard-Jones droplet in 3,024 pairs of cells";
 
-/// By how much cells are wider than the cutoff if their number is not given: few enough pairs, and
-/// room for atoms to stray, so that they need not change cells in every step. Gives the 6 x 6 x 6
-/// cells of the standard droplet.
+/// Width of cells relative to the cutoff if the number of cells is not given. Such cells form few
+/// pairs, and leave room for atoms to stray, so that they need not change cells in every step.
+/// Gives the 6 x 6 x 6 cells of the standard droplet.
 const CELL_EDGE_PER_CUTOFF: f64 = 1.6;
 
-/// Most steps between changes of cells if the interval is not given, as in the original.
+/// Maximum number of steps between changes of cells if the interval is not given, as in the
+/// original LeanMD.
 const MIGRATE_EVERY_MAX: f64 = 20.0;
 
-/// How much faster (a factor) than the fastest atom at the start atoms are expected to get.
+/// Assumed maximum speed of an atom during the run, relative to the largest speed at the start.
 const SPEED_MARGIN: f64 = 3.0;
 
-/// Density and temperature of the crystal.
+/// Density and temperature of the uniform system.
 const UNIFORM_DENSITY: f64 = 0.8442;
 const UNIFORM_TEMPERATURE: f64 = 1.44;
 
@@ -42,45 +43,44 @@ Examples:
 #[derive(Clone, Debug, Parser)]
 #[command(name = "leanmd", about = ABOUT, after_help = EXAMPLES)]
 pub struct Options {
-    /// What to start from.
+    /// System to start from.
     #[arg(long, value_enum, default_value_t = Built::Droplet)]
     pub system: Built,
-    /// About how many atoms.
+    /// Approximate number of atoms.
     #[arg(long, default_value_t = Droplet::STANDARD.atoms, conflicts_with = "size")]
     pub atoms: u32,
-    /// Of the uniform system: a crystal of SIZE^3 cells with four atoms each.
+    /// Uniform system: a crystal of SIZE^3 cells with four atoms each.
     #[arg(long)]
     pub size: Option<u32>,
-    /// Of the uniform system: press it together smoothly until its densest place is so many times
-    /// as dense as its thinnest.
+    /// Uniform system: compress it smoothly until its highest density is RATIO times its lowest.
     #[arg(long, value_name = "RATIO", default_value_t = 1.0, value_parser = at_least_one)]
     pub contrast: f64,
     /// Start from this file instead: XYZ, extended XYZ, LAMMPS data or PDB.
     #[arg(long, value_name = "FILE", conflicts_with_all = ["system", "atoms", "size"])]
     pub input: Option<PathBuf>,
-    /// The lengths of the box, if the file does not say.
+    /// Lengths of the box, if the file does not contain them.
     #[arg(long = "box", value_name = "X,Y,Z", value_parser = triple::<f64>, requires = "input")]
     pub lengths: Option<[f64; 3]>,
-    /// The length unit of the file: all lengths are divided by it.
+    /// Length unit of the file, by which all lengths are divided.
     #[arg(long, default_value_t = 1.0, requires = "input", value_parser = positive)]
     pub sigma: f64,
-    /// Draw velocities of this temperature [default: 0.7 for the droplet, 1.44 for uniform; those
-    /// of the file].
+    /// Draw velocities of this temperature [default: 0.7 for the droplet, 1.44 for uniform; a file
+    /// keeps its velocities].
     #[arg(long, value_parser = positive)]
     pub temperature: Option<f64>,
-    /// How many steps.
+    /// Number of steps.
     #[arg(long, default_value_t = 100)]
     pub steps: u64,
-    /// The time step.
+    /// Time step.
     #[arg(long, default_value_t = STANDARD_DT, value_parser = positive)]
     pub dt: f64,
-    /// Where forces end [default: 5 for the droplet, else 2.5].
+    /// Cutoff distance of the forces [default: 5 for the droplet, else 2.5].
     #[arg(long, value_parser = positive)]
     pub cutoff: Option<f64>,
-    /// How they end there.
+    /// Form of the potential at the cutoff.
     #[arg(long, value_enum, default_value_t = RunLength::ForceShift)]
     pub truncation: RunLength,
-    /// Cells per axis [default: as many as are 1.6 times as wide as the cutoff].
+    /// Cells per axis [default: as many as fit with a width of 1.6 times the cutoff].
     #[arg(long, value_name = "X,Y,Z", value_parser = triple::<u32>)]
     pub cells: Option<[u32; 3]>,
     /// Steps between changes of cells [default: up to 20, fewer where atoms could stray too far].
@@ -95,36 +95,36 @@ pub struct Options {
     /// Steps between frames of the trajectory.
     #[arg(long, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u64).range(1..))]
     pub every: u64,
-    /// Steps between sync points, where actors may be balanced; 0 for none.
+    /// Steps between sync points, at which actors may be balanced; 0 for none.
     #[arg(long, value_name = "N", default_value_t = 0)]
     pub sync_every: u64,
     /// Let actors move at random, as a test.
     #[arg(long)]
     pub migrate_randomly: bool,
-    /// Seeds the velocities and the random moves.
+    /// Seed of the velocities and the random moves.
     #[arg(long, default_value_t = VELOCITY_SEED)]
     pub seed: u64,
-    /// In virtual time, computing takes so many times as long as on the machine it was measured on.
+    /// Virtual time of computation, relative to the machine on which the costs were measured.
     #[arg(long, value_name = "FACTOR", default_value_t = 1.0, value_parser = positive)]
     pub cost: f64,
-    /// What computing is; all but `compute` are for studies of balancing.
+    /// Form of the computation; all but `compute` are for studies of load balancing.
     #[arg(long, value_enum, default_value_t = WorkMode::Compute)]
     pub work: WorkMode,
-    /// In which order a PE handles the messages that are ready.
+    /// Order in which a PE handles the messages that are ready.
     #[arg(long, value_enum, default_value_t = HandlingOrder::Steps)]
     pub order: HandlingOrder,
-    /// Afterwards run the same on one thread, and compare every bit.
+    /// Repeat the run on one thread afterwards, and compare every bit.
     #[arg(long)]
     pub check_serial: bool,
-    /// Print the result only.
+    /// Print only the result.
     #[arg(long, short)]
     pub quiet: bool,
-    /// Print nothing at all, for studies.
+    /// Print nothing, for studies.
     #[arg(skip)]
     pub silent: bool,
 }
 
-/// The systems that need no file.
+/// The built-in systems.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Built {
     /// A crystal that fills the box.
@@ -136,11 +136,11 @@ pub enum Built {
 /// [`Truncation`] on the command line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum RunLength {
-    /// Energy and force jump; the energy is not conserved.
+    /// Energy and force are discontinuous; the energy is not conserved.
     Truncated,
-    /// The force jumps.
+    /// The force is discontinuous.
     EnergyShift,
-    /// Neither jumps.
+    /// Energy and force are continuous.
     ForceShift,
 }
 
@@ -155,10 +155,11 @@ impl From<RunLength> for Truncation {
 }
 
 impl Options {
-    /// Builds or reads the system, and makes the schedule.
+    /// Builds or reads the system, and creates the schedule.
     ///
     /// # Errors
-    /// If the file cannot be read, or something does not fit; says what to change.
+    /// If the file cannot be read, or the options do not fit together; the message gives the
+    /// remedy.
     pub fn prepare(&self) -> Result<(System, Schedule), String> {
         if self.check_serial && self.work != WorkMode::Compute {
             return Err("--check-serial compares what was computed; leave out --work".to_owned());
@@ -224,7 +225,8 @@ impl Options {
     }
 }
 
-/// How many steps atoms may stay without changing cells, if they may stray `most` sigma.
+/// Returns the number of steps between changes of cells that keeps atoms within `most` sigma of
+/// their cell.
 fn safe_interval(system: &System, most: f64, dt: f64) -> u64 {
     let squared = |velocity: &[f64; 3]| velocity.iter().map(|axis| axis * axis).sum::<f64>();
     let fastest = system.velocities.iter().map(squared).fold(1.0, f64::max).sqrt();
@@ -249,7 +251,7 @@ fn at_least_one(word: &str) -> Result<f64, String> {
     }
 }
 
-/// Three numbers with commas between, or one for all three.
+/// Parses three numbers separated by commas, or one for all three.
 fn triple<T: std::str::FromStr + Copy>(word: &str) -> Result<[T; 3], String> {
     let numbers: Result<Vec<T>, _> = word.split(',').map(str::parse).collect();
     match numbers.ok().as_deref() {

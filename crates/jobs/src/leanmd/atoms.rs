@@ -1,7 +1,7 @@
-//! The atoms of one cell, and how they change cells.
+//! The atoms of one cell, and their migration between cells.
 //!
-//! Atoms are kept sorted by id. That makes the order of every sum over them, and with it every bit
-//! of the trajectory, independent of the order in which migrating atoms arrive.
+//! Atoms are sorted by id. The order of every sum over them, and with it every bit of the
+//! trajectory, is therefore independent of the order in which migrating atoms arrive.
 //!
 //! Between two calls of [`CellAtoms::take_leavers`] positions are not wrapped: a cell's images are
 //! fixed shifts, so an atom that has just crossed the boundary of the box must stay next to its
@@ -20,7 +20,7 @@ use super::vectors::Vectors;
 pub struct Atom {
     /// Unique in the job.
     pub id: u32,
-    /// Which kind of atom, an index into the names of the system.
+    /// Kind of atom, an index into the names of the system.
     pub species: u16,
     /// In sigma.
     pub position: [f64; 3],
@@ -39,11 +39,11 @@ pub struct CellAtoms {
     velocities: Vectors,
 }
 
-/// Lists of different lengths came in where the atoms of a cell were expected; the sender is broken
-/// or of another version.
+/// The lists of a received cell have different lengths; the sender is defective or of another
+/// version.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 #[error(
-    "a cell has {ids} ids, {species} species, {positions} positions and {velocities} velocities; they must be equally many"
+    "a cell has {ids} ids, {species} species, {positions} positions and {velocities} velocities; their numbers must be equal"
 )]
 pub struct Uneven {
     ids: usize,
@@ -52,7 +52,7 @@ pub struct Uneven {
     velocities: usize,
 }
 
-/// An atom moved so far in one go that the trajectory means nothing any more.
+/// An atom moved so far at once that the trajectory is invalid.
 #[derive(Clone, Copy, Debug, PartialEq, Error)]
 pub enum Runaway {
     /// Its position overflowed: atoms overlap, or the time step is far too long.
@@ -60,7 +60,7 @@ pub enum Runaway {
         "the position of atom {id} is no longer finite; reduce the time step or start without overlapping atoms"
     )]
     NotFinite {
-        /// Of the atom.
+        /// Id of the atom.
         id: u32,
     },
     /// It jumped over a cell: the time step is too long, or atoms change cells too rarely.
@@ -68,11 +68,11 @@ pub enum Runaway {
         "atom {id} moved from cell {from:?} past its neighbours to {to:?}; reduce the time step or let atoms change cells more often"
     )]
     TooFar {
-        /// Of the atom.
+        /// Id of the atom.
         id: u32,
-        /// The cell it was in.
+        /// The cell that it left.
         from: CellIndex,
-        /// The cell it is in now.
+        /// The cell that contains it now.
         to: CellIndex,
     },
     /// It strayed so far from its cell that pairs may have been missed.
@@ -80,18 +80,18 @@ pub enum Runaway {
         "atom {id} strayed {distance:.3} sigma from cell {from:?}, more than {most:.3}; let atoms change cells more often"
     )]
     Strayed {
-        /// Of the atom.
+        /// Id of the atom.
         id: u32,
         /// The cell it belongs to.
         from: CellIndex,
-        /// From the cell, along one axis, in sigma.
+        /// Distance from the cell along one axis, in sigma.
         distance: f64,
         /// The bound in sigma; see [`Cells::stray_max`].
         most: f64,
     },
 }
 
-/// What [`CellAtoms`] look like before their lengths are checked.
+/// The serialised form of [`CellAtoms`], before the lengths are checked.
 #[derive(Deserialize)]
 struct Lists {
     ids: Vec<u32>,
@@ -119,7 +119,7 @@ impl TryFrom<Lists> for CellAtoms {
 }
 
 impl CellAtoms {
-    /// How many atoms there are.
+    /// Number of atoms.
     pub fn len(&self) -> usize {
         self.ids.len()
     }
@@ -134,7 +134,7 @@ impl CellAtoms {
         &self.ids
     }
 
-    /// Positions in sigma, by ascending id: what the cell sends to its pairs.
+    /// Positions in sigma by ascending id, which the cell sends to its pairs.
     pub fn positions(&self) -> &Vectors {
         &self.positions
     }
@@ -144,12 +144,12 @@ impl CellAtoms {
         &self.velocities
     }
 
-    /// Positions and velocities to be moved on; their lengths must stay as they are.
+    /// Positions and velocities for integration; the caller must keep their lengths.
     pub(super) fn motion(&mut self) -> (&mut Vectors, &mut Vectors) {
         (&mut self.positions, &mut self.velocities)
     }
 
-    /// Atom number `index` in order of ids.
+    /// Returns atom number `index` in order of ids.
     ///
     /// # Panics
     /// If `index` is not below [`len`](Self::len).
@@ -162,12 +162,12 @@ impl CellAtoms {
         }
     }
 
-    /// The atoms by ascending id.
+    /// Iterates over the atoms by ascending id.
     pub fn iter(&self) -> impl ExactSizeIterator<Item = Atom> + '_ {
         (0..self.len()).map(|index| self.atom(index))
     }
 
-    /// Takes in atoms, in whatever order they arrive, each at its place by id.
+    /// Inserts atoms, which may arrive in any order, by id.
     pub fn absorb(&mut self, arrivals: impl IntoIterator<Item = Atom>) {
         let before = self.len();
         for atom in arrivals {
@@ -180,12 +180,11 @@ impl CellAtoms {
         }
     }
 
-    /// Wraps all positions into the box and removes the atoms that are no longer in the cell
-    /// `home`, by the cell they are in now.
+    /// Wraps all positions into the box, and removes the atoms that have left the cell `home`.
+    /// Returns them by the cell that contains them now.
     ///
     /// # Errors
-    /// If an atom went farther than a neighbouring cell. The cell's atoms are then left as they
-    /// were.
+    /// If an atom went farther than a neighbouring cell. The atoms of the cell are then unchanged.
     pub fn take_leavers(
         &mut self,
         cells: &Cells,
@@ -213,14 +212,14 @@ impl CellAtoms {
         Ok(leavers)
     }
 
-    /// Checks that no atom is farther than `most` sigma outside of the cell `home`, along any axis.
+    /// Checks that no atom is farther than `most` sigma outside the cell `home`, along any axis.
     ///
     /// # Errors
-    /// If an atom is, or has no finite position.
+    /// If an atom is farther away, or has no finite position.
     pub fn check_strays(&self, cells: &Cells, home: CellIndex, most: f64) -> Result<(), Runaway> {
         for (index, position) in self.positions.iter().enumerate() {
             let distance = cells.stray(home, position);
-            // A NaN is not within any distance.
+            // The comparison is false for NaN.
             if distance <= most {
                 continue;
             }

@@ -1,17 +1,17 @@
-//! The actor of a cell: sends positions, adds up forces, moves its atoms, exchanges those that
-//! leave.
+//! The actor of a cell, which sends positions, sums forces, moves its atoms, and exchanges atoms
+//! with its neighbours.
 //!
-//! **Start.** Main creates cells and pairs and broadcasts [`CellMessage::Start`]. Nothing reaches a
-//! cell before: what pairs and neighbours send follows from its own positions.
+//! **Start.** Main creates cells and pairs and broadcasts [`CellMessage::Start`]. A cell receives
+//! no message before, because pairs and neighbours send only in response to its positions.
 //!
 //! **Steady state.** In a step, a cell sends its positions to its pairs and waits for all forces.
-//! It finishes the step, reports if that is due, waits at a sync point if that is due, and begins
-//! the next step. In steps in which atoms change cells it first sends every neighbour those that
-//! went there, often none, and waits for the same from all of them. A neighbour may be there
-//! before: what comes for the next step is held. It cannot be two steps ahead, as its forces depend
-//! on this cell's positions.
+//! Then it finishes the step, reports if a report is due, waits at a sync point if one is due, and
+//! begins the next step. In steps in which atoms change cells, it first sends every neighbour the
+//! atoms that moved there, often none, and waits for the same message from every neighbour. A
+//! neighbour may be a step ahead: messages for the next step are held. It cannot be two steps
+//! ahead, because its forces depend on the positions of this cell.
 //!
-//! **Failure.** An atom that went too far, or a message that does not fit, fails the job.
+//! **Failure.** An atom that went too far, or a message that does not fit the step, fails the job.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -29,7 +29,7 @@ use super::protocol::{
 };
 use super::schedule::{HandlingOrder, Schedule, WorkMode};
 
-/// One cell in so many moves after a step, if actors wander.
+/// Reciprocal of the probability that a cell migrates after a step, if actors wander.
 const WANDER_ODDS: u64 = 8;
 
 impl Actor for Cell {
@@ -97,7 +97,7 @@ impl Actor for Cell {
 }
 
 impl Cell {
-    /// Finds out who its pairs are.
+    /// Determines the pairs of the cell.
     fn meet(&mut self, cells: &Cells, pairs: CollectionRef<Pair>, cx: &Context<'_, Self>) {
         let home = coordinates(cx.index());
         let me = cells.number(home) as u32;
@@ -126,7 +126,7 @@ impl Cell {
         }
     }
 
-    /// All forces have come: does the second half of the step.
+    /// Does the second half of a step, once all forces have arrived.
     fn finish_step(&mut self, schedule: &Schedule, cx: &mut Context<'_, Self>) {
         schedule.spend(schedule.step_cost(self.atoms.len()), cx);
         if self.step > 0 && schedule.work == WorkMode::Compute {
@@ -160,7 +160,7 @@ impl Cell {
         }
     }
 
-    /// Does the first half of a step: moves the atoms, and lets go of those that left.
+    /// Does the first half of a step: moves the atoms, and sends away those that left the cell.
     fn begin_step(&mut self, schedule: &Schedule, cx: &mut Context<'_, Self>) {
         if schedule.work == WorkMode::Compute {
             kick(&mut self.atoms, self.forces.sum(), schedule.dt / 2.0);
@@ -201,8 +201,8 @@ impl Cell {
         Ok(())
     }
 
-    /// Goes on once all neighbours have sent what went here. The cell itself is also among its
-    /// partners.
+    /// Absorbs the arriving atoms and continues once all neighbours have sent theirs. `partners`
+    /// also contains the cell itself.
     fn try_absorb(&mut self, schedule: &Schedule, cx: &mut Context<'_, Self>) {
         let senders = self.arrivals.get(&self.step).map_or(0, |arrivals| arrivals.senders as usize);
         if self.is_exchanging && senders + 1 == self.partners.len() {

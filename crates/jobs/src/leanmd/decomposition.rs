@@ -1,22 +1,23 @@
-//! The periodic box cut into cells, and the pairs of cells whose atoms can act on each other.
+//! The periodic box, cut into cells, and the pairs of cells whose atoms can interact.
 //!
-//! A cell's edges are at least as long as the cutoff, so an atom acts only on atoms of its own and
-//! the touching cells. With three or more cells per axis two cells touch at most once. With two
-//! they touch on both sides, and with one a cell touches itself: such a pair has several periodic
-//! *images*, each an explicit shift. Every pair of atoms and images is met exactly once.
+//! A cell's edges are at least as long as the cutoff, so an atom interacts only with atoms of its
+//! own and the touching cells. With three or more cells per axis, two cells touch at most once.
+//! With two they touch on both sides, and with one a cell touches itself: such a pair has several
+//! periodic *images*, each an explicit shift. Every pair of atoms and images occurs exactly once.
 
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
-/// Which cell, per axis, from 0.
+/// Index of a cell along each axis, from 0.
 pub type CellIndex = [i32; 3];
 
-/// Most cells of one box: each brings up to 14 pairs, so this is 15 million pairs, some gigabytes.
+/// Maximum number of cells in a box. Each adds up to 14 pairs, so this is 15 million pairs, which
+/// need some gigabytes.
 pub const CELLS_MAX: u64 = 1 << 20;
 
-/// The box, and how many cells it has per axis.
+/// The box, and the number of cells along each axis.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(try_from = "Grid")]
 pub struct Cells {
@@ -24,7 +25,7 @@ pub struct Cells {
     lengths: [f64; 3],
 }
 
-/// What [`Cells`] look like before they are checked.
+/// The serialised form of [`Cells`], before it is checked.
 #[derive(Deserialize)]
 struct Grid {
     dims: [u32; 3],
@@ -39,49 +40,49 @@ impl TryFrom<Grid> for Cells {
     }
 }
 
-/// Two cells that touch, or a cell and itself: one unit of force computation.
+/// Two cells that touch, or a cell and itself: a unit of force computation.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CellPair {
     /// The cell with the lower number.
     pub a: CellIndex,
     /// The other cell, or the same.
     pub b: CellIndex,
-    /// Where B is met, in box lengths to be added to B's positions; ascending, usually just one.
-    /// `[0, 0, 0]` of a cell with itself stands for the pairs within the cell.
+    /// The images of B, in box lengths to be added to B's positions; ascending, usually just one.
+    /// For a cell with itself, `[0, 0, 0]` denotes the pairs within the cell.
     pub images: Vec<[i32; 3]>,
 }
 
-/// The box cannot be cut as asked.
+/// The box cannot be cut as requested.
 #[derive(Clone, Copy, Debug, PartialEq, Error)]
 pub enum CellsError {
-    /// A length of the box is not a length.
+    /// A length of the box is not positive and finite.
     #[error("box length {length} on axis {axis} is not a positive finite number")]
     Length {
-        /// 0, 1 or 2.
+        /// Axis: 0, 1 or 2.
         axis: usize,
-        /// As given, in sigma.
+        /// The given length in sigma.
         length: f64,
     },
-    /// A cell would be narrower than the cutoff, so that pairs of atoms would be missed.
+    /// A cell would be narrower than the cutoff, and pairs of atoms would be missed.
     #[error(
         "{cells} cells on axis {axis} are {edge} sigma wide, less than the cutoff {cutoff}; use fewer cells or a larger box"
     )]
     Narrow {
-        /// 0, 1 or 2.
+        /// Axis: 0, 1 or 2.
         axis: usize,
-        /// As asked for.
+        /// Requested number of cells.
         cells: u32,
-        /// In sigma.
+        /// Width of a cell in sigma.
         edge: f64,
-        /// In sigma.
+        /// Cutoff in sigma.
         cutoff: f64,
     },
-    /// More than [`CELLS_MAX`].
+    /// The box would have more than [`CELLS_MAX`] cells.
     #[error(
         "the box would have {cells} cells, more than {CELLS_MAX}; use a longer cutoff or give the number of cells"
     )]
     TooMany {
-        /// As computed or asked for.
+        /// Number of cells, as computed or requested.
         cells: u64,
     },
 }
@@ -91,11 +92,11 @@ impl Cells {
     /// (sigma).
     ///
     /// # Errors
-    /// If a length is no length, the box is narrower than the cutoff, or there would be too many
-    /// cells.
+    /// If a length is not positive and finite, the box is narrower than the cutoff, or there would
+    /// be too many cells.
     pub fn for_cutoff(lengths: [f64; 3], cutoff: f64) -> Result<Self, CellsError> {
         let fitting = |length: f64| {
-            // The quotient can round up to a whole number although one cell less is right.
+            // The quotient can round up to a whole number of cells, one more than fits.
             let most = (length / cutoff).floor().clamp(1.0, f64::from(u32::MAX)) as u32;
             if most > 1 && length / f64::from(most) < cutoff { most - 1 } else { most }
         };
@@ -106,7 +107,8 @@ impl Cells {
     /// `cutoff` (sigma).
     ///
     /// # Errors
-    /// If a length is no length, a cell is narrower than the cutoff, or there are too many cells.
+    /// If a length is not positive and finite, a cell is narrower than the cutoff, or there are too
+    /// many cells.
     pub fn with_dims(lengths: [f64; 3], dims: [u32; 3], cutoff: f64) -> Result<Self, CellsError> {
         for axis in 0..3 {
             let length = lengths[axis];
@@ -137,14 +139,14 @@ impl Cells {
         self.lengths
     }
 
-    /// How many cells there are.
+    /// Number of cells.
     pub fn count(&self) -> usize {
         self.dims.iter().map(|&cells| cells as usize).product()
     }
 
-    /// How far (sigma) an atom may stray from its cell before pairs are missed: half of what the
-    /// narrowest edge has over the cutoff. Atoms must change cells before; with every step they may
-    /// stray no distance at all.
+    /// Returns the distance (sigma) that an atom may stray from its cell before pairs are missed:
+    /// half of the difference between the narrowest edge and the cutoff. Atoms must change cells
+    /// before they exceed it; if they change cells in every step, it may be 0.
     pub fn stray_max(&self, cutoff: f64) -> f64 {
         let narrowest = (0..3)
             .map(|axis| self.lengths[axis] / f64::from(self.dims[axis]))
@@ -152,8 +154,8 @@ impl Cells {
         (narrowest - cutoff) / 2.0
     }
 
-    /// How far (sigma) `position`, not wrapped, is outside of `cell`, along the axis where it is
-    /// farthest; 0 inside, NaN if it has no finite position.
+    /// Returns the distance (sigma) of `position`, not wrapped, from `cell`, along the axis where
+    /// it is largest; 0 inside, NaN if the position is not finite.
     pub fn stray(&self, cell: CellIndex, position: [f64; 3]) -> f64 {
         (0..3).fold(0.0, |most: f64, axis| {
             let edge = self.lengths[axis] / f64::from(self.dims[axis]);
@@ -163,8 +165,8 @@ impl Cells {
         })
     }
 
-    /// The image of `position` (sigma) inside the box: each coordinate at least 0 and below the
-    /// length.
+    /// Returns the image of `position` (sigma) inside the box: each coordinate is at least 0 and
+    /// below the length.
     pub fn wrap(&self, position: [f64; 3]) -> [f64; 3] {
         std::array::from_fn(|axis| {
             let wrapped = position[axis].rem_euclid(self.lengths[axis]);
@@ -173,7 +175,7 @@ impl Cells {
         })
     }
 
-    /// The cell that holds `position` (sigma) or its image.
+    /// Returns the cell that contains `position` (sigma) or its image.
     pub fn cell_of(&self, position: [f64; 3]) -> CellIndex {
         let inside = self.wrap(position);
         std::array::from_fn(|axis| {
@@ -183,20 +185,20 @@ impl Cells {
         })
     }
 
-    /// A cell's number, from 0; the last axis counts fastest.
+    /// Returns the number of a cell, from 0; the last axis counts fastest.
     pub fn number(&self, cell: CellIndex) -> usize {
         let [x, y, z] = cell.map(|axis| axis as usize);
         (x * self.dims[1] as usize + y) * self.dims[2] as usize + z
     }
 
-    /// All cells by ascending number.
+    /// Iterates over all cells by ascending number.
     pub fn indices(&self) -> impl Iterator<Item = CellIndex> + use<> {
         let [nx, ny, nz] = self.dims.map(|cells| cells as i32);
         (0..nx).flat_map(move |x| (0..ny).flat_map(move |y| (0..nz).map(move |z| [x, y, z])))
     }
 
-    /// The cells that touch `cell`, each once, without itself, by ascending number: 26 with three
-    /// or more cells per axis.
+    /// Returns the cells that touch `cell`, each once and without itself, by ascending number: 26
+    /// with three or more cells per axis.
     pub fn neighbours(&self, cell: CellIndex) -> Vec<CellIndex> {
         let mut touching: Vec<CellIndex> = offsets()
             .map(|offset| self.step(cell, offset).0)
@@ -207,12 +209,12 @@ impl Cells {
         touching
     }
 
-    /// All units of force computation, by ascending numbers of A and B: `14 * count` with three or
-    /// more cells per axis.
+    /// Returns all units of force computation, by ascending numbers of A and B: `14 * count` with
+    /// three or more cells per axis.
     pub fn pairs(&self) -> Vec<CellPair> {
         let mut images: BTreeMap<(CellIndex, CellIndex), Vec<[i32; 3]>> = BTreeMap::new();
         for cell in self.indices() {
-            // Half of the offsets: the other half meets the same pairs from the other side.
+            // Half of the offsets; the other half gives the same pairs from the other side.
             for offset in offsets().filter(|&offset| offset >= [0, 0, 0]) {
                 let (other, image) = self.step(cell, offset);
                 let (key, image) = if other < cell {
@@ -230,21 +232,21 @@ impl Cells {
         images.into_iter().map(pair).collect()
     }
 
-    /// The partners of `cell` in [`pairs`](Self::pairs), itself among them, by ascending number:
-    /// the order in which the cell adds up forces. The pair with `other` is the one of the lower
-    /// and the higher of both.
+    /// Returns the partners of `cell` in [`pairs`](Self::pairs), including itself, by ascending
+    /// number: the order in which the cell sums forces. In the pair with `other`, A is the cell
+    /// with the lower number.
     pub fn pairs_of(&self, cell: CellIndex) -> Vec<CellIndex> {
         let mut partners = self.neighbours(cell);
         partners.insert(partners.partition_point(|&other| other < cell), cell);
         partners
     }
 
-    /// How far (sigma) an image is from the box.
+    /// Returns the shift (sigma) of an image of the box.
     pub fn shift(&self, image: [i32; 3]) -> [f64; 3] {
         std::array::from_fn(|axis| f64::from(image[axis]) * self.lengths[axis])
     }
 
-    /// The cell that is `offset` away, and in which image of the box.
+    /// Returns the cell at `offset` from `cell`, and the image of the box that contains it.
     fn step(&self, cell: CellIndex, offset: [i32; 3]) -> (CellIndex, [i32; 3]) {
         let dims = self.dims.map(|cells| cells as i32);
         let target: [i32; 3] = std::array::from_fn(|axis| cell[axis] + offset[axis]);
@@ -255,7 +257,7 @@ impl Cells {
     }
 }
 
-/// The 27 steps to a touching cell or to itself, ascending.
+/// The 27 offsets to a touching cell or to the cell itself, ascending.
 fn offsets() -> impl Iterator<Item = [i32; 3]> {
     (-1..=1).flat_map(|x| (-1..=1).flat_map(move |y| (-1..=1).map(move |z| [x, y, z])))
 }
@@ -291,7 +293,7 @@ mod tests {
                     );
                 }
             }
-            // Every one of the 27 places around every cell, found by plain arithmetic.
+            // All 27 positions around every cell, by plain arithmetic.
             for cell in cells.indices() {
                 for offset in offsets() {
                     let place: [i32; 3] = std::array::from_fn(|axis| cell[axis] + offset[axis]);

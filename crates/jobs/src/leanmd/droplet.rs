@@ -1,49 +1,49 @@
-//! A liquid droplet in its vapour: the standard system of the LeanMD job, whose cells differ a
-//! hundredfold in work.
+//! A liquid droplet in its vapour: the standard system of the LeanMD job, with cells whose work
+//! differs by a factor of a hundred.
 //!
-//! The paper's system is a solvated biomolecule of about 30,000 atoms with about 3,000 pairs of
-//! cells, dense in the middle and thin outside. The droplet has the same numbers and the same
-//! unevenness without a force field: cells in the middle hold about 430 atoms, cells in the corners
-//! about 4.
+//! The system of Koenig and Kalé (2007) is a solvated biomolecule of about 30,000 atoms with about
+//! 3,000 pairs of cells, dense in the middle and thin outside. The droplet has the same size and
+//! imbalance without a force field: cells in the middle contain about 430 atoms, cells in the
+//! corners about 4.
 //!
-//! Placement draws nothing: the liquid takes the lattice sites of a face-centred cubic crystal that
-//! are nearest to the middle, and the vapour evenly chosen sites of a coarse grid outside, so that
-//! no two atoms overlap.
+//! Placement is not random: the liquid takes the lattice sites of a face-centred cubic crystal
+//! nearest to the middle, and the vapour evenly chosen sites of a coarse grid outside, so that no
+//! two atoms overlap.
 
 use serde::{Deserialize, Serialize};
 
 use super::system::{FCC_BASIS, System, SystemError, check_atoms, positive};
 
-/// What to build.
+/// The parameters of a droplet.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Droplet {
-    /// Atoms of liquid and vapour together.
+    /// Number of atoms, liquid and vapour together.
     pub atoms: u32,
-    /// How many of them are vapour.
+    /// Number of atoms in the vapour.
     pub vapour: u32,
     /// Density of the liquid in atoms / sigma^3.
     pub density: f64,
-    /// Lengths of the box in sigma; the droplet is in its middle.
+    /// Lengths of the box in sigma; the droplet is at its centre.
     pub lengths: [f64; 3],
-    /// In epsilon / k.
+    /// Temperature in epsilon / k.
     pub temperature: f64,
 }
 
-/// Cutoff for [`Droplet::STANDARD`] in sigma. Twice the usual 2.5, as a surface depends on what is
-/// cut off.
+/// Cutoff for [`Droplet::STANDARD`] in sigma: twice the usual 2.5, because a surface is sensitive
+/// to the cutoff.
 pub const STANDARD_CUTOFF: f64 = 5.0;
 
 /// Time step for [`Droplet::STANDARD`] in reduced units.
 pub const STANDARD_DT: f64 = 0.004;
 
-/// Least distance (sigma) between atoms of the vapour, and between vapour and liquid; the force
-/// there is weak and attractive.
+/// Minimum distance (sigma) between atoms of the vapour, and between vapour and liquid, at which
+/// the force is weak and attractive.
 const CLEARANCE: f64 = 1.5;
 
 impl Droplet {
-    /// The system of the paper's size: a droplet of radius 20.3 with 7.5 to its periodic image.
-    /// Density and temperature are those of liquid at its triple point; the vapour is 0.008 atoms /
-    /// sigma^3.
+    /// A droplet of the size of the system in Koenig and Kalé (2007): its radius is 20.3, and it is
+    /// 7.5 away from its periodic image. Density and temperature are those of the liquid at its
+    /// triple point; the vapour has 0.008 atoms / sigma^3.
     pub const STANDARD: Self =
         Self { atoms: 30_000, vapour: 600, density: 0.8442, lengths: [48.0; 3], temperature: 0.7 };
 
@@ -89,7 +89,7 @@ impl Droplet {
         Ok(system)
     }
 
-    /// The lattice sites nearest to the middle, by distance and then in the order of the lattice.
+    /// Returns the lattice sites nearest to the middle, by distance and then in lattice order.
     fn liquid(&self) -> Vec<[f64; 3]> {
         let edge = (4.0 / self.density).cbrt();
         let around = (self.radius() / edge).ceil() as i32 + 1;
@@ -112,8 +112,8 @@ impl Droplet {
         sites
     }
 
-    /// Sites of the coarsest cubic grid that has enough of them farther than `clear` from the
-    /// middle, chosen evenly.
+    /// Returns evenly chosen sites of the coarsest cubic grid that has enough sites farther than
+    /// `clear` from the middle.
     fn vapour_sites(&self, clear: f64, shortest: f64) -> Result<Vec<[f64; 3]>, SystemError> {
         let wanted = self.vapour as usize;
         let finest = (shortest / CLEARANCE).floor() as u32;

@@ -1,23 +1,23 @@
-//! A hash over the states that a cell went through: two runs with equal fingerprints had the same
+//! A hash over the successive states of a cell: two runs with equal fingerprints have the same
 //! trajectory, bit for bit.
 
 use serde::{Deserialize, Serialize};
 
 use super::atoms::CellAtoms;
 
-/// Odd, with well-spread bits: the golden ratio in 64 bits.
+/// An odd multiplier with well-distributed bits: the golden ratio in 64 bits.
 const FACTOR: u64 = 0x9e37_79b9_7f4a_7c15;
 
-/// How many hashes are computed side by side.
+/// Number of hashes computed in parallel.
 const LANES: usize = 4;
 
-/// The hash of a cell's atoms at all steps so far. It finds differences; it does not withstand an
-/// adversary.
+/// The hash of a cell's atoms at all steps so far. It detects differences, but does not withstand
+/// an adversary.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StateFingerprint(pub u64);
 
 impl StateFingerprint {
-    /// Adds a state: ids, positions and velocities. A few ns for each atom.
+    /// Adds a state: ids, positions and velocities. Takes a few ns per atom.
     pub fn add(&mut self, atoms: &CellAtoms) {
         self.mix(atoms.len() as u64);
         atoms.ids().iter().for_each(|&id| self.mix(u64::from(id)));
@@ -28,14 +28,15 @@ impl StateFingerprint {
         }
     }
 
-    /// One fingerprint for all cells, which must come in order.
+    /// Combines the fingerprints of all cells, which must be in order.
     pub fn of_all(cells: impl IntoIterator<Item = Self>) -> Self {
         let mut all = Self::default();
         cells.into_iter().for_each(|cell| all.mix(cell.0));
         all
     }
 
-    /// Several hashes side by side, as each waits for its multiplication.
+    /// Mixes in numbers by several hashes in parallel, since each hash waits for its
+    /// multiplication.
     fn mix_numbers(&mut self, numbers: &[f64]) {
         let (chunks, rest) = numbers.as_chunks::<LANES>();
         let mut lanes = [*self; LANES];

@@ -1,14 +1,14 @@
 //! The pair kernel: forces between the atoms of two cells, several pairs at a time.
 //!
-//! Cells are wider than the cutoff, so most pairs of atoms are too far apart to act on each other.
-//! The atoms that can act are first packed into groups and sorted along the line between the cells;
-//! then each packed atom of A meets the groups of B within its reach. A group is computed whole and
-//! without branches: a lane beyond the cutoff divides 0 instead of 1 by its clamped squared
-//! distance, and everything that follows from it is zero. A group with no lane inside the cutoff is
+//! Cells are wider than the cutoff, so most pairs of atoms are too far apart to interact. The atoms
+//! that can interact are first packed into groups and sorted along the line between the cells; then
+//! each packed atom of A is paired with the groups of B within its reach. A group is computed whole
+//! and without branches: a lane beyond the cutoff divides 0 instead of 1 by its clamped squared
+//! distance, which makes all derived values zero. A group with no lane inside the cutoff is
 //! skipped.
 //!
-//! The image of B that is meant is chosen once per cell pair by shifting B, so there is no
-//! minimum-image rounding per pair and boxes of one or two cells per axis need nothing special.
+//! The image of B is selected once per cell pair by shifting B, so there is no minimum-image
+//! rounding per pair, and boxes of one or two cells per axis need no special treatment.
 //!
 //! All additions happen in an order that only the inputs determine: the same two cells give the
 //! same bits on every PE.
@@ -20,14 +20,14 @@ use super::packed::{Bounds, Group, Packed};
 use super::potential::{LennardJones, Truncation};
 use super::vectors::Vectors;
 
-/// What a set of pairs adds up to.
+/// Sums over a set of pairs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct PairSums {
     /// Potential energy in epsilon.
     pub energy: f64,
     /// Virial, the sum of `r . F` over the pairs, in epsilon.
     pub virial: f64,
-    /// Pairs closer than the cutoff.
+    /// Number of pairs closer than the cutoff.
     pub pairs: u64,
 }
 
@@ -40,8 +40,8 @@ impl PairSums {
     }
 }
 
-/// Memory that the kernel keeps between calls. It never influences a result; a fresh one works as
-/// well and costs allocations.
+/// Buffers that the kernel reuses between calls. They do not affect results; a new one costs only
+/// allocations.
 #[derive(Clone, Debug, Default)]
 pub struct Scratch {
     a: Packed,
@@ -129,10 +129,10 @@ fn full(inverse: Lanes) -> (Lanes, Lanes) {
     (energy, force_over_r)
 }
 
-/// All pairs of packed atoms within reach; where `same`, A and B hold the same atoms and each pair
-/// counts once.
+/// Computes all pairs of packed atoms within reach. If `same`, A and B contain the same atoms and
+/// each pair counts once.
 ///
-/// `law` gets the squared distance clamped to the cutoff, the weight (1 inside, 0 outside) and the
+/// `law` takes the squared distance clamped to the cutoff, the weight (1 inside, 0 outside) and the
 /// weight over the squared distance, and returns the energy and the force over distance.
 #[inline(always)]
 fn sweep(
@@ -150,8 +150,8 @@ fn sweep(
         let own = &a.groups[group];
         let [x, y, z] = [own.x, own.y, own.z].map(|axis| Lanes::splat(axis.0[lane]));
         let (mut fx, mut fy, mut fz) = (Lanes::ZERO, Lanes::ZERO, Lanes::ZERO);
-        // Called from two places, so it stays a function of its own: inlined into the loop, the
-        // compiler runs out of vector registers and the sweep takes almost twice as long.
+        // Called from two places and therefore not inlined: inlined into the loop, it exhausts the
+        // vector registers, and the sweep takes almost twice as long.
         let mut meet = |other: &mut Group, handicap: Lanes| {
             let (dx, dy, dz) = (x - other.x, y - other.y, z - other.z);
             let r2 = dx * dx + dy * dy + dz * dz + handicap;
@@ -171,8 +171,8 @@ fn sweep(
         end = b.advance(end, a, atom, cutoff);
         let mut start = 0;
         if same {
-            // The atom's own group: a handicap of one cutoff puts itself and those before it out of
-            // reach.
+            // The atom's own group: a handicap of one cutoff excludes the atom itself and those
+            // before it.
             meet(&mut b.groups[group], limit.up_to(lane));
             start = group + 1;
         }

@@ -1,4 +1,4 @@
-//! Adds up what a cell's pairs answer, in the order of its partners whatever the order of arrival.
+//! Sums the forces from a cell's pairs in the order of its partners, whatever the order of arrival.
 
 use std::collections::BTreeMap;
 
@@ -6,27 +6,27 @@ use serde::{Deserialize, Serialize};
 
 use super::vectors::Vectors;
 
-/// The forces on the atoms of one cell in one step, as far as they have come.
+/// The forces on the atoms of one cell in one step that have arrived so far.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Gather {
-    /// The sum over the first partners.
+    /// The sum over the first `added` partners.
     sum: Vectors,
-    /// How many partners are in the sum.
+    /// Number of partners included in the sum.
     added: usize,
-    /// What came too early to be added, by position of the partner.
+    /// Forces that arrived before those of earlier partners, by position of the partner.
     waiting: BTreeMap<usize, Vectors>,
 }
 
 impl Gather {
-    /// Begins a step for so many `atoms`.
+    /// Begins a step for `atoms` atoms.
     pub fn begin(&mut self, atoms: usize) {
         self.sum.reset(atoms);
         self.added = 0;
         self.waiting.clear();
     }
 
-    /// Takes the forces of the partner at `position`. Returns whether they were due: not here yet,
-    /// and one vector for each atom.
+    /// Takes the forces of the partner at `position`. Returns whether they fit: the first from this
+    /// partner, with one vector for each atom.
     #[must_use]
     pub fn take(&mut self, position: usize, forces: Vectors) -> bool {
         let is_due = position >= self.added && forces.len() == self.sum.len();
@@ -40,12 +40,12 @@ impl Gather {
         true
     }
 
-    /// How many partners are in the sum.
+    /// Number of partners included in the sum.
     pub fn added(&self) -> usize {
         self.added
     }
 
-    /// The forces, complete once all partners are in the sum.
+    /// The sum of the forces, complete once all partners are included.
     pub fn sum(&self) -> &Vectors {
         &self.sum
     }

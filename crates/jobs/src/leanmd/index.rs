@@ -1,24 +1,24 @@
-//! How pair actors are named, and where they first live.
+//! The index and the initial placement of pair actors.
 
 use std::fmt;
 
 use gridspan_runtime::{ActorIndex, Key, Layout, PeId};
 
-/// The name of the placement map [`beside_a_cell`].
+/// Name of the placement map [`beside_a_cell`].
 pub const BESIDE_A_CELL: &str = "beside-a-cell";
 
 /// A pair of cells, by their numbers.
 ///
-/// Coordinates do not tell where a cell lives without the dimensions of the grid, which a placement
-/// map does not see. So the index holds cell numbers, and how many cells there are. Keys sort as
-/// pairs do: by A, then by B.
+/// The index contains cell numbers and the number of cells, because a placement map does not know
+/// the dimensions of the grid, without which coordinates do not determine the PE of a cell. Keys
+/// sort like pairs: by A, then by B.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct PairIx {
-    /// How many cells there are in all.
+    /// Total number of cells.
     pub cells: u32,
-    /// The number of cell A, the lower one.
+    /// Number of cell A, the lower one.
     pub a: u32,
-    /// The number of cell B; the same as A for a cell with itself.
+    /// Number of cell B; the same as A for a cell with itself.
     pub b: u32,
 }
 
@@ -38,10 +38,11 @@ impl ActorIndex for PairIx {
     }
 }
 
-/// A placement map: a pair first lives where one of its cells lives, if those are placed in blocks.
+/// A placement map that places a pair on the home PE of one of its cells, if cells are placed in
+/// blocks.
 ///
-/// Which one is a coin toss for each pair. Were it always the lower one, the first PE would own the
-/// boundaries to both sides of its block and the last PE none.
+/// A hash chooses the cell for each pair. If the lower one were always chosen, the first PE would
+/// own the boundaries on both sides of its block and the last PE none.
 pub fn beside_a_cell(key: Key, layout: &Layout) -> PeId {
     let PairIx { cells, a, b } = PairIx::from_key(key);
     let tossed =
@@ -84,7 +85,7 @@ mod tests {
         assert!((260..390).contains(&first), "{first}");
     }
 
-    /// Says where it lives.
+    /// Contributes the PE on which it was created.
     #[derive(Serialize, Deserialize)]
     struct Here<const CELL: bool>;
 

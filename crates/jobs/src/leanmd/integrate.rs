@@ -1,15 +1,16 @@
-//! Velocity Verlet on the atoms of one cell, with all masses 1, and what the motion adds up to.
+//! Velocity Verlet integration of the atoms of one cell, with all masses 1, and the sums over their
+//! motion.
 //!
-//! A step is: [`kick`] by half a step, [`drift`] by a whole one, new forces, [`kick`] by half a
-//! step. Source: Swope, Andersen, Berens and Wilson, J. Chem. Phys. 76, 637 (1982). The error of
-//! the energy falls with the square of the step.
+//! A step consists of a [`kick`] by half a step, a [`drift`] by a whole one, new forces, and a
+//! [`kick`] by half a step. Source: Swope, Andersen, Berens and Wilson, J. Chem. Phys. 76, 637
+//! (1982). The error of the energy falls with the square of the step.
 
 use serde::{Deserialize, Serialize};
 
 use super::atoms::CellAtoms;
 use super::vectors::Vectors;
 
-/// What the motion of a set of atoms adds up to.
+/// Sums over the motion of a set of atoms.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Motion {
     /// Number of atoms.
@@ -21,7 +22,7 @@ pub struct Motion {
 }
 
 impl Motion {
-    /// Of the atoms of one cell, added up in their order.
+    /// Returns the sums over the atoms of one cell, in their order.
     pub fn of(atoms: &CellAtoms) -> Self {
         let velocities = atoms.velocities();
         Self {
@@ -31,7 +32,7 @@ impl Motion {
         }
     }
 
-    /// Adds another set of atoms.
+    /// Adds the sums of another set of atoms.
     pub fn add(&mut self, other: Motion) {
         self.atoms += other.atoms;
         self.kinetic += other.kinetic;
@@ -40,8 +41,8 @@ impl Motion {
         }
     }
 
-    /// The temperature in epsilon / k: twice the kinetic energy over `3 (N - 1)` degrees of
-    /// freedom, as the centre of mass rests; 0 for fewer than two atoms.
+    /// Returns the temperature in epsilon / k: twice the kinetic energy over `3 (N - 1)` degrees of
+    /// freedom, as the centre of mass is at rest; 0 for fewer than two atoms.
     pub fn temperature(&self) -> f64 {
         if self.atoms < 2 { 0.0 } else { self.kinetic / (1.5 * (self.atoms - 1) as f64) }
     }

@@ -1,4 +1,4 @@
-//! The job: creates cells and pairs, prints how they get on, and verifies what they found.
+//! The job: creates cells and pairs, prints their progress, and verifies their results.
 
 use std::fs::File;
 use std::io::{BufWriter, Write};
@@ -25,12 +25,12 @@ use crate::entry::{Entry, parse};
 pub(crate) const ENTRY: Entry =
     Entry { name: "leanmd", about: ABOUT, build: |arguments| Ok(job(parse("leanmd", arguments)?)) };
 
-/// The job with these options.
+/// Builds the job with these options.
 pub fn job(options: Options) -> Job {
     job_with(options, |_, _| Ok(()))
 }
 
-/// The job, and what to do with its outcome once it is verified; for tests and studies.
+/// Builds the job, which passes its verified outcome to `then`; for tests and studies.
 pub fn job_with(
     options: Options,
     then: impl FnOnce(&Schedule, &MdOutcome) -> Result<(), JobError> + Send + 'static,
@@ -50,7 +50,7 @@ pub fn job_with(
         })
 }
 
-/// Carries out the schedule.
+/// Executes the schedule.
 async fn simulate(
     grid: &Grid,
     options: &Options,
@@ -123,7 +123,7 @@ fn index(cells: &Cells, unit: [[i32; 3]; 2]) -> PairIx {
     PairIx { cells: cells.count() as u32, a, b }
 }
 
-/// Awaits what cells and pairs report after `step`, and adds it up in order.
+/// Awaits the reports of cells and pairs after `step`, and sums them in order.
 async fn observe(
     step: u64,
     cells: &Collection<Cell>,
@@ -186,7 +186,7 @@ impl Frames {
 
 fn print_line(outcome: &MdOutcome) {
     let Some(state) = outcome.observations.last() else { return };
-    // The time since the line before, over the steps in between.
+    // The time since the preceding line, divided by the steps in between.
     let lines = &outcome.observations;
     let before = lines.len().checked_sub(2).map_or(0, |line| lines[line].step);
     let done = |step: u64| outcome.done_ns.get(step as usize).copied().unwrap_or_default();

@@ -1,13 +1,13 @@
-//! A few numbers that are computed on together, written so that the compiler turns them into vector
-//! instructions.
+//! Small vectors of numbers, written so that the compiler generates vector instructions.
 //!
-//! Plain arrays and loops of constant length: no `unsafe`, no processor features beyond the
-//! baseline, and the same bits on every processor, because nothing is contracted or reordered.
+//! They are plain arrays with loops of constant length: no `unsafe`, no processor features beyond
+//! the baseline, and the same bits on every processor, because no operation is contracted or
+//! reordered.
 
 use std::ops::{Add, Div, Mul, Sub};
 
-/// How many numbers are computed on together: two baseline vectors. With one the latency of the
-/// division shows, with four the registers run out.
+/// Numbers per vector: two baseline vectors. With one the latency of the division shows, with four
+/// the registers are exhausted.
 pub(crate) const LANES: usize = 4;
 
 /// [`LANES`] numbers.
@@ -28,8 +28,8 @@ impl Lanes {
         Self(self.0.map(f64::sqrt))
     }
 
-    /// 1 in the lanes below `other`, 0 in the others; a number and not a flag, as flags tempt the
-    /// compiler into branches.
+    /// Returns 1 in the lanes below `other`, 0 in the others; numbers rather than flags, because
+    /// with flags the compiler may generate branches.
     #[inline(always)]
     pub(crate) fn below(self, other: Self) -> Self {
         self.zip(other, |a, b| if a < b { 1.0 } else { 0.0 })
@@ -45,20 +45,19 @@ impl Lanes {
         any
     }
 
-    /// The smaller of both, lane by lane; `other` where one is a NaN, which is what the instruction
-    /// does.
+    /// Returns the smaller value in each lane, and `other` if a value is NaN, like the instruction.
     #[inline(always)]
     pub(crate) fn min(self, other: Self) -> Self {
         self.zip(other, |a, b| if a < b { a } else { b })
     }
 
-    /// The value in the lanes up to and with `lane`, zero in those after it.
+    /// Returns the values in the lanes up to and including `lane`, and zero in those after it.
     #[inline(always)]
     pub(crate) fn up_to(self, lane: usize) -> Self {
         Self(std::array::from_fn(|own| if own <= lane { self.0[own] } else { 0.0 }))
     }
 
-    /// The sum over the lanes, halves first.
+    /// Returns the sum over the lanes, adding halves first.
     #[inline(always)]
     pub(crate) fn sum(self) -> f64 {
         let mut values = self.0;

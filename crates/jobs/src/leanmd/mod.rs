@@ -1,21 +1,21 @@
-//! Molecular dynamics in cells: the computation of the LeanMD job, and the actors that carry it
-//! out.
+//! Molecular dynamics in cells: the computation of the LeanMD job, and its actors.
 //!
-//! Source: Koenig and Kale, "Using topology-aware load balancing in Grid environments", section
-//! 4.2. Space is divided into cells; every pair of neighbouring cells is a separate piece of work.
-//! Per step, each cell sends its positions to its pairs, each pair computes the forces between its
-//! two cells, and each cell adds the forces up and moves its atoms.
+//! Source: Koenig and Kalé, "Optimizing Distributed Application Performance Using Dynamic Grid
+//! Topology-Aware Load Balancing" (2007), section 4.2. Space is divided into cells; every pair of
+//! neighbouring cells is a separate unit of work. In each step, each cell sends its positions to
+//! its pairs, each pair computes the forces between its two cells, and each cell sums the forces
+//! and moves its atoms.
 //!
 //! | what | where |
 //! | --- | --- |
-//! | where atoms start | [`system`], [`droplet`], files in [`io`] |
-//! | which cells and pairs there are | [`decomposition`] |
-//! | what a cell holds, and what crosses cells | [`atoms`], [`vectors`] |
+//! | initial positions of atoms | [`system`], [`droplet`], files in [`io`] |
+//! | cells and pairs | [`decomposition`] |
+//! | content of a cell, and of messages between cells | [`atoms`], [`vectors`] |
 //! | forces of a pair | [`pair`], on the kernel in [`force`] and the law in [`potential`] |
 //! | motion | [`integrate`] |
-//! | all of it in one place, as a reference | [`serial`], [`fingerprint`] |
-//! | the actors | [`protocol`], [`cell_actor`] with its [`gather`], [`pair_actor`], named by [`index`] |
-//! | the job: options, what happens when, main, verification | [`args`], [`schedule`], [`job`], [`outcome`] |
+//! | the whole computation on one thread, as a reference | [`serial`], [`fingerprint`] |
+//! | actors | [`protocol`], [`cell_actor`] with its [`gather`], [`pair_actor`], [`index`] |
+//! | options, events of steps, main, checks | [`args`], [`schedule`], [`job`], [`outcome`] |
 //!
 //! # Same bits everywhere
 //!

@@ -1,4 +1,4 @@
-//! What a run gave, and whether it can be right.
+//! The outcome of a run, and checks of its validity.
 
 use std::fmt;
 use std::time::Duration;
@@ -9,69 +9,69 @@ use super::schedule::Schedule;
 use super::serial::{Observation, Serial};
 use super::system::System;
 
-/// The largest energy error, as a share of kinetic plus absolute potential energy, is this times
+/// Bound of the energy error, as a share of kinetic plus absolute potential energy, in units of
 /// `dt^2`.
 ///
 /// Velocity Verlet conserves the energy of a system that differs from the given one by order `dt^2`
 /// (Allen and Tildesley, section 3.2), so the error oscillates within a bound of that order and
 /// does not grow. The published crystal of 500 atoms, hotter than most, has 2.55e-4 of its total
-/// energy at `dt` 0.004, which is 7 `dt^2` in this measure; the bound is eight times as much. Halve
-/// the step and the error falls to a quarter, so that a real mistake does not hide for long.
+/// energy at `dt` 0.004, which is 7 `dt^2` in this measure; the bound is eight times as large. Half
+/// the step reduces the error to a quarter, so a real mistake becomes visible.
 pub const ENERGY_ERROR_PER_DT2: f64 = 60.0;
 
-/// The largest change of the momentum, as a share of the sum of all atoms' momenta: rounding, no
-/// more.
+/// Bound of the change of the momentum, as a share of the sum of all atoms' momenta: rounding only.
 pub const MOMENTUM_ERROR_MAX: f64 = 1e-10;
 
-/// A run in figures.
+/// The results of a run.
 #[derive(Clone, Debug, PartialEq)]
 pub struct MdOutcome {
-    /// The states that were reported, the start first and the last step last.
+    /// The reported states, from the start to the last step.
     pub observations: Vec<Observation>,
-    /// When each step was done, the forces before the first included, in ns since the job began.
+    /// Time at which each step was completed, in ns since the job began. The first entry is the
+    /// computation of the initial forces.
     pub done_ns: Vec<f64>,
-    /// When the actors were told to begin, in ns since the job began.
+    /// Time at which the actors received the start message, in ns since the job began.
     pub begin_ns: f64,
-    /// Pairs of atoms within the cutoff, over all steps.
+    /// Number of pairs of atoms within the cutoff, over all steps.
     pub pairs_computed: u64,
     /// A hash of each cell's states at all steps.
     pub fingerprints: Vec<StateFingerprint>,
 }
 
-/// How far conserved quantities have changed.
+/// The changes of conserved quantities.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Conservation {
     /// Largest change of the energy, as a share of kinetic plus absolute potential energy.
     pub energy_error: f64,
-    /// The bound for it; none where the potential itself jumps.
+    /// Bound of `energy_error`; `None` if the potential is discontinuous.
     pub energy_error_max: Option<f64>,
     /// Largest change of the momentum, as a share of the sum of all atoms' momenta.
     pub momentum_error: f64,
-    /// Atoms at the start, and a different number that was seen later.
+    /// Number of atoms at the start, and a different number found later.
     pub atoms: (u64, Option<u64>),
 }
 
 impl MdOutcome {
-    /// Virtual or wall time of the steps.
+    /// Returns the virtual or wall time of each step.
     pub fn step_times(&self) -> Vec<Duration> {
         let step = |pair: &[f64]| Duration::from_nanos((pair[1] - pair[0]).max(0.0) as u64);
         self.done_ns.windows(2).map(step).collect()
     }
 
-    /// The median of the [`step_times`](Self::step_times); zero without steps.
+    /// Returns the median of the [`step_times`](Self::step_times); zero without steps.
     pub fn median_step(&self) -> Duration {
         let mut steps = self.step_times();
         steps.sort_unstable();
         steps.get(steps.len() / 2).copied().unwrap_or_default()
     }
 
-    /// From the beginning to the last step.
+    /// Returns the time from the start message to the last step.
     pub fn elapsed(&self) -> Duration {
         let end = self.done_ns.last().copied().unwrap_or(self.begin_ns);
         Duration::from_nanos((end - self.begin_ns).max(0.0) as u64)
     }
 
-    /// Pairs of atoms within the cutoff per second.
+    /// Returns the number of pairs of atoms within the cutoff per second.
     pub fn pairs_per_second(&self) -> f64 {
         self.pairs_computed as f64 / self.elapsed().as_secs_f64().max(1e-9)
     }
@@ -105,10 +105,10 @@ impl MdOutcome {
         found
     }
 
-    /// Runs the same on one thread and compares every bit.
+    /// Repeats the run on one thread and compares every bit.
     ///
     /// # Errors
-    /// If something differs, or the serial run fails; says what.
+    /// If a value differs, or the serial run fails; the message states which.
     pub fn compare_with_serial(&self, system: &System, schedule: &Schedule) -> Result<(), String> {
         let Schedule { cells, law, dt, migrate_every, .. } = *schedule;
         let mut serial = Serial::new(system, cells, law, dt).migrating_every(migrate_every);
@@ -157,7 +157,7 @@ impl fmt::Display for Conservation {
     }
 }
 
-/// The larger number; NaN if there is one, as it is worse than any.
+/// Returns the larger number, or NaN if either is NaN, which counts as the worst.
 fn larger(a: f64, b: f64) -> f64 {
     if a.is_nan() || b.is_nan() { f64::NAN } else { a.max(b) }
 }

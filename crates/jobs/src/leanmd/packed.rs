@@ -1,26 +1,26 @@
 //! The atoms of a cell that can reach another cell, sorted and packed for the pair kernel.
 //!
-//! Packing costs time linear in the atoms (and a short sort) and saves most of the quadratic part:
+//! Packing costs time linear in the atoms (and a short sort) and avoids most of the quadratic part:
 //!
 //! - *Cull.* Atoms farther than the cutoff from the other cell's bounding box are left out.
-//!   Rounding is monotone and the sums are associated alike here and in the kernel, so the bound
-//!   holds exactly, not roughly.
-//! - *Sort* along the line between the two cells, so that the atoms an atom can reach are a prefix.
-//!   Source: Gonnet, "A simple algorithm to accelerate the computation of non-bonded interactions
-//!   in cell-based molecular dynamics simulations", 2007.
+//!   Rounding is monotone, and sums are associated in the same order here and in the kernel, so the
+//!   bound is exact.
+//! - *Sort* along the line between the two cells, so that the atoms within reach of an atom are a
+//!   prefix. Source: Gonnet, "A simple algorithm to accelerate the computation of non-bonded
+//!   interactions in cell-based molecular dynamics simulations", 2007.
 
 use super::lanes::{LANES, Lanes};
 use super::vectors::Vectors;
 
-/// A coordinate beyond every cutoff whose square is finite; it fills up the last group.
+/// A coordinate beyond every cutoff with a finite square, for the unused lanes of the last group.
 const NOWHERE: Lanes = Lanes([1e150; LANES]);
 
-/// Share of the cutoff that is added to the reach along the line, against the rounding of the
-/// projection. It costs nothing and exceeds the rounding as long as a cell is smaller than a
-/// hundred thousand cutoffs.
+/// Share of the cutoff that is added to the reach along the line, to compensate the rounding of the
+/// projection. It costs nothing, and exceeds the rounding if a cell is smaller than a hundred
+/// thousand cutoffs.
 const REACH_SLACK: f64 = 1e-9;
 
-/// Positions of, and forces on, as many atoms as are computed on together.
+/// Positions of the atoms in one vector, and the forces on them.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Group {
     pub(crate) x: Lanes,
@@ -42,15 +42,15 @@ impl Group {
     };
 }
 
-/// Atoms chosen from a cell, in groups. `keys` ascend.
+/// Selected atoms of a cell, in groups. `keys` ascend.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Packed {
-    /// Where each atom is along the line, and which atom of the cell it is.
+    /// Position of each atom along the line, and its index in the cell.
     keys: Vec<(f64, u32)>,
     pub(crate) groups: Vec<Group>,
 }
 
-/// A line that atoms are sorted along.
+/// The line along which atoms are sorted.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Line {
     origin: [f64; 3],
@@ -58,13 +58,13 @@ pub(crate) struct Line {
 }
 
 impl Packed {
-    /// How many atoms are packed.
+    /// Number of packed atoms.
     pub(crate) fn len(&self) -> usize {
         self.keys.len()
     }
 
-    /// Packs those of `atoms`, moved by `shift`, that are closer than the cutoff to `other`, in the
-    /// order of `line`.
+    /// Packs the atoms, moved by `shift`, that are closer than the cutoff to `other`, in the order
+    /// of `line`.
     pub(crate) fn pack(
         &mut self,
         atoms: &Vectors,
@@ -81,7 +81,8 @@ impl Packed {
         let mut kept = 0;
         for index in 0..atoms.len() {
             let position = at(index);
-            // Written always and kept sometimes: a branch here would be mispredicted half the time.
+            // Always written, and kept only if near: a branch here would be mispredicted half of
+            // the time.
             self.keys[kept] = (line.place(position), index as u32);
             kept += usize::from(other.distance_squared(position) < cutoff_squared);
         }
@@ -97,8 +98,8 @@ impl Packed {
         }
     }
 
-    /// Moves `end` on to the first group that begins farther along the line than atom `of` of
-    /// `from` can reach.
+    /// Advances `end` to the first group that starts farther along the line than the reach of atom
+    /// `of` of `from`.
     pub(crate) fn advance(&self, mut end: usize, from: &Packed, of: usize, cutoff: f64) -> usize {
         let reach = from.keys[of].0 + cutoff * (1.0 + REACH_SLACK);
         while end < self.groups.len() && self.keys[end * LANES].0 < reach {
@@ -118,7 +119,7 @@ impl Packed {
     }
 }
 
-/// The smallest box around a set of atoms.
+/// The bounding box of a set of atoms.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Bounds {
     low: [f64; 3],
@@ -126,7 +127,7 @@ pub(crate) struct Bounds {
 }
 
 impl Bounds {
-    /// The box around `atoms` moved by `shift`; none without atoms.
+    /// Returns the box around `atoms` moved by `shift`; `None` without atoms.
     pub(crate) fn of(atoms: &Vectors, shift: [f64; 3]) -> Option<Self> {
         if atoms.is_empty() {
             return None;
@@ -141,8 +142,8 @@ impl Bounds {
         })
     }
 
-    /// The line from the middle of this box to the middle of `other`; where both are the same,
-    /// along the longest edge.
+    /// Returns the line from the middle of this box to the middle of `other`; if both coincide, the
+    /// line along the longest edge.
     pub(crate) fn line_to(&self, other: &Bounds) -> Line {
         let apart: [f64; 3] = std::array::from_fn(|axis| {
             other.low[axis] + other.high[axis] - self.low[axis] - self.high[axis]
@@ -164,8 +165,8 @@ impl Bounds {
         }
     }
 
-    /// The squared distance from a point to the box, added up like the squared distance of a pair
-    /// of atoms.
+    /// Returns the squared distance from a point to the box, summed in the same order as the
+    /// squared distance of a pair of atoms.
     fn distance_squared(&self, point: [f64; 3]) -> f64 {
         let [dx, dy, dz] = std::array::from_fn(|axis| {
             (self.low[axis] - point[axis]).max(point[axis] - self.high[axis]).max(0.0)
@@ -175,7 +176,7 @@ impl Bounds {
 }
 
 impl Line {
-    /// How far along the line a point is.
+    /// Returns the position of a point along the line.
     fn place(self, point: [f64; 3]) -> f64 {
         let [x, y, z]: [f64; 3] =
             std::array::from_fn(|axis| (point[axis] - self.origin[axis]) * self.direction[axis]);
@@ -207,8 +208,8 @@ mod tests {
         let mut packed = Packed::default();
         packed.pack(&atoms, [0.0; 3], &bounds, 3.0, bounds.line_to(&bounds));
         let ends = [0, 1, 2, 11].map(|atom| packed.advance(0, &packed, atom, 3.0));
-        // Atom 1 just reaches the group that begins at 4; the kernel's comparison then finds it at
-        // the cutoff.
+        // Atom 1 just reaches the group that starts at 4; the kernel's comparison then excludes it,
+        // as it is exactly at the cutoff.
         assert_eq!(ends, [1, 2, 2, 3]);
     }
 }

@@ -7,7 +7,7 @@ use super::force::{PairSums, Scratch, between, within};
 use super::potential::LennardJones;
 use super::vectors::Vectors;
 
-/// What a pair hands back to its cells.
+/// The results of a pair for its cells.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct PairForces {
     /// Forces on the atoms of cell A, in the order of its positions.
@@ -18,7 +18,7 @@ pub struct PairForces {
     pub sums: PairSums,
 }
 
-/// Computes a cell pair over all its images. For a cell with itself, `b` is not looked at.
+/// Computes a cell pair over all its images. For a cell with itself, `b` is not used.
 pub fn pair_forces(
     pair: &CellPair,
     cells: &Cells,
@@ -57,8 +57,8 @@ mod tests {
 
     #[test]
     fn a_cell_with_itself_also_meets_its_own_images() {
-        // Two atoms on a line, 1 apart through the boundary and 3 apart inside: in a box of one
-        // cell both are within 3.5.
+        // Two atoms on a line, at a distance of 1 through the boundary and 3 inside: in a box of
+        // one cell both distances are within 3.5.
         let cells = Cells::with_dims([4.0; 3], [1; 3], 3.5).unwrap();
         let law = LennardJones::new(3.5, Truncation::Truncated).unwrap();
         let atoms: Vectors = [[0.5, 2.0, 2.0], [3.5, 2.0, 2.0]].into_iter().collect();

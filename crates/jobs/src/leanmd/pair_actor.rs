@@ -1,10 +1,11 @@
-//! The actor of a cell pair: waits for the positions of both cells, computes, and hands forces
-//! back.
+//! The actor of a cell pair, which waits for the positions of both cells, computes, and returns
+//! forces.
 //!
-//! A pair is deterministic: it may be computed at the sites of both cells at once, and answer each at its
-//! own. A cell sends its next positions only after it has had all forces, and so also those of this
-//! pair; but perhaps from the other site, before the positions of the other cell are here. So those
-//! of one cell can be one step ahead. Positions of any other step fail the job.
+//! A pair is deterministic: it may be computed at the sites of both cells at once, and each copy
+//! answers the cell at its own site. A cell sends its next positions only after it has received all
+//! forces, including those of this pair; but these may come from the copy at the other site, before
+//! the positions of the other cell arrive here. Therefore the positions of one cell can be one step
+//! ahead. Positions of any other step fail the job.
 
 use std::cell::RefCell;
 
@@ -18,11 +19,11 @@ use super::protocol::{CellMessage, Pair, PairInit, PairMessage};
 use super::schedule::{Schedule, WorkMode};
 use super::vectors::Vectors;
 
-/// One pair in so many moves after a step, if actors wander.
+/// Reciprocal of the probability that a pair migrates after a step, if actors wander.
 const WANDER_ODDS: u64 = 16;
 
 thread_local! {
-    /// Memory of the kernel, shared by all pairs of a PE.
+    /// Buffers of the kernel, shared by all pairs of a PE.
     static SCRATCH: RefCell<Scratch> = RefCell::default();
 }
 
@@ -68,24 +69,26 @@ impl Actor for Pair {
         }
     }
 
-    /// Positions are shared with the other pairs of the cell: this one's part of them.
+    /// Positions are shared with the other pairs of the cell, so this counts only the share of one
+    /// pair.
     fn heap_bytes(message: &PairMessage) -> usize {
         let PairMessage::Positions { positions, .. } = message;
         positions.len() * size_of::<[f64; 3]>() / SHARERS
     }
 }
 
-/// Positions of one cell that can be here at once: those of the present step and of the next.
+/// Maximum number of positions of one cell that can be queued: those of the current step and the
+/// next.
 const AHEAD_MAX: usize = 2;
 
-/// How many pairs a cell has in a grid of three or more cells per axis.
+/// Number of pairs of a cell in a grid of three or more cells per axis.
 const SHARERS: usize = 27;
 
 impl Pair {
     fn compute(&mut self, a: &Vectors, b: &Vectors, cx: &mut Context<'_, Self>) {
         let Some(schedule) = cx.read(&self.schedule) else { return };
         let PairForces { on_a, on_b, sums } = match self.known {
-            // Nobody looks at the forces if the atoms stay where they are.
+            // The forces are not used if the atoms do not move, so only their lengths matter.
             Some(sums) => PairForces { on_a: a.clone(), on_b: b.clone(), sums },
             None => SCRATCH.with_borrow_mut(|scratch| {
                 pair_forces(&self.unit, &schedule.cells, &schedule.law, a, b, scratch)

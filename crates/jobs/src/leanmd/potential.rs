@@ -8,24 +8,24 @@
 //! - linear force shift: `u(r) - u(rc) - (r - rc) u'(rc)`; both are continuous, so that the energy
 //!   is conserved
 //!
-//! and nothing at `r >= rc`. Source: Allen and Tildesley, "Computer Simulation of Liquids",
-//! sections 2.8 and 5.2.
+//! and zero at `r >= rc`. Source: Allen and Tildesley, "Computer Simulation of Liquids", sections
+//! 2.8 and 5.2.
 
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
-/// How the potential ends at the cutoff.
+/// The form of the potential at the cutoff.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Truncation {
-    /// Cut, nothing else: energy and force jump.
+    /// Truncated only: energy and force are discontinuous.
     Truncated,
-    /// Lowered so that the energy ends at zero: the force jumps.
+    /// Shifted to zero energy at the cutoff: the force is discontinuous.
     EnergyShift,
-    /// Lowered and tilted so that energy and force end at zero.
+    /// Shifted and tilted to zero energy and force at the cutoff.
     LinearForceShift,
 }
 
-/// The cutoff is not a length.
+/// The cutoff is not positive and finite.
 #[derive(Clone, Copy, Debug, PartialEq, Error)]
 #[error("the cutoff is {cutoff} sigma; it must be a positive finite number, usually 2.5 to 5")]
 pub struct CutoffError {
@@ -40,7 +40,7 @@ pub struct LennardJones {
 }
 
 impl LennardJones {
-    /// A potential that ends at `cutoff` (sigma).
+    /// Creates a potential that ends at `cutoff` (sigma).
     ///
     /// # Errors
     /// If the cutoff is not a positive finite number.
@@ -52,18 +52,18 @@ impl LennardJones {
         }
     }
 
-    /// Where the potential ends, in sigma.
+    /// Cutoff in sigma.
     pub fn cutoff(&self) -> f64 {
         self.cutoff
     }
 
-    /// How the potential ends.
+    /// Form of the potential at the cutoff.
     pub fn truncation(&self) -> Truncation {
         self.truncation
     }
 
-    /// What the truncation subtracts: the energy at the cutoff and the force at the cutoff, each
-    /// zero where it is left alone.
+    /// Returns the values that the truncation subtracts: the energy and the force at the cutoff,
+    /// each zero if the truncation does not change it.
     pub fn shift(&self) -> (f64, f64) {
         let (energy, force_over_r) = full(self.cutoff * self.cutoff);
         match self.truncation {
@@ -73,9 +73,9 @@ impl LennardJones {
         }
     }
 
-    /// Energy (epsilon) and force over distance (epsilon / sigma^2, positive when repulsive) at the
-    /// squared distance `r2`: the readable form of what [`force`](super::force) computes, many pairs
-    /// at a time.
+    /// Returns the energy (epsilon) and the force over distance (epsilon / sigma^2, positive when
+    /// repulsive) at the squared distance `r2`: the readable form of the computation in
+    /// [`force`](super::force), which handles many pairs at once.
     #[cfg(test)]
     pub(super) fn at_squared(&self, r2: f64) -> (f64, f64) {
         if r2 >= self.cutoff * self.cutoff {
@@ -88,7 +88,7 @@ impl LennardJones {
     }
 }
 
-/// Energy and force over distance without a cutoff.
+/// Returns the energy and the force over distance without a cutoff.
 fn full(r2: f64) -> (f64, f64) {
     let inverse = 1.0 / r2;
     let inverse_6 = inverse * inverse * inverse;

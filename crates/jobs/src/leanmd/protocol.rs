@@ -1,4 +1,4 @@
-//! The two kinds of actors: what they hold, and what they say to each other.
+//! The two kinds of actors: their state and their messages.
 //!
 //! ```text
 //!           Positions, to the 27 or fewer pairs
@@ -9,7 +9,7 @@
 //!           Leavers, to the 26 or fewer neighbours          in steps in which atoms change cells
 //! ```
 //!
-//! What they do is in [`cell_actor`](super::cell_actor) and [`pair_actor`](super::pair_actor).
+//! Their behaviour is in [`cell_actor`](super::cell_actor) and [`pair_actor`](super::pair_actor).
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -25,7 +25,7 @@ use super::gather::Gather;
 use super::schedule::Schedule;
 use super::vectors::Vectors;
 
-/// Numbers per atom that travel: id, species, position, velocity.
+/// Numbers per transferred atom: id, species, position, velocity.
 pub const FRAME_NUMBERS: usize = 8;
 
 /// A cell.
@@ -38,53 +38,53 @@ pub struct Cell {
     pub(super) atoms: CellAtoms,
     pub(super) step: u64,
     pub(super) forces: Gather,
-    /// Atoms that came from neighbours, for this and the next step.
+    /// Atoms that arrived from neighbours, for this and the next step.
     pub(super) arrivals: BTreeMap<u64, Arrivals>,
-    /// Whether positions wait for arrivals.
+    /// Whether the cell waits for arrivals before it sends its positions.
     pub(super) is_exchanging: bool,
     pub(super) fingerprint: StateFingerprint,
-    /// When steps were done since the last report, in ns since the job began.
+    /// Times at which steps were completed since the last report, in ns since the job began.
     pub(super) done_ns: Vec<f64>,
 }
 
-/// What neighbours have sent for a step.
+/// The atoms that neighbours have sent for a step, and the number of these neighbours.
 #[derive(Default, Serialize, Deserialize)]
 pub(super) struct Arrivals {
     pub(super) senders: u32,
     pub(super) atoms: Vec<Atom>,
 }
 
-/// What a cell is built from.
+/// The initial state of a cell.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct CellInit {
     /// The settings.
     pub schedule: Published<Schedule>,
-    /// The atoms that are in it at the start.
+    /// The atoms in the cell at the start.
     pub atoms: CellAtoms,
 }
 
-/// What a cell handles.
+/// The messages of a cell.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub enum CellMessage {
-    /// Begin: compute the first forces.
+    /// Start: compute the initial forces.
     Start {
         /// The pairs.
         pairs: CollectionRef<Pair>,
     },
-    /// A pair has computed.
+    /// The forces that a pair has computed.
     Forces {
         /// The step.
         step: u64,
         /// The number of the other cell of the pair.
         partner: u32,
-        /// On the atoms of this cell, by ascending id.
+        /// Forces on the atoms of this cell, by ascending id.
         forces: Vectors,
     },
-    /// A neighbour has moved its atoms.
+    /// The atoms that moved here from a neighbour.
     Leavers {
         /// The step.
         step: u64,
-        /// Those that are now in this cell.
+        /// The atoms that are now in this cell, packed.
         atoms: Numbers<f64>,
     },
 }
@@ -96,15 +96,15 @@ pub struct Pair {
     pub(super) cells: CollectionRef<Cell>,
     pub(super) unit: CellPair,
     pub(super) step: u64,
-    /// Positions of A and B that have come, of this step and perhaps the next.
+    /// Positions of A and B that have arrived, for this step and perhaps the next.
     pub(super) positions: [VecDeque<Arc<Vectors>>; 2],
     /// Pairs of atoms within the cutoff, in all steps so far.
     pub(super) computed: u64,
-    /// What was computed once, if that is enough.
+    /// The sums of the first step, if they are not recomputed.
     pub(super) known: Option<PairSums>,
 }
 
-/// What a pair is built from.
+/// The initial state of a pair.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct PairInit {
     /// The settings.
@@ -115,28 +115,29 @@ pub struct PairInit {
     pub unit: CellPair,
 }
 
-/// What a pair handles.
+/// The messages of a pair.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub enum PairMessage {
-    /// Where the atoms of a cell are before a step's forces.
+    /// The positions of a cell's atoms in a step, before the forces are computed.
     Positions {
         /// The step.
         step: u64,
         /// The number of the cell.
         cell: u32,
-        /// In sigma, by ascending id.
+        /// Positions in sigma, by ascending id.
         positions: Arc<Vectors>,
     },
 }
 
-/// An atom as it travels between cells and to main; 32-bit ids are exact as floating-point numbers.
+/// Packs an atom for transfer between cells and to main; 32-bit ids are exact as floating-point
+/// numbers.
 pub(super) fn pack(
     Atom { id, species, position: [x, y, z], velocity: [vx, vy, vz] }: Atom,
 ) -> [f64; FRAME_NUMBERS] {
     [f64::from(id), f64::from(species), x, y, z, vx, vy, vz]
 }
 
-/// The atom that [`pack`] packed into `numbers`, which are [`FRAME_NUMBERS`].
+/// Unpacks an atom from `numbers`, which has the length [`FRAME_NUMBERS`].
 pub(super) fn unpack(numbers: &[f64]) -> Atom {
     Atom {
         id: numbers[0] as u32,

@@ -1,4 +1,4 @@
-//! What all actors of a run know, and what happens at which step.
+//! The settings that all actors of a run share, and the events of each step.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use super::decomposition::Cells;
 use super::potential::LennardJones;
 use crate::emulated_work;
 
-/// The settings of a run, published to all PEs. Intervals are in steps; 0 stands for never.
+/// The settings of a run, published to all PEs. Intervals are in steps; 0 means never.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Schedule {
     /// The box and its cells.
@@ -20,60 +20,60 @@ pub struct Schedule {
     pub law: LennardJones,
     /// The time step in reduced units.
     pub dt: f64,
-    /// The last step; forces are also computed before the first.
+    /// Number of steps; forces are also computed before the first.
     pub steps: u64,
-    /// How often atoms change cells; at least 1.
+    /// Interval between changes of cells; at least 1.
     pub migrate_every: u64,
-    /// How often energies are reported; the start and the last step always are.
+    /// Interval between reports of energies; the start and the last step are always reported.
     pub report_every: u64,
-    /// How often main collects all atoms; if ever, then also at the start.
+    /// Interval between frames, for which main collects all atoms; if not 0, the start is a frame,
+    /// too.
     pub frame_every: u64,
-    /// How often cells wait at a sync point.
+    /// Interval between sync points.
     pub sync_every: u64,
-    /// Whether actors move on their own, at random.
+    /// Whether actors migrate at random.
     pub wander: bool,
-    /// Seeds the wandering.
+    /// Seed of the random migrations.
     pub seed: u64,
-    /// What compute costs are multiplied by in virtual time.
+    /// Factor of compute costs in virtual time.
     pub cost: f64,
-    /// What computing is.
+    /// Form of the computation.
     pub work: WorkMode,
-    /// In which order messages are handled.
+    /// Order in which messages are handled.
     pub order: HandlingOrder,
 }
 
-/// What computing is: the real thing, or what stands for it in studies of balancing and scheduling.
+/// The form of the computation: real, or emulated for studies of load balancing and scheduling.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ValueEnum)]
 pub enum WorkMode {
-    /// Atoms move under the forces between them.
+    /// Compute forces and move the atoms.
     Compute,
-    /// Atoms stay where they are and forces are computed once; after that, the same messages of the
-    /// same sizes flow, and in virtual time everything takes as long as if it were computed.
+    /// Compute forces only once; then send the same messages of the same sizes, and charge the same
+    /// virtual time.
     Charge,
-    /// The same in real time: a handler waits as long as computing would take in virtual time. PEs
-    /// get no faster by sharing a processor, nor slower, so that a machine can stand for a larger
-    /// one.
+    /// Like `charge`, but wait for this time in real time. The speed of PEs does not depend on how
+    /// many share a processor, so that a machine can emulate a larger one.
     Wait,
 }
 
-/// In which order a PE handles the messages that are ready.
+/// The order in which a PE handles the messages that are ready.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ValueEnum)]
 pub enum HandlingOrder {
-    /// Those of older steps first, and of one step those for actors near another site.
+    /// Older steps first, and within a step actors near another site first.
     Steps,
-    /// As they came.
+    /// Order of arrival.
     Arrival,
 }
 
-/// Virtual time of the force computation: for each pair of cells, for each atom of both, and for
-/// each pair of atoms within the cutoff. Fitted to the kernel on the 3,024 pairs of the standard
-/// droplet on one core of a 2020s server with 256-bit vectors, warm, and scaled by 1.3 to what a
-/// whole serial step takes.
+/// Virtual time of the force computation for each pair of cells, for each atom of both, and for
+/// each pair of atoms within the cutoff. The values are fitted to the warm kernel on the 3,024
+/// pairs of the standard droplet on one core of a 2020s server with 256-bit vectors, and multiplied
+/// by 1.3 to match a whole serial step.
 const PAIR_NS: f64 = 130.0;
 const PAIR_ATOM_NS: f64 = 11.0;
 const PAIR_WITHIN_NS: f64 = 8.5;
 
-/// Virtual time of a cell for each of its atoms: to integrate a step, and to add the forces of one
+/// Virtual time of a cell per atom: for the integration of a step, and for adding the forces of one
 /// pair.
 const STEP_ATOM_NS: f64 = 15.0;
 const ADD_ATOM_NS: f64 = 0.5;
@@ -99,8 +99,8 @@ impl Schedule {
         step > 0 && step < self.steps && is_due(step, self.sync_every)
     }
 
-    /// Where an actor wanders to after this step, if anywhere: a number to take modulo the PEs.
-    /// `name` tells actors apart; one in `odds` goes.
+    /// Returns the destination of an actor that migrates at random after this step, as a number to
+    /// take modulo the number of PEs. `name` distinguishes actors; one in `odds` migrates.
     pub fn wanders_at(&self, step: u64, name: u64, odds: u64) -> Option<u32> {
         if !self.wander {
             return None;
@@ -109,23 +109,23 @@ impl Schedule {
         u64::from(bits as u32).is_multiple_of(odds).then_some((bits >> 32) as u32)
     }
 
-    /// Virtual time for a pair of cells with so many `atoms` together, `within` pairs of them
-    /// closer than the cutoff.
+    /// Returns the virtual time of a pair of cells that have `atoms` atoms together, with `within`
+    /// pairs of atoms closer than the cutoff.
     pub fn pair_cost(&self, atoms: usize, within: u64) -> Duration {
         self.scaled(PAIR_NS + PAIR_ATOM_NS * atoms as f64 + PAIR_WITHIN_NS * within as f64)
     }
 
-    /// Virtual time for a step of a cell with so many `atoms`, besides adding forces.
+    /// Returns the virtual time of a step of a cell with `atoms` atoms, without adding forces.
     pub fn step_cost(&self, atoms: usize) -> Duration {
         self.scaled(STEP_ATOM_NS * atoms as f64)
     }
 
-    /// Virtual time for adding the forces of one pair to those of so many `atoms`.
+    /// Returns the virtual time to add the forces of one pair to those of `atoms` atoms.
     pub fn add_cost(&self, atoms: usize) -> Duration {
         self.scaled(ADD_ATOM_NS * atoms as f64)
     }
 
-    /// Takes so much time for what a handler computes.
+    /// Spends `time` on the computation of a handler.
     pub(super) fn spend<A: Actor>(&self, time: Duration, cx: &mut Context<'_, A>) {
         cx.charge(time);
         if self.work == WorkMode::Wait {
@@ -133,7 +133,7 @@ impl Schedule {
         }
     }
 
-    /// Sends what belongs to a step.
+    /// Sends a message that belongs to a step.
     pub(super) fn send<A: Actor, B: Actor>(
         &self,
         to: &ActorRef<B>,

@@ -1,4 +1,4 @@
-//! The whole computation in one loop on one thread: the reference that the actors must reproduce
+//! The whole computation in one loop on one thread, the reference that the actors must reproduce
 //! bit for bit.
 
 use serde::{Deserialize, Serialize};
@@ -16,7 +16,7 @@ use super::vectors::Vectors;
 /// The state of the system after a number of steps.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Observation {
-    /// Steps done.
+    /// Number of completed steps.
     pub step: u64,
     /// Potential energy, virial and pairs within the cutoff, without long-range correction.
     pub sums: PairSums,
@@ -25,12 +25,14 @@ pub struct Observation {
 }
 
 impl Observation {
-    /// Potential and kinetic energy in epsilon; constant up to the error of the integration.
+    /// Returns the potential plus the kinetic energy in epsilon, constant up to the error of the
+    /// integration.
     pub fn energy(&self) -> f64 {
         self.sums.energy + self.motion.kinetic
     }
 
-    /// Pressure in epsilon / sigma^3 for a box of `volume` sigma^3, from the virial theorem.
+    /// Returns the pressure in epsilon / sigma^3 for a box of `volume` sigma^3, from the virial
+    /// theorem.
     pub fn pressure(&self, volume: f64) -> f64 {
         (2.0 * self.motion.kinetic + self.sums.virial) / (3.0 * volume)
     }
@@ -54,8 +56,8 @@ pub struct Serial {
 }
 
 impl Serial {
-    /// Distributes the atoms over the cells and computes the first forces; `dt` is the time step in
-    /// reduced units.
+    /// Distributes the atoms over the cells and computes the initial forces; `dt` is the time step
+    /// in reduced units.
     ///
     /// The edges of `cells` must be at least the cutoff of `law`, or pairs are missed.
     pub fn new(system: &System, cells: Cells, law: LennardJones, dt: f64) -> Self {
@@ -79,7 +81,7 @@ impl Serial {
         run
     }
 
-    /// Lets atoms change cells every so many steps (at least 1) instead of with every step.
+    /// Lets atoms change cells every `steps` steps (at least 1) instead of in every step.
     pub fn migrating_every(mut self, steps: u64) -> Self {
         self.migrate_every = steps.max(1);
         self
@@ -89,7 +91,7 @@ impl Serial {
     ///
     /// # Errors
     /// If an atom went farther than a neighbouring cell, or strayed too far in a step without
-    /// changes of cells; the run is then of no more use.
+    /// changes of cells; the run is then no longer usable.
     pub fn step(&mut self) -> Result<(), Runaway> {
         for (atoms, forces) in self.atoms.iter_mut().zip(&self.forces) {
             kick(atoms, forces, self.dt / 2.0);
@@ -109,7 +111,7 @@ impl Serial {
         Ok(())
     }
 
-    /// Energies, momentum and pairs, added up cell by cell and pair by pair in order.
+    /// Returns energies, momentum and pairs, summed cell by cell and pair by pair in order.
     pub fn observe(&self) -> Observation {
         let mut motion = Motion::default();
         for atoms in &self.atoms {
@@ -118,17 +120,17 @@ impl Serial {
         Observation { step: self.step, sums: self.sums, motion }
     }
 
-    /// A hash of all states so far, cell by cell.
+    /// Returns the hash of all states of each cell so far.
     pub fn fingerprints(&self) -> &[StateFingerprint] {
         &self.fingerprints
     }
 
-    /// The atoms cell by cell, by ascending cell number.
+    /// Returns the atoms of each cell, by ascending cell number.
     pub fn atoms(&self) -> &[CellAtoms] {
         &self.atoms
     }
 
-    /// The atoms by id.
+    /// Returns the system, with atoms by id.
     pub fn system(&self) -> System {
         let mut atoms: Vec<_> = self.atoms.iter().flat_map(CellAtoms::iter).collect();
         atoms.sort_by_key(|atom| atom.id);
@@ -163,7 +165,8 @@ impl Serial {
         Ok(())
     }
 
-    /// Pairs are in order of A and B, so each cell adds them up in the order of its partners.
+    /// Computes all pairs in order of A and B, so that each cell sums the forces in the order of
+    /// its partners.
     fn compute_forces(&mut self) {
         for (forces, atoms) in self.forces.iter_mut().zip(&self.atoms) {
             forces.reset(atoms.len());

@@ -1,8 +1,9 @@
-//! All atoms of a run in one place: what a job starts from, and what it is written out as.
+//! All atoms of a run in one place: the initial state of a job, and the form in which it is
+//! written.
 //!
 //! Reduced Lennard-Jones units throughout: lengths in sigma, energies in epsilon, masses 1, times
-//! in `sigma sqrt(m / epsilon)`, temperatures in `epsilon / k`. Files in other units are read as
-//! they are and can be [scaled](System::scale_lengths).
+//! in `sigma sqrt(m / epsilon)`, temperatures in `epsilon / k`. Files in other units are read
+//! without conversion and can be [scaled](System::scale_lengths).
 
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
@@ -11,69 +12,69 @@ use super::atoms::{Atom, CellAtoms};
 use super::decomposition::Cells;
 use crate::random::NasRandom;
 
-/// The seed of the NAS stream that the built-in systems draw their velocities from.
+/// Seed of the NAS stream from which the velocities of the built-in systems are drawn.
 pub const VELOCITY_SEED: u64 = 271_828_183;
 
-/// Most atoms: ids are 32 bits, and this many already need 25 GB.
+/// Maximum number of atoms: ids have 32 bits, and this number already needs 25 GB.
 pub const ATOMS_MAX: usize = 1 << 28;
 
-/// Where the four atoms of a face-centred cubic cell are, in cell edges.
+/// Positions of the four atoms of a face-centred cubic cell, in cell edges.
 pub(super) const FCC_BASIS: [[f64; 3]; 4] =
     [[0.0, 0.0, 0.0], [0.0, 0.5, 0.5], [0.5, 0.0, 0.5], [0.5, 0.5, 0.0]];
 
-/// Atoms in a periodic box; an atom's id is its index. All lists have the same length.
+/// Atoms in a periodic box. The id of an atom is its index. All lists have the same length.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct System {
-    /// In sigma, inside the box or not.
+    /// Positions in sigma, inside the box or outside.
     pub positions: Vec<[f64; 3]>,
-    /// In reduced units.
+    /// Velocities in reduced units.
     pub velocities: Vec<[f64; 3]>,
-    /// Index into `names`.
+    /// Species of each atom, an index into `names`.
     pub species: Vec<u16>,
-    /// What the species are called, usually chemical symbols.
+    /// Names of the species, usually chemical symbols.
     pub names: Vec<String>,
     /// Lengths of the box in sigma.
     pub lengths: [f64; 3],
 }
 
-/// The system asked for cannot exist.
+/// The requested system is impossible.
 #[derive(Clone, Debug, PartialEq, Error)]
 pub enum SystemError {
-    /// There is nothing to simulate, or too much.
+    /// There are no atoms, or too many.
     #[error("the system would have {atoms} atoms; it must have between 1 and {ATOMS_MAX}")]
     Atoms {
-        /// As asked for.
+        /// The requested number of atoms.
         atoms: usize,
     },
     /// A parameter is not a positive finite number.
     #[error("the {what} is {value}; it must be a positive finite number")]
     Parameter {
-        /// Which parameter.
+        /// Name of the parameter.
         what: &'static str,
-        /// As given.
+        /// The given value.
         value: f64,
     },
-    /// The box is unknown: the file does not say and the caller did not either.
+    /// The box is unknown: neither the file nor the caller gives it.
     #[error("the file does not give the box; pass its three lengths")]
     NoBox,
     /// The parts do not fit into the box.
     #[error("{what} does not fit into the box of {lengths:?}; use a larger box or fewer atoms")]
     Fit {
-        /// Which part.
+        /// Name of the part.
         what: &'static str,
-        /// Of the box, in sigma.
+        /// Lengths of the box in sigma.
         lengths: [f64; 3],
     },
 }
 
 impl System {
-    /// A face-centred cubic crystal of `cells`^3 cells with four atoms each, at `density` (atoms /
-    /// sigma^3) in a cube, with velocities of `temperature`: 5 cells at density 0.8442 and
-    /// temperature 1.44 is the 500-atom system of the tests.
+    /// Creates a face-centred cubic crystal of `cells`^3 cells with four atoms each, at `density`
+    /// (atoms / sigma^3) in a cube, with velocities of `temperature`: 5 cells at density 0.8442 and
+    /// temperature 1.44 give the 500-atom system of the tests.
     ///
-    /// Atom order: cells with the last index fastest, inside a cell as in the basis
-    /// `000, 0 1/2 1/2, 1/2 0 1/2, 1/2 1/2 0`; each atom a quarter of a cell edge from its lattice
-    /// point along all axes.
+    /// Cells are in order with the last index fastest, and the atoms of a cell in the order of the
+    /// basis `000, 0 1/2 1/2, 1/2 0 1/2, 1/2 1/2 0`; each atom is a quarter of a cell edge from its
+    /// lattice point along all axes.
     ///
     /// # Errors
     /// If there would be no or too many atoms, or a parameter is not a positive finite number.
@@ -101,13 +102,12 @@ impl System {
         Ok(system)
     }
 
-    /// The same atoms, pressed together smoothly around the middle of the box, along each axis as
-    /// by a wave as long as the box, until the densest place is `contrast` (at least 1) times as
-    /// dense as the thinnest.
+    /// Compresses the atoms smoothly around the middle of the box, along each axis by a wave as
+    /// long as the box, until the highest density is `contrast` (at least 1) times the lowest.
     #[must_use]
     pub fn pressed(mut self, contrast: f64) -> Self {
-        // Along one axis, a shift by `-a sin` of the position thins by `1 + a` where it is steepest
-        // one way, and presses by `1 - a` where it is the other way.
+        // Along one axis, a shift by `a sin` of the position stretches by `1 + a` where it is
+        // steepest upwards, and compresses by `1 - a` where it is steepest downwards.
         let of_axis = contrast.cbrt();
         let steepest = (of_axis - 1.0) / (of_axis + 1.0);
         for position in &mut self.positions {
@@ -119,7 +119,7 @@ impl System {
         self
     }
 
-    /// Atoms of one species, "Ar", without velocities.
+    /// Creates atoms of one species, "Ar", at rest.
     pub fn at_rest(positions: Vec<[f64; 3]>, lengths: [f64; 3]) -> Self {
         let atoms = positions.len();
         Self {
@@ -131,7 +131,7 @@ impl System {
         }
     }
 
-    /// How many atoms there are.
+    /// Number of atoms.
     pub fn len(&self) -> usize {
         self.positions.len()
     }
@@ -154,9 +154,9 @@ impl System {
         self.draw_velocities_from(VELOCITY_SEED, temperature)
     }
 
-    /// Gives each atom a velocity, components uniform from the NAS stream of `seed` (x, y, z, atom
-    /// by atom), without total momentum and scaled to `temperature` exactly, counted over
-    /// `3 (N - 1)` degrees of freedom.
+    /// Draws the velocity of each atom, with components uniform from the NAS stream of `seed` (x,
+    /// y, z, atom by atom). The total momentum is zero, and the velocities are scaled to exactly
+    /// `temperature`, counted over `3 (N - 1)` degrees of freedom.
     ///
     /// # Errors
     /// If the temperature is not a positive finite number.
@@ -180,8 +180,8 @@ impl System {
         Ok(())
     }
 
-    /// Divides all lengths, velocities included, by `sigma`: turns a file in angstrom into reduced
-    /// units.
+    /// Divides all lengths, including velocities, by `sigma`, which converts a file in angstrom
+    /// into reduced units.
     ///
     /// # Errors
     /// If `sigma` is not a positive finite number.
@@ -192,7 +192,8 @@ impl System {
         Ok(())
     }
 
-    /// The atoms cell by cell, by ascending cell number, with positions wrapped into the box.
+    /// Returns the atoms of each cell, by ascending cell number, with positions wrapped into the
+    /// box.
     ///
     /// # Panics
     /// If the lists have different lengths.
@@ -211,7 +212,7 @@ impl System {
     }
 }
 
-/// Refuses what is not a positive finite number.
+/// Rejects a value that is not a positive finite number.
 pub(super) fn positive(what: &'static str, value: f64) -> Result<(), SystemError> {
     if value.is_finite() && value > 0.0 {
         Ok(())
@@ -220,7 +221,7 @@ pub(super) fn positive(what: &'static str, value: f64) -> Result<(), SystemError
     }
 }
 
-/// Refuses systems of no or too many atoms.
+/// Rejects systems of no or too many atoms.
 pub(super) fn check_atoms(atoms: usize) -> Result<(), SystemError> {
     if (1..=ATOMS_MAX).contains(&atoms) { Ok(()) } else { Err(SystemError::Atoms { atoms }) }
 }

@@ -1,12 +1,12 @@
-//! A list of 3-vectors, one array per axis: the shape in which positions, velocities and forces are
-//! computed on and sent.
+//! A list of 3-vectors with one array per axis, the form in which positions, velocities and forces
+//! are computed and sent.
 
 use gridspan_runtime::Numbers;
 use serde::{Deserialize, Serialize, Serializer};
 use thiserror::Error;
 
-/// 3-vectors as structure of arrays. The three arrays always have the same length, also after
-/// deserialisation. Serialised as one block of numbers: all x, all y, all z.
+/// 3-vectors as a structure of arrays. The three arrays always have the same length, also after
+/// deserialisation. They are serialised as one block of numbers: all x, all y, all z.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(try_from = "Numbers<f64>")]
 pub struct Vectors {
@@ -15,7 +15,7 @@ pub struct Vectors {
     z: Vec<f64>,
 }
 
-/// A block came in that cannot be cut into three equal parts; the sender is broken or of another
+/// A received block cannot be divided into three equal parts; the sender is defective or of another
 /// version.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 #[error("a list of 3-vectors has {numbers} numbers; they must be a multiple of three")]
@@ -43,12 +43,12 @@ impl TryFrom<Numbers<f64>> for Vectors {
 }
 
 impl Vectors {
-    /// `len` null vectors.
+    /// Creates `len` null vectors.
     pub fn zeros(len: usize) -> Self {
         Self { x: vec![0.0; len], y: vec![0.0; len], z: vec![0.0; len] }
     }
 
-    /// How many vectors there are.
+    /// Number of vectors.
     pub fn len(&self) -> usize {
         self.x.len()
     }
@@ -73,7 +73,7 @@ impl Vectors {
         &self.z
     }
 
-    /// Vector `index`.
+    /// Returns vector `index`.
     ///
     /// # Panics
     /// If `index` is not below [`len`](Self::len).
@@ -106,14 +106,14 @@ impl Vectors {
         self.z.push(vector[2]);
     }
 
-    /// Drops all vectors and keeps the memory.
+    /// Removes all vectors, but keeps the memory.
     pub fn clear(&mut self) {
         self.x.clear();
         self.y.clear();
         self.z.clear();
     }
 
-    /// Becomes `len` null vectors and keeps the memory.
+    /// Replaces the content by `len` null vectors, but keeps the memory.
     pub fn reset(&mut self, len: usize) {
         for axis in [&mut self.x, &mut self.y, &mut self.z] {
             axis.clear();
@@ -121,8 +121,8 @@ impl Vectors {
         }
     }
 
-    /// Adds `factor * other`, vector by vector; both lists must be equally long (the longer one's
-    /// rest stays as it is).
+    /// Adds `factor * other`, vector by vector. Both lists must have the same length; surplus
+    /// vectors of a longer one are ignored.
     pub fn add_scaled(&mut self, factor: f64, other: &Vectors) {
         let axes = [(&mut self.x, &other.x), (&mut self.y, &other.y), (&mut self.z, &other.z)];
         for (to, from) in axes {
@@ -132,8 +132,8 @@ impl Vectors {
         }
     }
 
-    /// Adds `other`, vector by vector; both lists must be equally long (the longer one's rest stays
-    /// as it is).
+    /// Adds `other`, vector by vector. Both lists must have the same length; surplus vectors of a
+    /// longer one are ignored.
     pub fn add(&mut self, other: &Vectors) {
         let axes = [(&mut self.x, &other.x), (&mut self.y, &other.y), (&mut self.z, &other.z)];
         for (to, from) in axes {
@@ -143,17 +143,17 @@ impl Vectors {
         }
     }
 
-    /// The sum of all vectors, added in order.
+    /// Returns the sum of all vectors, added in order.
     pub fn total(&self) -> [f64; 3] {
         [self.x.iter().sum(), self.y.iter().sum(), self.z.iter().sum()]
     }
 
-    /// The sum of the squared lengths, added vector by vector in order.
+    /// Returns the sum of the squared lengths, added vector by vector in order.
     pub fn squared(&self) -> f64 {
         self.iter().map(|[x, y, z]| x * x + y * y + z * z).sum()
     }
 
-    /// The vectors in order.
+    /// Iterates over the vectors in order.
     pub fn iter(&self) -> impl ExactSizeIterator<Item = [f64; 3]> + '_ {
         (0..self.len()).map(|index| self.at(index))
     }

@@ -1,4 +1,4 @@
-//! The job by name.
+//! The job, its options, and its verification.
 
 use super::picture;
 use super::rows::Rows;
@@ -9,7 +9,7 @@ use std::path::PathBuf;
 
 const ABOUT: &str = "The Mandelbrot set by rows of very different work, as a picture";
 
-/// Rows, steps, the sum of all steps, and points inside, as another program found them.
+/// Rows, steps, total number of steps, and number of points inside, as computed by another program.
 const KNOWN: [(u32, u16, u64, usize); 2] =
     [(512, 1000, 65_002_188, 63_441), (1024, 1000, 259_818_836, 253_576)];
 
@@ -57,21 +57,21 @@ async fn run(grid: &Grid, Options { size, steps, out }: Options) -> Result<(), J
     verify(size, steps, total, inside, &found)
 }
 
-/// Compares with what is known of this size, or else with some rows computed again.
+/// Compares with the known results for this size, or else recomputes some rows.
 fn verify(size: u32, steps: u16, total: u64, inside: usize, found: &[u16]) -> Result<(), JobError> {
     if found.len() as u64 != u64::from(size) * u64::from(size) {
         return Err(format!("verified: no ({} points of {size} x {size})", found.len()).into());
     }
     let known = KNOWN.iter().find(|&&(rows, limit, ..)| (rows, limit) == (size, steps));
     let Some(&(.., known_total, known_inside)) = known else {
-        // A few rows computed again, without tasks: at the edge, and where the set is.
+        // Recomputes a few rows without tasks: at the edge, and where the set is.
         for y in [0, size / 3, size / 2, size - 1] {
             let again = Rows { size, steps, rows: y..y + 1 }.compute();
             if again != found[(y * size) as usize..((y + 1) * size) as usize] {
-                return Err(format!("verified: no (row {y} is another)").into());
+                return Err(format!("verified: no (row {y} differs)").into());
             }
         }
-        println!("verified: yes ({inside} points inside; four rows computed again are the same)");
+        println!("verified: yes ({inside} points inside; four recomputed rows agree)");
         return Ok(());
     };
     if (total, inside) == (known_total, known_inside) {

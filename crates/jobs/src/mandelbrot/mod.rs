@@ -1,6 +1,8 @@
 //! The Mandelbrot set by tasks: rows whose work differs by a factor of a thousand.
 //!
-//! - `rows`: the tasks. `picture`: writes what they found. `job`: the job by name.
+//! - `rows`: the tasks
+//! - `picture`: writes the picture
+//! - `job`: the job
 
 pub mod job;
 mod picture;

@@ -5,7 +5,7 @@ use std::fs::File;
 use std::io::BufWriter;
 use std::path::Path;
 
-/// Writes the picture: points inside are black, those that leave late are bright.
+/// Writes the picture: points inside are black, points that escape late are bright.
 pub(super) fn write(path: &Path, size: u32, limit: u16, steps: &[u16]) -> Result<(), JobError> {
     let failed = |error: &dyn std::fmt::Display| {
         JobError::Failed(format!("cannot write the picture {} ({error})", path.display()))
@@ -20,7 +20,8 @@ pub(super) fn write(path: &Path, size: u32, limit: u16, steps: &[u16]) -> Result
     writer.finish().map_err(|error| failed(&error))
 }
 
-/// From dark blue over orange to white, by the logarithm of the steps.
+/// Returns the colour of a point, from dark blue over orange to white, by the logarithm of the
+/// steps.
 fn colour(steps: u16, limit: u16) -> [u8; 3] {
     if steps == limit {
         return [0; 3];

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use std::ops::Range;
 use std::time::Duration;
 
-/// What a step of the iteration takes in virtual time.
+/// Virtual time of a step of the iteration.
 const COST: Duration = Duration::from_nanos(2);
 
 /// Some rows of the picture of `[-2, 0.5) x [-1.25, 1.25)`, of `size` rows and columns.
@@ -15,12 +15,12 @@ pub struct Rows {
     pub size: u32,
     /// Steps after which a point counts as inside.
     pub steps: u16,
-    /// Which rows.
+    /// Range of rows of this task.
     pub rows: Range<u32>,
 }
 
 impl Rows {
-    /// Steps until the point of a field leaves the circle of radius 2, row by row.
+    /// Returns the number of steps until each point leaves the circle of radius 2, row by row.
     pub fn compute(&self) -> Vec<u16> {
         let coordinate = |from: f64, at: u32| from + 2.5 * f64::from(at) / f64::from(self.size);
         let row = |y| {
@@ -31,7 +31,7 @@ impl Rows {
     }
 }
 
-/// Steps of `z <- z^2 + c` from 0 until `|z| > 2`, at most `limit`.
+/// Returns the number of steps of `z <- z^2 + c` from 0 until `|z| > 2`, at most `limit`.
 fn escape(re: f64, im: f64, limit: u16) -> u16 {
     let (mut x, mut y) = (0.0, 0.0);
     for step in 0..limit {

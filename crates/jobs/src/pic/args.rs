@@ -16,16 +16,16 @@ pub struct Options {
     /// Cells along an edge of the square; even.
     #[arg(long, default_value_t = 1000)]
     pub cells: u32,
-    /// About how many particles.
+    /// Approximate number of particles.
     #[arg(long, default_value_t = Cloud::REFERENCE.particles)]
     pub particles: u64,
-    /// Particles go 2k + 1 cells to the right in a step.
+    /// Speed to the right: 2k + 1 cells per step.
     #[arg(short, default_value_t = 1)]
     pub k: u32,
-    /// Particles go m cells up in a step.
+    /// Speed upwards: m cells per step.
     #[arg(short, default_value_t = 2, allow_negative_numbers = true)]
     pub m: i32,
-    /// How the particles are spread at the start.
+    /// Initial distribution of the particles.
     #[arg(long, value_enum, default_value_t = Kind::Geometric)]
     pub shape: Kind,
     /// Geometric: each column has RHO times the particles of the one to its left.
@@ -40,17 +40,17 @@ pub struct Options {
     /// Patch: first and last column, first and last row [default: the middle quarter].
     #[arg(long, value_delimiter = ',', value_name = "LEFT,RIGHT,BOTTOM,TOP")]
     pub patch: Option<Vec<u32>>,
-    /// How many steps.
+    /// Number of steps.
     #[arg(long, default_value_t = 50)]
     pub steps: u64,
     /// Blocks along an edge; at most one for each cell.
     #[arg(long, default_value_t = 16, value_parser = clap::value_parser!(u32).range(1..))]
     pub blocks: u32,
-    /// Where blocks live at first. Numbered along columns, so that `round-robin` gives each PE a
-    /// part of every column where it divides them.
+    /// Initial placement of blocks. They are numbered along columns, so that `round-robin` gives
+    /// each PE a part of every column if the number of PEs divides --blocks.
     #[arg(long, value_enum, default_value_t = BlockPlacement::Block)]
     pub placement: BlockPlacement,
-    /// Steps between sync points, where blocks may be balanced; 0 for none.
+    /// Steps between sync points, at which blocks may be balanced; 0 for none.
     #[arg(long, value_name = "N", default_value_t = 0)]
     pub sync_every: u64,
 }
@@ -71,11 +71,11 @@ pub enum Kind {
 /// [`Placement`] on the command line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum BlockPlacement {
-    /// Neighbouring columns together.
+    /// Neighbouring columns on the same PE.
     Block,
-    /// One block after the other to one PE after the other.
+    /// One block after the other, PE by PE.
     RoundRobin,
-    /// Anywhere, evenly.
+    /// Scattered evenly over all PEs.
     Scatter,
 }
 
@@ -90,10 +90,10 @@ impl From<BlockPlacement> for Placement {
 }
 
 impl Options {
-    /// The square and its cloud.
+    /// Creates the square and its cloud.
     ///
     /// # Errors
-    /// If a parameter is out of its bounds.
+    /// If a parameter is out of bounds.
     pub fn prepare(&self) -> Result<(Field, Cloud), String> {
         let field = Field::new(self.cells).map_err(|error| error.to_string())?;
         let shape = match self.shape {

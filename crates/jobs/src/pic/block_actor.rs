@@ -1,11 +1,10 @@
-//! The actor of a block of cells: moves its particles and hands them to the blocks where they are
-//! then.
+//! The actor of a block of cells, which moves its particles and sends them to the blocks that
+//! contain them afterwards.
 //!
-//! All particles of a cloud go the same way in a step, so a block knows to which blocks its
-//! particles can go and from which others come: it sends to each of the former, often nothing, and
-//! goes on once it has heard from each of the latter. Blocks ahead can run ahead by as many steps
-//! as there are blocks around the square; what they send is held until it is due. It never exceeds
-//! the cloud itself.
+//! All particles of a cloud move by the same distance in a step, so a block knows its possible
+//! target and source blocks: it sends a message to each target, often empty, and continues once it
+//! has received one from each source. Blocks can run ahead by as many steps as there are blocks
+//! around the square; messages for later steps are held. The held particles never exceed the cloud.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -22,16 +21,16 @@ use crate::step_timer::StepTimer;
 /// Virtual time of a step for each particle, in ns, as measured on one core of a 2020s server.
 const PARTICLE_NS: f64 = 32.0;
 
-/// What all blocks know.
+/// The parameters that all blocks share.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub struct CloudPlan {
     /// The square.
     pub field: Field,
     /// The particles at the start.
     pub cloud: Cloud,
-    /// How both axes are cut.
+    /// Partition of both axes into blocks.
     pub partition: BlockPartition,
-    /// How many steps.
+    /// Number of steps.
     pub steps: u64,
     /// Steps between sync points; 0 for none.
     pub sync_every: u64,
@@ -43,21 +42,21 @@ pub struct PicBlock {
     plan: CloudPlan,
     particles: Vec<Particle>,
     step: u64,
-    /// Particles that are here after a step, and from how many blocks they came.
+    /// Particles that arrived for each step, and the number of blocks that sent them.
     arrivals: BTreeMap<u64, (usize, Vec<Particle>)>,
     timer: StepTimer,
 }
 
-/// What a block handles.
+/// The messages of a block.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub enum Message {
-    /// Begin.
+    /// Start the run.
     Start,
-    /// What went from one block to another.
+    /// The particles that moved from one block to another.
     Arrivals {
-        /// Where particles are after this step.
+        /// Step after which the particles are in the receiving block.
         step: u64,
-        /// Maybe none.
+        /// The particles, possibly none.
         particles: Vec<Particle>,
     },
 }
@@ -111,7 +110,7 @@ impl Actor for PicBlock {
 }
 
 impl PicBlock {
-    /// Does steps for as long as the particles of the next one are here already.
+    /// Does steps while the particles of the next step have already arrived.
     fn go_on(&mut self, cx: &mut Context<'_, Self>) {
         let CloudPlan { steps, sync_every, .. } = self.plan;
         loop {
@@ -127,7 +126,8 @@ impl PicBlock {
         }
     }
 
-    /// Moves all particles, and sends them to where they are now, also those that stay.
+    /// Moves all particles, and sends each to the block that now contains it, even if that is this
+    /// block.
     fn begin_step(&mut self, cx: &mut Context<'_, Self>) {
         let CloudPlan { field, partition, .. } = self.plan;
         self.step += 1;
@@ -157,7 +157,7 @@ impl PicBlock {
         }
     }
 
-    /// Takes the particles that are here after this step, if all have come.
+    /// Takes the particles of this block after this step, if all have arrived.
     fn take_arrivals(&mut self, cx: &mut Context<'_, Self>) -> bool {
         let sources = self.plan.reached_from(cx.index(), -1).len();
         let all_came =
@@ -182,8 +182,8 @@ impl PicBlock {
 }
 
 impl CloudPlan {
-    /// The blocks (column, row) that particles of `block` are in after a step
-    /// (`direction` 1), or were in before (-1).
+    /// Returns the blocks (column, row) that contain the particles of `block` after a step
+    /// (`direction` 1), or contained them before it (-1).
     fn reached_from(&self, Ix2(column, row): Ix2, direction: i64) -> Vec<(u32, u32)> {
         let Velocity { k, m } = self.cloud.speed;
         let right = direction * i64::from(2 * k + 1);

@@ -1,9 +1,10 @@
-//! How many particles start in each cell: the four clouds of the Parallel Research Kernels.
+//! The numbers of particles that start in each cell: the four clouds of the Parallel Research
+//! Kernels.
 //!
-//! The expected number of a cell depends on its column; the actual one is drawn from a linear
-//! congruential generator, two draws per cell, column by column and upwards in each. Any column can
-//! be reached at once by skipping draws, so every actor places its own particles without asking
-//! anyone, and all together place what one alone would.
+//! The expected number of a cell depends on its column; the actual number is drawn from a linear
+//! congruential generator, two draws per cell, column by column and upwards in each column.
+//! Skipping draws reaches any column directly, so every actor places its own particles without
+//! communication, and all actors together place the same particles as one alone.
 
 use std::ops::Range;
 
@@ -13,7 +14,7 @@ use thiserror::Error;
 use super::field::Field;
 use super::particle::{Particle, SPEED_MAX, Velocity};
 
-/// Most particles asked for: 80 bytes each, this is 80 GB.
+/// Maximum number of particles: at 80 bytes each, they take 80 GB.
 pub const PARTICLES_MAX: u64 = 1_000_000_000;
 
 /// The shape of a cloud.
@@ -25,9 +26,9 @@ pub enum CloudShape {
         /// The factor.
         rho: f64,
     },
-    /// The squared cosine over half a period.
+    /// The squared cosine over half a period of the columns.
     Sinusoidal,
-    /// Falls linearly with the column, as `beta - alpha x` with x from 0 to 1; `beta` is at least 0
+    /// Falls linearly with the column, as `beta - alpha x` with x from 0 to 1; `beta` is positive
     /// and at least `alpha`.
     Linear {
         /// The slope.
@@ -35,7 +36,7 @@ pub enum CloudShape {
         /// The start.
         beta: f64,
     },
-    /// Even inside a rectangle of cells, bounds included, and nothing outside.
+    /// Uniform inside a rectangle of cells, including its bounds, and empty outside.
     Patch {
         /// First column.
         left: u32,
@@ -48,14 +49,14 @@ pub enum CloudShape {
     },
 }
 
-/// A cloud of particles that have not been placed yet.
+/// The parameters of a cloud of particles.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Cloud {
-    /// How many particles about; the draws decide.
+    /// Approximate number of particles; the draws determine the actual number.
     pub particles: u64,
-    /// How they are spread.
+    /// Distribution of the particles.
     pub shape: CloudShape,
-    /// How fast they move.
+    /// Velocity of the particles.
     pub speed: Velocity,
 }
 
@@ -65,21 +66,21 @@ pub enum CloudError {
     /// The number of particles is 0 or more than [`PARTICLES_MAX`].
     #[error("the cloud has {particles} particles; it must have between 1 and {PARTICLES_MAX}")]
     Particles {
-        /// As asked for.
+        /// The requested number.
         particles: u64,
     },
-    /// A parameter of the shape makes a negative or infinite number of particles.
+    /// A parameter of the shape results in a negative or infinite number of particles.
     #[error("{what}")]
     Shape {
-        /// What the parameter must be.
+        /// The requirement on the parameter.
         what: &'static str,
     },
     /// Particles would be faster than [`SPEED_MAX`].
     #[error("k is {k} and m is {m}; neither may exceed {SPEED_MAX}")]
     Speed {
-        /// As asked for.
+        /// The requested `k`.
         k: u32,
-        /// As asked for.
+        /// The requested `m`.
         m: i32,
     },
 }
@@ -93,10 +94,10 @@ impl Cloud {
         speed: Velocity { k: 1, m: 2 },
     };
 
-    /// Whether the cloud can be placed in the square.
+    /// Checks that the cloud can be placed in the square.
     ///
     /// # Errors
-    /// If a parameter is out of its bounds.
+    /// If a parameter is out of bounds.
     pub fn check(&self, field: &Field) -> Result<(), CloudError> {
         if !(1..=PARTICLES_MAX).contains(&self.particles) {
             return Err(CloudError::Particles { particles: self.particles });
@@ -131,7 +132,7 @@ impl Cloud {
         }
     }
 
-    /// The number of particles that a cell of `column` has on average.
+    /// Returns the expected number of particles in a cell of `column`.
     pub fn mean(&self, column: u32, field: &Field) -> f64 {
         let (wanted, edge, x) =
             (self.particles as f64, f64::from(field.cells()), f64::from(column));
@@ -155,8 +156,8 @@ impl Cloud {
         }
     }
 
-    /// How many particles start in each cell of some columns: `(column, row, particles)`, column by
-    /// column, without empty cells.
+    /// Iterates over the cells of some columns: `(column, row, particles)`, column by column,
+    /// without empty cells.
     pub fn counts(
         &self,
         columns: Range<u32>,
@@ -165,7 +166,7 @@ impl Cloud {
         self.counts_in(columns, 0..field.cells(), field)
     }
 
-    /// The same of some rows only.
+    /// Like [`counts`](Self::counts), but for some rows only.
     pub fn counts_in(
         &self,
         columns: Range<u32>,
@@ -185,18 +186,19 @@ impl Cloud {
         })
     }
 
-    /// How many particles the whole cloud has. Time linear in the number of cells.
+    /// Returns the number of particles in the whole cloud. Takes time linear in the number of
+    /// cells.
     pub fn placed(&self, field: &Field) -> u64 {
         self.counts(0..field.cells(), field).map(|(_, _, particles)| particles).sum()
     }
 
-    /// The particles that start in some `columns`, with ids from `first_id`: the number that the
-    /// columns to the left have.
+    /// Places the particles that start in some `columns`, with ids from `first_id`, which is the
+    /// number of particles in the columns to the left.
     pub fn place(&self, columns: Range<u32>, first_id: u64, field: &Field) -> Vec<Particle> {
         self.place_in(columns, 0..field.cells(), first_id, field)
     }
 
-    /// The particles that start in some `columns` and `rows`, with ids from `first_id`.
+    /// Places the particles that start in some `columns` and `rows`, with ids from `first_id`.
     pub fn place_in(
         &self,
         columns: Range<u32>,
@@ -216,7 +218,7 @@ impl Cloud {
 }
 
 impl CloudShape {
-    /// Whether particles can start in a cell at all.
+    /// Whether particles can start in a cell.
     fn has(&self, column: u32, row: u32) -> bool {
         match *self {
             Self::Patch { left, right, bottom, top } => {
@@ -237,7 +239,8 @@ const MULTIPLIER: u64 = 6_364_136_223_846_793_005;
 const INCREMENT: u64 = 1_442_695_040_888_963_407;
 const SEED: u64 = 27_182_818_285;
 
-/// The width of the bell from which numbers of at least 1 are drawn, as a share of the mean.
+/// Standard deviation, as a share of the mean, of the normal distribution from which numbers with a
+/// mean of at least 1 are drawn.
 const SPREAD: f64 = 0.15;
 
 impl Dice {
@@ -250,7 +253,7 @@ impl Dice {
         self.state
     }
 
-    /// Passes over `count` numbers, by squaring the step.
+    /// Skips `count` numbers, by repeated squaring of the step.
     fn skip(&mut self, mut count: u64) {
         let (mut factor, mut addend) = (MULTIPLIER, INCREMENT);
         while count > 0 {
@@ -263,8 +266,8 @@ impl Dice {
         }
     }
 
-    /// A whole number around `mean`: rounded from a bell for means of at least 1, else 1 with
-    /// probability `mean`. Two draws.
+    /// Draws an integer with the mean `mean`: rounded from a normal distribution for means of at
+    /// least 1, else 1 with probability `mean`. Takes two draws.
     fn draw(&mut self, mean: f64) -> u64 {
         let (first, second) = (self.next(), self.next());
         if mean >= 1.0 {

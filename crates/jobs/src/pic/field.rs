@@ -1,4 +1,4 @@
-//! The fixed charges of the square, and the force that the four around a particle exert on it.
+//! The fixed charges of the square, and the force of the four nearest charges on a particle.
 //!
 //! Units: distances in cells, charges in units of the fixed ones, masses and time steps 1, Coulomb
 //! constant 1.
@@ -6,11 +6,11 @@
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
-/// Most cells along an edge: half-integer positions, with the largest displacement added, stay
+/// Maximum number of cells along an edge: half-integer positions plus the largest displacement stay
 /// exact far beyond it.
 pub const EDGE_MAX: u32 = 1 << 20;
 
-/// The edge is no edge of such a square.
+/// The number of cells along an edge is invalid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 #[error(
     "the square has {cells} cells along an edge; the number must be even, so that charges alternate, and between 2 and {EDGE_MAX}"
@@ -41,7 +41,7 @@ impl From<Field> for u32 {
 }
 
 impl Field {
-    /// A square of `cells` times `cells` cells.
+    /// Creates a square of `cells` times `cells` cells.
     ///
     /// # Errors
     /// If `cells` is odd, zero, or more than [`EDGE_MAX`].
@@ -53,31 +53,31 @@ impl Field {
         }
     }
 
-    /// Cells along an edge.
+    /// Number of cells along an edge.
     pub fn cells(&self) -> u32 {
         self.cells
     }
 
-    /// The charge of every grid point in a column: 1 where `column` is even, -1 where it is odd.
+    /// Returns the charge of every grid point in a column: 1 if `column` is even, -1 if it is odd.
     pub fn charge(&self, column: u32) -> f64 {
         if column.is_multiple_of(2) { 1.0 } else { -1.0 }
     }
 
-    /// The image of a coordinate inside the square: at least 0 and below the edge.
+    /// Returns the image of a coordinate inside the square: at least 0 and below the edge.
     pub fn wrap(&self, coordinate: f64) -> f64 {
         let edge = f64::from(self.cells);
         let wrapped = coordinate.rem_euclid(edge);
         if wrapped < edge { wrapped } else { 0.0 }
     }
 
-    /// The cell (column, row) that holds a point of the square.
+    /// Returns the cell (column, row) that contains a point of the square.
     pub fn cell_of(&self, x: f64, y: f64) -> (u32, u32) {
         let index = |coordinate: f64| (coordinate as u32).min(self.cells - 1);
         (index(x), index(y))
     }
 
-    /// The force (x, y) on a particle of `charge` at a point of the square, by the charges at the
-    /// corners of its cell.
+    /// Returns the force (x, y) of the charges at the corners of a cell on a particle of `charge`
+    /// at a point in it.
     pub fn force(&self, charge: f64, x: f64, y: f64) -> [f64; 2] {
         let (column, row) = self.cell_of(x, y);
         let (left, low) = (x - f64::from(column), y - f64::from(row));
@@ -92,8 +92,8 @@ impl Field {
     }
 }
 
-/// The force between two charges with the product `charges` that are `dx` and `dy` apart, along
-/// both axes.
+/// Returns the force along both axes between two charges with the product `charges` at the
+/// distances `dx` and `dy`.
 fn coulomb(dx: f64, dy: f64, charges: f64) -> [f64; 2] {
     let r2 = dx * dx + dy * dy;
     let r = r2.sqrt();
@@ -107,8 +107,8 @@ mod tests {
 
     #[test]
     fn in_the_middle_of_a_cell_the_force_is_sideways() {
-        // Four corners at distance sqrt(1/2), each 2 along x: 4 * (1 / (1/2)) * (1/2) / sqrt(1/2) =
-        // 4 sqrt 2.
+        // Four corners at distance sqrt(1/2), each contributing along x: 4 * (1 / (1/2)) * (1/2) /
+        // sqrt(1/2) = 4 sqrt 2.
         let field = Field::new(10).unwrap();
         let [fx, fy] = field.force(1.0, 4.5, 7.5);
         assert!((fx - 4.0 * 2.0_f64.sqrt()).abs() < 1e-14);

@@ -1,4 +1,4 @@
-//! The job: blocks move their particles, and main checks that each is where it must be.
+//! The job: blocks move their particles, and main checks the position of each particle.
 
 use std::collections::BTreeMap;
 
@@ -13,7 +13,7 @@ use crate::step_timer::median_and_total;
 pub(crate) const ENTRY: Entry =
     Entry { name: "pic", about: ABOUT, build: |arguments| Ok(job(parse("pic", arguments)?)) };
 
-/// The job with these options.
+/// Builds the job with these options.
 pub fn job(options: Options) -> Job {
     Job::new("pic").actor::<PicBlock>().main(async move |grid| run(&grid, &options).await)
 }
@@ -49,7 +49,8 @@ async fn run(grid: &Grid, options: &Options) -> Result<(), JobError> {
         median.as_secs_f64() * 1e3,
         placed as f64 * steps as f64 / total.as_secs_f64().max(1e-9) / 1e6
     );
-    // Ids count from 0, so that a particle that is lost and one that is doubled do not cancel.
+    // The sum of the ids, which count from 0, detects a lost particle and a duplicate that would
+    // cancel in the count.
     let ids = placed * placed.saturating_sub(1) / 2;
     if sums == [placed, ids, 0] {
         println!("verified: yes ({placed} particles, each where it must be)");
@@ -62,7 +63,7 @@ async fn run(grid: &Grid, options: &Options) -> Result<(), JobError> {
     .into())
 }
 
-/// The id of each block's first particle, and how many particles there are.
+/// Returns the id of each block's first particle, and the number of particles.
 fn first_ids(plan: &CloudPlan) -> (BTreeMap<(u32, u32), u64>, u64) {
     let CloudPlan { field, cloud, partition, .. } = plan;
     let mut ids = BTreeMap::new();

@@ -1,18 +1,18 @@
-//! One particle: how it starts, its step, and where it must be.
+//! One particle: its initial state, its step, and its exact position.
 
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
 use super::field::Field;
 
-/// How far (cells) a particle may be from where it must be; the arithmetic is exact for the clouds
-/// here.
+/// Largest deviation (cells) of a particle from its exact position; the arithmetic is exact for the
+/// clouds here.
 pub const TOLERANCE: f64 = 1e-6;
 
-/// The largest `k`, and the largest `m` up or down: products with the number of steps stay exact.
+/// Maximum of `k`, and of `m` up or down, for which products with the number of steps stay exact.
 pub const SPEED_MAX: u32 = 1 << 16;
 
-/// A particle, also on its way between actors.
+/// A particle, in an actor or in transit.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Particle {
     /// Unique in the cloud, in the order of placement.
@@ -27,48 +27,48 @@ pub struct Particle {
     pub vy: f64,
     /// Charge, in units of the field's.
     pub charge: f64,
-    /// Where it started.
+    /// Initial position in cells.
     pub x0: f64,
-    /// Where it started.
+    /// Initial position in cells.
     pub y0: f64,
 }
 
-/// How fast the particles of a cloud move.
+/// The velocity of the particles of a cloud.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Velocity {
-    /// A step goes `2k + 1` cells sideways; at most [`SPEED_MAX`].
+    /// Sideways motion of `2k + 1` cells per step; at most [`SPEED_MAX`].
     pub k: u32,
-    /// A step goes `m` cells up, or down where negative; at most [`SPEED_MAX`].
+    /// Upward motion in cells per step, downward if negative; at most [`SPEED_MAX`].
     pub m: i32,
 }
 
-/// A particle is not where it must be: a step or a particle was lost, or done twice.
+/// A particle is not at its exact position: a step or a particle was lost, or done twice.
 #[derive(Clone, Copy, Debug, PartialEq, Error)]
 #[error(
     "particle {id} is at ({x}, {y}) after {steps} steps and must be at ({x_expected}, {y_expected})"
 )]
 pub struct Misplaced {
-    /// Of the particle.
+    /// Id of the particle.
     pub id: u64,
-    /// Steps done.
+    /// Number of completed steps.
     pub steps: u64,
-    /// Where it is.
+    /// Actual position.
     pub x: f64,
-    /// Where it is.
+    /// Actual position.
     pub y: f64,
-    /// Where it must be.
+    /// Exact position.
     pub x_expected: f64,
-    /// Where it must be.
+    /// Exact position.
     pub y_expected: f64,
 }
 
 impl Particle {
-    /// A particle at rest (but for its rise) in the middle of the cell in `column` and `row`,
-    /// charged to go right.
+    /// Creates a particle at rest, except for its upward motion, in the middle of the cell in
+    /// `column` and `row`, with a charge that moves it to the right.
     pub fn in_cell(id: u64, column: u32, row: u32, speed: Velocity, field: &Field) -> Self {
         let (x, y) = (f64::from(column) + 0.5, f64::from(row) + 0.5);
-        // The two corners of one side pull as the two of the other push; half the force of all four
-        // for a unit charge.
+        // Half the force of all four corners on a unit charge: the two on one side attract as the
+        // two on the other repel.
         let (left, low) = (0.5_f64, 0.5_f64);
         let r2 = left * left + low * low;
         let cosine = left / r2.sqrt();
@@ -86,7 +86,7 @@ impl Particle {
         }
     }
 
-    /// One step under the forces of the field.
+    /// Does one step under the forces of the field.
     pub fn advance(&mut self, field: &Field) {
         let [ax, ay] = field.force(self.charge, self.x, self.y);
         self.x = field.wrap(self.x + self.vx + 0.5 * ax);
@@ -95,11 +95,11 @@ impl Particle {
         self.vy += ay;
     }
 
-    /// Where the particle must be `steps` steps after its start: `2k + 1` cells to the right and
-    /// `m` up for each.
+    /// Returns the exact position `steps` steps after the start: `2k + 1` cells to the right and
+    /// `m` up per step.
     pub fn expected(&self, steps: u64, speed: Velocity, field: &Field) -> (f64, f64) {
         let edge = u64::from(field.cells());
-        // Whole displacements modulo the edge, in integers: exact for any number of steps.
+        // Displacements modulo the edge, in integers: exact for any number of steps.
         let steps = steps % edge;
         let hops = steps * (u64::from(2 * speed.k + 1) % edge) % edge;
         let rises = steps * u64::from(speed.m.rem_euclid(field.cells() as i32) as u32) % edge;
@@ -112,13 +112,13 @@ impl Particle {
         (field.wrap(x), field.wrap(self.y0 + rises as f64))
     }
 
-    /// Whether the particle is where it must be after `steps` steps.
+    /// Checks the position of the particle after `steps` steps.
     ///
     /// # Errors
-    /// If it is farther off than [`TOLERANCE`].
+    /// If the position deviates by more than [`TOLERANCE`].
     pub fn verify(&self, steps: u64, speed: Velocity, field: &Field) -> Result<(), Misplaced> {
         let (x_expected, y_expected) = self.expected(steps, speed, field);
-        // A NaN is near nothing.
+        // The comparison is false for NaN.
         if (self.x - x_expected).abs() <= TOLERANCE && (self.y - y_expected).abs() <= TOLERANCE {
             Ok(())
         } else {

@@ -1,6 +1,6 @@
-//! The job: the first and the last PE throw messages to and fro.
+//! The job: the first and the last PE send messages to and fro.
 //!
-//! Within a process messages move by reference, so that their size does not matter there; between
+//! Within a process messages are moved by reference, so that their size does not matter; between
 //! nodes it does. The content is checked at both ends before each measurement, not during it.
 
 use std::time::Duration;
@@ -22,27 +22,27 @@ pub(crate) const ENTRY: Entry = Entry {
     build: |arguments| Ok(job(parse("pingpong", arguments)?)),
 };
 
-/// How long to wait for a measurement, which doubles its repetitions until it takes long enough.
+/// Timeout of a measurement, whose repetitions are doubled until it takes long enough.
 const PATIENCE: Duration = Duration::from_secs(3600);
 
 #[derive(Clone, Copy, Debug, Parser)]
 #[command(about = ABOUT)]
 struct Options {
-    /// Measure each size for at least so long; 10 for results to be published.
+    /// Minimum time of each measurement; use 10 for published results.
     #[arg(long, default_value_t = 0.05)]
     seconds: f64,
-    /// Leave out messages that are larger.
+    /// Skip messages that are larger.
     #[arg(long, value_name = "BYTES", default_value_t = usize::MAX, hide_default_value = true)]
     max_bytes: usize,
 }
 
-/// One on every PE.
+/// The actor on every PE.
 #[derive(Serialize, Deserialize)]
 struct Player {
     game: Option<Game>,
 }
 
-/// What the first player is measuring.
+/// The measurement in progress at the first player.
 #[derive(Clone, Copy, Serialize, Deserialize)]
 struct Game {
     partner: u32,
@@ -54,8 +54,8 @@ struct Game {
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
 enum Message {
-    /// To the first player: measure so many round trips. The answer is their time in ns, or none if
-    /// the content came back damaged.
+    /// To the first player: measure `repetitions` round trips. The answer is their total time in
+    /// ns, or `None` if the content came back damaged.
     Measure {
         partner: u32,
         bytes: usize,
@@ -70,13 +70,13 @@ enum Message {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 enum Flight {
-    /// There, to be checked.
+    /// On the way out, to be checked.
     Trial,
-    /// Back, with the verdict of the other end.
+    /// On the way back, with the result of the check at the other end.
     Verdict { is_whole: bool },
-    /// There, in a measurement.
+    /// On the way out, in a measurement.
     Out,
-    /// Back, in a measurement.
+    /// On the way back, in a measurement.
     Home,
 }
 
@@ -115,7 +115,7 @@ impl Actor for Player {
 }
 
 impl Player {
-    /// The first player has the ball again.
+    /// Handles a message that returns to the first player.
     fn catch(&mut self, payload: Numbers<f64>, flight: Flight, cx: &mut Context<'_, Self>) {
         let now_ns = cx.now().as_nanos();
         let Some(game) = &mut self.game else { return };
@@ -158,7 +158,7 @@ async fn run(grid: &Grid, Options { seconds, max_bytes }: Options) -> Result<(),
             let answer: Option<u64> = players.member(Ix1(0)).ask(PATIENCE, question).await?;
             let Some(elapsed_ns) = answer else {
                 return Err(
-                    format!("verified: no (a message of {bytes} bytes came damaged)").into()
+                    format!("verified: no (a message of {bytes} bytes arrived damaged)").into()
                 );
             };
             match next_repetitions(repetitions, elapsed_ns, enough_ns) {

@@ -1,23 +1,24 @@
-//! The message sizes of the Java Grande Forum benchmark, and how often each is sent.
+//! The message sizes of the Java Grande Forum benchmark, and the number of repetitions of each.
 //!
-//! Source: Java Grande Forum MPJ benchmark suite, section 1 "PingPong", as used by the Jcluster
-//! paper: 25 sizes from 4 to nearly 5 million doubles in equal steps of the logarithm, synchronous
-//! sends, each size repeated twice as often until the measurement is long enough.
+//! Source: Java Grande Forum MPJ benchmark suite, section 1 "PingPong", as used by Zhang et al.
+//! (2007): 25 sizes from 4 to nearly 5 million doubles in equal steps of the logarithm, synchronous
+//! sends, and repetitions that are doubled until the measurement is long enough.
 
-/// How many sizes there are.
+/// Number of sizes.
 pub const SIZES: usize = 25;
 
-/// Bytes of a double, the unit that messages consist of.
+/// Size in bytes of a double, of which messages consist.
 const DOUBLE_BYTES: usize = 8;
 
-/// The fewest doubles of a message, and the bound of the most.
+/// Minimum number of doubles in a message, and upper bound of their number.
 const DOUBLES_MIN: f64 = 4.0;
 const DOUBLES_MAX: f64 = 5_000_000.0;
 
-/// Most repetitions of one size, as in the original.
+/// Maximum number of repetitions of one size, as in the original.
 pub const REPETITIONS_MAX: u64 = 1_000_000;
 
-/// The sizes of the messages in bytes, ascending: `8 floor(exp(ln 4 + l/25 (ln 5e6 - ln 4)))` for
+/// Returns the sizes of the messages in bytes, ascending:
+/// `8 floor(exp(ln 4 + l/25 (ln 5e6 - ln 4)))` for `l` from 0 to 24.
 /// `l` from 0 to 24.
 pub fn sizes_bytes() -> [usize; SIZES] {
     let (low, high) = (DOUBLES_MIN.ln(), DOUBLES_MAX.ln());
@@ -27,8 +28,8 @@ pub fn sizes_bytes() -> [usize; SIZES] {
     })
 }
 
-/// How often to repeat a size next, after `repetitions` took `elapsed_ns`; none when the last
-/// measurement was long enough.
+/// Returns the number of repetitions of the next measurement of a size, after `repetitions` took
+/// `elapsed_ns`; `None` if this was long enough.
 ///
 /// `enough_ns` is ten seconds in the original, and less for a quick look.
 pub fn next_repetitions(repetitions: u64, elapsed_ns: u64, enough_ns: u64) -> Option<u64> {
@@ -36,23 +37,24 @@ pub fn next_repetitions(repetitions: u64, elapsed_ns: u64, enough_ns: u64) -> Op
     (!done).then(|| repetitions.saturating_mul(2).clamp(1, REPETITIONS_MAX))
 }
 
-/// Latency in ns, half of the mean round trip, for `repetitions` round trips in `elapsed_ns`.
+/// Returns the latency in ns, half of the mean round trip, for `repetitions` round trips in
+/// `elapsed_ns`.
 pub fn one_way_ns(repetitions: u64, elapsed_ns: u64) -> f64 {
     elapsed_ns as f64 / (2.0 * repetitions.max(1) as f64)
 }
 
-/// Bandwidth in bytes per second for `repetitions` round trips of `bytes` in `elapsed_ns`: each
-/// carries the bytes twice.
+/// Returns the bandwidth in bytes per second for `repetitions` round trips of `bytes` in
+/// `elapsed_ns`: each transfers the bytes twice.
 pub fn bytes_per_second(bytes: usize, repetitions: u64, elapsed_ns: u64) -> f64 {
     2.0 * bytes as f64 * repetitions as f64 / (elapsed_ns.max(1) as f64 * 1e-9)
 }
 
-/// The content of a message: doubles that tell a lost or doubled part from a whole one.
+/// Returns the content of a message, in which lost and duplicate parts are detectable.
 pub fn payload(bytes: usize) -> Vec<f64> {
     (0..bytes / DOUBLE_BYTES).map(|index| index as f64).collect()
 }
 
-/// Whether a payload came back whole.
+/// Whether a payload is complete and unchanged.
 pub fn is_whole(payload: &[f64], bytes: usize) -> bool {
     payload.len() == bytes / DOUBLE_BYTES
         && payload.iter().enumerate().all(|(index, &value)| value == index as f64)

@@ -1,6 +1,7 @@
-//! Ping-pong: messages to and fro between two PEs, for the time and the bandwidth of each size.
+//! Ping-pong: messages to and fro between two PEs, which measure the latency and the bandwidth for
+//! each size.
 //!
-//! - [`ladder`]: the sizes, how often each is sent, and what follows from the times
+//! - [`ladder`]: the sizes, their repetitions, and the evaluation of the times
 //! - [`job`]: the actors and main
 
 pub mod job;

@@ -8,7 +8,7 @@
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
-/// Most points of a block with its ghost edge: a gigabyte.
+/// Maximum number of points of a block with its ghost edge: a gigabyte.
 pub const POINTS_MAX: usize = 1 << 27;
 
 /// One of the four edges of a block.
@@ -25,10 +25,10 @@ pub enum Side {
 }
 
 impl Side {
-    /// All four.
+    /// All four sides.
     pub const ALL: [Self; 4] = [Self::Up, Self::Down, Self::Left, Self::Right];
 
-    /// The side of the neighbour that touches this one.
+    /// Returns the side of the neighbour that touches this one.
     pub fn opposite(self) -> Self {
         match self {
             Self::Up => Self::Down,
@@ -42,24 +42,25 @@ impl Side {
 /// A block or one of its edges has the wrong size.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum BlockError {
-    /// No points, or more than [`POINTS_MAX`].
+    /// The block has no points, or more than [`POINTS_MAX`].
     #[error(
         "a block of {rows} by {cols} points is empty or too large; use between 1 and about {POINTS_MAX} points"
     )]
     Size {
-        /// As asked for.
+        /// Requested number of rows.
         rows: usize,
-        /// As asked for.
+        /// Requested number of columns.
         cols: usize,
     },
-    /// A ghost edge came with another length than the side has; the neighbour is cut differently.
-    #[error("the {side:?} edge has {expected} points, but {found} came")]
+    /// A received ghost edge does not have the length of the side; the neighbour is cut
+    /// differently.
+    #[error("the {side:?} edge has {expected} points, but {found} were received")]
     Edge {
-        /// Which side.
+        /// The side.
         side: Side,
-        /// Its points.
+        /// Number of points of the side.
         expected: usize,
-        /// What came.
+        /// Number of points received.
         found: usize,
     },
 }
@@ -72,12 +73,12 @@ pub struct Block {
     rows: usize,
     cols: usize,
     points: Vec<f64>,
-    /// What the next sweep is written to.
+    /// Buffer to which the next sweep is written.
     #[serde(skip)]
     spare: Vec<f64>,
 }
 
-/// What a [`Block`] looks like before its size is checked.
+/// The serialised form of a [`Block`], before its size is checked.
 #[derive(Deserialize)]
 struct Stored {
     rows: usize,
@@ -98,7 +99,7 @@ impl TryFrom<Stored> for Block {
     }
 }
 
-/// Blocks are equal when their points are, whatever a sweep left behind.
+/// Compares the points of blocks, not the buffer of the last sweep.
 impl PartialEq for Block {
     fn eq(&self, other: &Self) -> bool {
         (self.rows, self.cols, &self.points) == (other.rows, other.cols, &other.points)
@@ -106,7 +107,7 @@ impl PartialEq for Block {
 }
 
 impl Block {
-    /// A block with the `value` of each point (row, column), and a ghost edge of zeros.
+    /// Creates a block with the `value` of each point (row, column), and a ghost edge of zeros.
     ///
     /// # Errors
     /// If there are no points or too many.
@@ -136,7 +137,7 @@ impl Block {
         self.cols
     }
 
-    /// The points of a row.
+    /// Returns the points of a row.
     ///
     /// # Panics
     /// If there is no such row.
@@ -145,7 +146,7 @@ impl Block {
         &self.points[self.start(row)..][..self.cols]
     }
 
-    /// The outermost points on a side: what the neighbour there needs as its ghost edge.
+    /// Returns the outermost points on a side, the ghost edge of the neighbour there.
     pub fn edge(&self, side: Side) -> Vec<f64> {
         match side {
             Side::Up => self.row(0).to_vec(),
@@ -158,7 +159,7 @@ impl Block {
     /// Replaces the ghost edge on a side by the neighbour's points.
     ///
     /// # Errors
-    /// If there are more or fewer than the side has.
+    /// If the number of points is not that of the side.
     pub fn set_ghost(&mut self, side: Side, ghost: &[f64]) -> Result<(), BlockError> {
         let stride = self.cols + 2;
         let (expected, first, step) = match side {
@@ -176,11 +177,12 @@ impl Block {
         Ok(())
     }
 
-    /// One Jacobi sweep; returns the largest change of a point. The ghost edge stays as it is.
+    /// Does one Jacobi sweep; returns the largest change of a point. The ghost edge does not
+    /// change.
     pub fn sweep(&mut self) -> f64 {
         let stride = self.cols + 2;
         if self.spare.len() != self.points.len() {
-            // Also carries the ghost edge over; later sweeps swap two arrays that both have one.
+            // Also copies the ghost edge; later sweeps swap two arrays that both have one.
             self.spare.clone_from(&self.points);
         }
         let mut change = [0.0; CHANGE_LANES];
@@ -199,7 +201,7 @@ impl Block {
         change.into_iter().fold(0.0, f64::max)
     }
 
-    /// Carries the ghost edge over to the array that is about to become the current one.
+    /// Copies the ghost edge to the array that is about to become the current one.
     fn copy_ghosts(&mut self) {
         let stride = self.cols + 2;
         let last = (self.rows + 1) * stride;
@@ -212,17 +214,18 @@ impl Block {
         }
     }
 
-    /// Where the points of a row start.
+    /// Returns the index at which the points of a row start.
     fn start(&self, row: usize) -> usize {
         (row + 1) * (self.cols + 2) + 1
     }
 }
 
-/// Partial maxima of the change, so that one does not wait for the other.
+/// Number of partial maxima of the change, which are independent so that none waits for another.
 const CHANGE_LANES: usize = 4;
 
-/// The new points of a row; `here` also has the points before and after the row. Slices of equal
-/// length and no branches: the compiler makes vector instructions of it.
+/// Computes the new points of a row; `here` also includes the points before and after the row.
+/// Slices have equal lengths and there are no branches, so that the compiler generates vector
+/// instructions.
 fn sweep_row(
     next: &mut [f64],
     up: &[f64],
@@ -244,7 +247,7 @@ fn sweep_row(
     raise(change, next_rest, middle_rest);
 }
 
-/// Raises each maximum to the change of its point.
+/// Raises each maximum to the change of its point, if that is larger.
 fn raise(change: &mut [f64; CHANGE_LANES], next: &[f64], middle: &[f64]) {
     for ((most, next), middle) in change.iter_mut().zip(next).zip(middle) {
         let moved = (next - middle).abs();
@@ -252,7 +255,7 @@ fn raise(change: &mut [f64; CHANGE_LANES], next: &[f64], middle: &[f64]) {
     }
 }
 
-/// How many points a block has with its ghost edge.
+/// Returns the number of points of a block with its ghost edge.
 fn points_of(rows: usize, cols: usize) -> Result<usize, BlockError> {
     let points = rows
         .checked_add(2)
@@ -314,7 +317,7 @@ mod tests {
         assert!(Block::new(usize::MAX, 2, |_, _| 0.0).is_err());
         let mut block = Block::new(3, 5, |_, _| 0.0).unwrap();
         let error = block.set_ghost(Side::Left, &[0.0; 5]).unwrap_err();
-        assert_eq!(error.to_string(), "the Left edge has 3 points, but 5 came");
+        assert_eq!(error.to_string(), "the Left edge has 3 points, but 5 were received");
         assert!(Block::try_from(Stored { rows: 3, cols: 5, points: vec![0.0; 15] }).is_err());
     }
 }

@@ -1,5 +1,5 @@
-//! The start that a Jacobi sweep only scales, and with it the exact answer after any number of
-//! sweeps.
+//! An initial state that a Jacobi sweep only scales, which gives the exact solution after any
+//! number of sweeps.
 //!
 //! On a square of `n` by `n` inner points with a boundary of zeros,
 //! `sin(pi i / (n + 1)) sin(pi j / (n + 1))` is an eigenvector of the sweep with the eigenvalue
@@ -10,30 +10,30 @@ use std::f64::consts::PI;
 
 use super::block::Block;
 
-/// The largest error that rounding may leave after a few hundred sweeps.
+/// Largest error due to rounding after a few hundred sweeps.
 pub const TOLERANCE: f64 = 1e-13;
 
-/// The largest error that rounding can leave after `sweeps` sweeps.
+/// Returns an upper bound of the error due to rounding after `sweeps` sweeps.
 ///
 /// A sweep rounds three times, by at most 2^-53 of a value of at most 1 each, and the mean of
-/// errors is no larger than the largest of them; the power in the exact answer gains as much with
+/// errors is no larger than the largest of them; the power in the exact solution adds as much with
 /// every sweep.
 pub fn error_max(sweeps: u64) -> f64 {
     5e-16 * (sweeps as f64 + 10.0)
 }
 
-/// The value of the mode at a point (row, column), both from 0.
+/// Returns the value of the mode at a point (row, column), both from 0.
 pub fn value(n: usize, row: usize, col: usize) -> f64 {
     let angle = PI / (n as f64 + 1.0);
     (angle * (row as f64 + 1.0)).sin() * (angle * (col as f64 + 1.0)).sin()
 }
 
-/// What `sweeps` sweeps multiply the mode by: `cos(pi / (n + 1))^sweeps`.
+/// Returns the factor by which `sweeps` sweeps scale the mode: `cos(pi / (n + 1))^sweeps`.
 pub fn factor(n: usize, sweeps: u64) -> f64 {
     (PI / (n as f64 + 1.0)).cos().powf(sweeps as f64)
 }
 
-/// The part of the mode that starts at point (`first_row`, `first_col`) of the square.
+/// Creates the part of the mode that starts at point (`first_row`, `first_col`) of the square.
 ///
 /// # Errors
 /// If the block is empty or too large.
@@ -47,15 +47,15 @@ pub fn block(
     Block::new(rows, cols, |row, col| value(n, first_row + row, first_col + col))
 }
 
-/// The largest difference of a block, which starts at point (`first_row`, `first_col`), from the
-/// exact answer after `sweeps` sweeps.
+/// Returns the largest difference between a block that starts at point (`first_row`, `first_col`)
+/// and the exact solution after `sweeps` sweeps.
 pub fn error(block: &Block, n: usize, first_row: usize, first_col: usize, sweeps: u64) -> f64 {
     let factor = factor(n, sweeps);
     let mut most = 0.0_f64;
     for row in 0..block.rows() {
         for (col, &found) in block.row(row).iter().enumerate() {
             let off = (found - factor * value(n, first_row + row, first_col + col)).abs();
-            // A NaN is infinitely wrong, not ignored.
+            // A NaN counts as an infinite error.
             most = if off.is_nan() { f64::INFINITY } else { most.max(off) };
         }
     }

@@ -1,7 +1,8 @@
-//! The job: blocks exchange edges and sweep, and main compares the end with the exact answer.
+//! The job: blocks exchange edges and sweep, and main compares the result with the exact solution.
 //!
-//! A block sends its edges and sweeps once it has those of all neighbours. A neighbour can be one
-//! sweep ahead, never two, as it needs this block's edges as well; what comes early is held.
+//! A block sends its edges, and sweeps once it has received those of all neighbours. A neighbour
+//! can be one sweep ahead, but never two, as it also needs this block's edges; edges that arrive
+//! early are held.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -27,7 +28,8 @@ pub(crate) const ENTRY: Entry = Entry {
 /// Virtual time of a sweep for each point, in ns, as measured on one core of a 2020s server.
 const POINT_NS: f64 = 0.9;
 
-/// Largest edge: its square in one block is just allowed.
+/// Maximum number of points along an edge: with this number, the square in one block just fits the
+/// limit.
 const EDGE_MAX: i64 = 11_583;
 
 #[derive(Clone, Copy, Debug, Parser, Serialize, Deserialize)]
@@ -39,10 +41,10 @@ struct Options {
     /// Blocks along an edge; at most one for each point.
     #[arg(long, default_value_t = 8, value_parser = clap::value_parser!(u32).range(1..))]
     blocks: u32,
-    /// How many sweeps.
+    /// Number of sweeps.
     #[arg(long, default_value_t = 200)]
     iterations: u64,
-    /// Sweeps between sync points, where blocks may be balanced; 0 for none.
+    /// Sweeps between sync points, at which blocks may be balanced; 0 for none.
     #[arg(long, value_name = "N", default_value_t = 0)]
     sync_every: u64,
 }
@@ -59,7 +61,8 @@ struct Patch {
     options: Options,
     block: Option<Block>,
     sweeps: u64,
-    /// Whether its edges are sent. Until then a neighbour may already have left the sync point.
+    /// Whether the edges for this sweep have been sent. A neighbour may leave the sync point
+    /// earlier and send its edges before.
     is_exchanging: bool,
     /// Edges of neighbours, for this sweep and the next.
     edges: BTreeMap<(u64, Side), Numbers<f64>>,
@@ -69,9 +72,9 @@ struct Patch {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 enum Message {
     Start,
-    /// From the only block to itself.
+    /// Sent by the only block to itself.
     GoOn,
-    /// What the neighbour on `side` has there before a sweep.
+    /// The edge of the neighbour on `side` before a sweep.
     Edge {
         sweep: u64,
         side: Side,
@@ -176,7 +179,7 @@ impl Patch {
         }
         self.sweep(cx);
         if is_alone {
-            // Nothing else calls it back, and going on at once would be a recursion.
+            // No other message arrives, and continuing at once would be a recursion.
             cx.send(&cx.me(), Message::GoOn);
         } else {
             self.go_on(cx);
@@ -202,7 +205,7 @@ impl Patch {
     }
 }
 
-/// The rows and columns of a block.
+/// Returns the rows and columns of a block.
 fn ranges(options: &Options, Ix2(row, col): Ix2) -> (std::ops::Range<u32>, std::ops::Range<u32>) {
     let partition = options.partition();
     (partition.range(row as u32), partition.range(col as u32))

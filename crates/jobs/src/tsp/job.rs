@@ -1,4 +1,4 @@
-//! The search for the shortest tour by tasks.
+//! The job: the search for the shortest tour by tasks.
 
 use super::sample::{SAMPLES, Sample};
 use super::tour::{Best, Path};
@@ -19,10 +19,10 @@ fn names() -> PossibleValuesParser {
 #[derive(Clone, Debug, Parser)]
 #[command(about = ABOUT)]
 struct Options {
-    /// Which of the samples of TSPLIB.
+    /// Sample of TSPLIB.
     #[arg(long, default_value = "gr17", value_parser = names())]
     sample: String,
-    /// Cities that are ordered by one task alone, below those that are split further.
+    /// Number of last cities that one task orders without splitting further.
     #[arg(long, default_value_t = 9, value_parser = clap::value_parser!(u8).range(0..=17))]
     grain: u8,
 }
@@ -39,7 +39,7 @@ async fn run(grid: &Grid, options: Options) -> Result<(), JobError> {
     let Best { length, tour, looked } = pool.run(root).await?;
     let elapsed = grid.now().await?.since(begin);
     println!(
-        "{} on {} PEs in {:.3} ms, {looked} beginnings of tours looked at",
+        "{} on {} PEs in {:.3} ms, {looked} partial tours examined",
         sample.name,
         grid.layout().pe_count(),
         elapsed.as_secs_f64() * 1e3,
@@ -53,7 +53,7 @@ async fn run(grid: &Grid, options: Options) -> Result<(), JobError> {
         .into())
 }
 
-/// Whether it comes by each city once and has this length.
+/// Whether the tour visits each city once and has this length.
 fn is_tour(tour: &[u8], length: u32, sample: &Sample) -> bool {
     let mut cities = tour.to_vec();
     cities.sort_unstable();

@@ -1,5 +1,5 @@
 //! The shortest tour through cities, by branch and bound: all tasks share the length of the
-//! shortest one that any has found, and leave out what cannot be shorter.
+//! shortest tour found so far, and prune paths that cannot lead to a shorter one.
 
 mod job;
 mod sample;

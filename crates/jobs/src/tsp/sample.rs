@@ -1,23 +1,23 @@
-//! Cities with published optima, of TSPLIB.
+//! Sets of cities with published optima, from TSPLIB.
 
-/// The most cities of a sample.
+/// Maximum number of cities of a sample.
 pub const CITIES_MAX: usize = 17;
 
 /// Cities, and the length of the shortest tour through all of them.
 #[derive(Debug)]
 pub struct Sample {
-    /// Its name in TSPLIB.
+    /// Name in TSPLIB.
     pub name: &'static str,
-    /// The length of the shortest tour.
+    /// Length of the shortest tour.
     pub optimum: u32,
-    /// How many there are.
+    /// Number of cities.
     pub cities: usize,
-    /// The distances of each city to those before it.
+    /// Distances of each city to those before it.
     distances: &'static [u16],
 }
 
 impl Sample {
-    /// The distance between two cities.
+    /// Returns the distance between two cities.
     #[inline]
     pub fn distance(&self, a: usize, b: usize) -> u32 {
         let (low, high) = (a.min(b), a.max(b));
@@ -25,9 +25,9 @@ impl Sample {
     }
 }
 
-/// The distances are as TSPLIB defines them, for two of the samples from coordinates on the globe.
-/// Source: G. Reinelt, TSPLIB, A Traveling Salesman Problem Library, ORSA Journal on Computing 3,
-/// 1991, and the list of optimal lengths there.
+/// The samples. Distances are as TSPLIB defines them, for two of the samples from coordinates on
+/// the globe. Source: G. Reinelt, TSPLIB, A Traveling Salesman Problem Library, ORSA Journal on
+/// Computing 3, 1991, and the list of optimal lengths there.
 pub const SAMPLES: &[Sample] = &[
     Sample { name: "burma14", optimum: 3323, cities: 14, distances: BURMA14 },
     Sample { name: "gr17", optimum: 2085, cities: 17, distances: GR17 },

@@ -1,36 +1,36 @@
-//! Beginnings of tours, and what is below them.
+//! Partial tours, and the search below them.
 
 use super::sample::{CITIES_MAX, SAMPLES, Sample};
 use gridspan_runtime::{Goal, Merge, Search, SearchContext};
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
 
-/// What a beginning that is looked at takes in virtual time, about as on a core of today.
+/// Virtual time to examine a path, about that of a present-day core.
 const COST: Duration = Duration::from_nanos(300);
 
-/// The beginning of a tour, from city 0 on.
+/// A partial tour, starting from city 0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Path {
-    /// The position among the samples.
+    /// Index of the sample.
     sample: u8,
-    /// With so many cities left, one task does the rest alone.
+    /// Number of remaining cities with which one task completes the search alone.
     grain: u8,
-    /// How many cities it has.
+    /// Number of cities in the path.
     depth: u8,
     cities: [u8; CITIES_MAX],
-    /// The cities, as bits.
+    /// The cities in the path, as bits.
     visited: u32,
     length: u32,
 }
 
-/// What a search has found.
+/// The result of a search.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Best {
-    /// The length of the shortest tour, if any was found.
+    /// Length of the shortest tour; `u32::MAX` if none was found.
     pub length: u32,
-    /// That tour.
+    /// The shortest tour.
     pub tour: Vec<u8>,
-    /// Beginnings that were looked at.
+    /// Number of paths examined.
     pub looked: u64,
 }
 
@@ -50,7 +50,7 @@ impl Merge for Best {
 }
 
 impl Path {
-    /// City 0 of a sample.
+    /// Creates the path that consists of city 0 of a sample.
     pub fn first(name: &str, grain: u8) -> Option<(Self, &'static Sample)> {
         let position = SAMPLES.iter().position(|sample| sample.name == name)?;
         let cities = [0; CITIES_MAX];
@@ -62,20 +62,20 @@ impl Path {
         self.cities[usize::from(self.depth) - 1].into()
     }
 
-    /// Whether one task is to do the rest.
+    /// Whether one task completes the search from here.
     pub fn is_small(&self, sample: &Sample) -> bool {
         sample.cities <= usize::from(self.depth) + usize::from(self.grain)
     }
 
-    /// The paths with one city more, the nearest one first, of which a tour may be shorter than
-    /// `known`.
+    /// Returns the paths with one more city, the nearest first, that may lead to a tour shorter
+    /// than `known`.
     pub fn split(self, sample: &Sample, known: u32) -> Vec<Self> {
         let mut next = self.next(sample);
         next.retain(|path| path.lower(sample) < known);
         next
     }
 
-    /// The paths with one city more, the nearest one first.
+    /// Returns the paths with one more city, the nearest first.
     fn next(self, sample: &Sample) -> Vec<Self> {
         let open = (0..sample.cities).filter(|city| self.visited & 1 << city == 0);
         let mut next: Vec<Self> = open.map(|city| self.with(city, sample)).collect();
@@ -91,18 +91,18 @@ impl Path {
         self
     }
 
-    /// No tour that begins so is shorter: what is left of it is a tree over the cities that are
-    /// left and both ends.
+    /// Returns a lower bound of the length of any tour that starts with this path: the rest of the
+    /// tour is a tree over the remaining cities and both ends.
     pub fn lower(&self, sample: &Sample) -> u32 {
         let last = self.last();
         let is_open = |city: &usize| *city == 0 || self.visited & 1 << city == 0;
-        // On the stack: this is asked for each path, and an allocator is shared by all threads.
+        // On the stack, since this runs for each path, and all threads share an allocator.
         let (mut outside, mut count) = ([(0_u32, 0_usize); CITIES_MAX], 0);
         for city in (0..sample.cities).filter(|city| is_open(city) && *city != last) {
             outside[count] = (sample.distance(last, city), city);
             count += 1;
         }
-        // The algorithm of Prim (Shortest connection networks and some generalizations, 1957).
+        // Prim's algorithm (Shortest connection networks and some generalizations, 1957).
         let mut length = self.length;
         while let Some(nearest) = (0..count).min_by_key(|&at| outside[at].0) {
             let (distance, city) = outside[nearest];
@@ -116,8 +116,8 @@ impl Path {
         length
     }
 
-    /// Visits what is below that can be shorter than what is known. `share` takes the length of a
-    /// tour and returns that of the shortest one known.
+    /// Searches all continuations that can be shorter than the shortest known tour. `share`
+    /// publishes the length of a tour and returns that of the shortest known one.
     pub fn finish(self, sample: &Sample, best: &mut Best, share: &mut impl FnMut(u32) -> u32) {
         best.looked += 1;
         if usize::from(self.depth) == sample.cities {
@@ -141,7 +141,7 @@ impl Search for Path {
 
     fn visit(self, cx: &mut SearchContext<'_, Self>) {
         let Some(sample) = SAMPLES.get(usize::from(self.sample)) else {
-            return cx.fail("a tour of an unknown sample came; start all nodes from one build");
+            return cx.fail("received a tour of an unknown sample; start all nodes from one build");
         };
         let mut best = Best::default();
         let mut share = |length: u32| {
@@ -150,7 +150,7 @@ impl Search for Path {
             }
             cx.bound().map_or(u32::MAX, |bound| bound as u32)
         };
-        // What was enough when it was spawned may not be any more.
+        // A shorter tour may have been found since this path was spawned.
         let known = share(u32::MAX);
         if self.lower(sample) >= known {
             best.looked = 1;
@@ -158,7 +158,7 @@ impl Search for Path {
             self.finish(sample, &mut best, &mut share);
         } else {
             best.looked = 1;
-            // The newest is run first: the nearest city.
+            // The newest task runs first: the nearest city.
             for path in self.split(sample, known).into_iter().rev() {
                 cx.spawn(path);
             }

@@ -1,4 +1,4 @@
-//! The search of a UTS tree by tasks.
+//! The job: the search of a UTS tree by tasks.
 
 use super::tree::{Node, SAMPLES, Sample, TreeCounts, UtsTree};
 use crate::entry::{Entry, parse};
@@ -9,9 +9,9 @@ use serde::{Deserialize, Serialize};
 use std::time::Duration;
 
 const ABOUT: &str =
-    "Unbalanced Tree Search: counts the nodes of a tree that only its generator knows";
+    "Unbalanced Tree Search: counts the nodes of a generated tree of unpredictable shape";
 
-/// What a node takes in virtual time, about as on a core with instructions for SHA-1.
+/// Virtual time of a node, about that of a core with instructions for SHA-1.
 const COST: Duration = Duration::from_nanos(100);
 
 pub(crate) const ENTRY: Entry =
@@ -24,21 +24,21 @@ fn names() -> PossibleValuesParser {
 #[derive(Clone, Debug, Parser)]
 #[command(about = ABOUT)]
 struct Options {
-    /// Which of the published sample trees.
+    /// Name of the published sample tree.
     #[arg(long, default_value = "T1", value_parser = names())]
     tree: String,
 }
 
-/// A node to be visited, with the tree that it belongs to.
+/// A node to visit, and its tree.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub struct Visit {
-    /// The position of the tree among the samples.
+    /// Index of the sample tree.
     sample: u8,
     node: Node,
 }
 
 impl Visit {
-    /// The root of the sample tree of this name.
+    /// Returns the root of the sample tree of this name.
     pub fn root(name: &str) -> Option<(Self, &'static Sample)> {
         let position = SAMPLES.iter().position(|sample| sample.name == name)?;
         let sample = &SAMPLES[position];
@@ -59,7 +59,7 @@ impl Search for Visit {
 
     fn visit(self, cx: &mut SearchContext<'_, Self>) {
         let Some(Sample { tree, .. }) = SAMPLES.get(usize::from(self.sample)) else {
-            return cx.fail("a node of an unknown tree came; start all nodes from one build");
+            return cx.fail("received a node of an unknown tree; start all nodes from one build");
         };
         let tree: &UtsTree = tree;
         let children = tree.children(&self.node);

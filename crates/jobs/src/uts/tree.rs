@@ -1,62 +1,62 @@
-//! The trees of UTS: each node's SHA-1 state decides how many children it has, and theirs.
+//! The trees of UTS: each node's SHA-1 state determines the number of its children and their
+//! states.
 
 use serde::{Deserialize, Serialize};
 use sha1::{Digest, Sha1};
 use std::f64::consts::PI;
 
-/// More children than these a node never has, but for the root of a binomial tree.
+/// Maximum number of children of a node, except for the root of a binomial tree.
 const MAX_CHILDREN: f64 = 100.0;
 
-/// How the mean number of children of a geometric tree depends on the depth.
+/// Dependence of the mean number of children on the depth, in a geometric tree.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub enum Profile {
-    /// It falls to none at the full depth.
+    /// Falls linearly to zero at the full depth.
     Linear,
-    /// It goes up and down, five times.
+    /// Oscillates five times.
     Cyclic,
-    /// It is the same everywhere above the full depth.
+    /// Constant above the full depth.
     Fixed,
 }
 
-/// How many children nodes have.
+/// The distribution of the number of children.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub enum TreeShape {
-    /// A geometric distribution, whose mean depends on the depth.
+    /// Geometric distribution whose mean depends on the depth.
     Geometric {
-        /// How it does.
+        /// Dependence of the mean on the depth.
         profile: Profile,
         /// The full depth.
         depth: u32,
     },
-    /// `children` with probability `q`, else none; the root has as many as the branching factor
-    /// says.
+    /// `children` with probability `q`, else none; the root has the branching factor as its number.
     Binomial {
-        /// The probability of children.
+        /// Probability of children.
         q: f64,
-        /// How many there are then.
+        /// Number of children, if any.
         children: u32,
     },
     /// Geometric above half of the full depth, binomial below.
     Hybrid {
-        /// How the geometric part's mean depends on the depth.
+        /// Dependence of the geometric part's mean on the depth.
         profile: Profile,
         /// The full depth.
         depth: u32,
-        /// The probability of children in the binomial part.
+        /// Probability of children in the binomial part.
         q: f64,
-        /// How many there are then.
+        /// Number of children there, if any.
         children: u32,
     },
 }
 
-/// A tree.
+/// The parameters of a tree.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct UtsTree {
-    /// How many children nodes have.
+    /// Distribution of the number of children.
     pub shape: TreeShape,
-    /// The mean number of children near the root.
+    /// Mean number of children near the root.
     pub branching: f64,
-    /// The seed of the root.
+    /// Seed of the root.
     pub seed: u32,
 }
 
@@ -68,13 +68,13 @@ pub struct Node {
 }
 
 impl UtsTree {
-    /// The root.
+    /// Returns the root.
     pub fn root(&self) -> Node {
         let hash = Sha1::new_with_prefix([0; 16]).chain_update(self.seed.to_be_bytes());
         Node { state: hash.finalize().into(), depth: 0 }
     }
 
-    /// How many children a node has.
+    /// Returns the number of children of a node.
     pub fn children(&self, node: &Node) -> u32 {
         match self.shape {
             TreeShape::Geometric { profile, depth } => self.geometric(node, profile, depth),
@@ -109,7 +109,7 @@ impl UtsTree {
         }
     }
 
-    /// Visits all nodes, without tasks.
+    /// Counts all nodes without tasks.
     pub fn census(&self) -> TreeCounts {
         let mut census = TreeCounts::default();
         let mut open = vec![self.root()];
@@ -123,35 +123,35 @@ impl UtsTree {
 }
 
 impl Node {
-    /// A child; they are numbered from 0.
-    // Inlined into a visit, the parts of what is hashed would be stored by small steps and loaded
-    // by large ones, which costs a third of the hash.
+    /// Returns the child with this number, from 0.
+    // Not inlined: inlined into a visit, the parts of the hashed block would be stored in small
+    // pieces and loaded in large ones, which costs a third of the hash.
     #[inline(never)]
     pub fn child(&self, number: u32) -> Self {
         let hash = Sha1::new_with_prefix(self.state).chain_update(number.to_be_bytes());
         Self { state: hash.finalize().into(), depth: self.depth + 1 }
     }
 
-    /// A number of the unit interval that belongs to the node.
+    /// Returns the random number of the node, at least 0 and below 1.
     fn uniform(&self) -> f64 {
         let [.., a, b, c, d] = self.state;
         f64::from(u32::from_be_bytes([a, b, c, d]) & 0x7fff_ffff) / 2_147_483_648.0
     }
 }
 
-/// What a tree consists of.
+/// The size of a tree.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TreeCounts {
-    /// All nodes.
+    /// Number of nodes.
     pub nodes: u64,
-    /// Those without children.
+    /// Number of nodes without children.
     pub leaves: u64,
-    /// The depth of the deepest.
+    /// Depth of the deepest node.
     pub depth: u32,
 }
 
 impl TreeCounts {
-    /// Counts a node that has so many children.
+    /// Counts a node that has `children` children.
     pub fn count(&mut self, node: &Node, children: u32) {
         self.nodes += 1;
         self.leaves += u64::from(children == 0);
@@ -159,14 +159,14 @@ impl TreeCounts {
     }
 }
 
-/// A sample tree with what it is known to consist of.
+/// A sample tree with its published size.
 #[derive(Clone, Copy, Debug)]
 pub struct Sample {
-    /// Its name.
+    /// Name of the sample.
     pub name: &'static str,
     /// The tree.
     pub tree: UtsTree,
-    /// What it consists of.
+    /// Published size.
     pub census: TreeCounts,
 }
 

@@ -9,7 +9,7 @@ use gridspan_topology::GridSpec;
 /// Two sites of two nodes with two PEs each.
 pub(crate) const SITES: &str = "2x2x2,wan=8ms";
 
-/// The built-in job `name` with the arguments in `words`.
+/// Builds the built-in job `name` with the arguments in `words`.
 pub(crate) fn built_in(name: &str, words: &str) -> Job {
     let entry = gridspan_jobs::find(name).unwrap();
     let arguments: Vec<String> = words.split_whitespace().map(str::to_owned).collect();
@@ -27,7 +27,7 @@ pub(crate) fn emulated(job: Job, emulate: &str) -> Result<(), JobError> {
     embedded::run_emulated(job, &GridSpec::from_emulate(emulate).unwrap())
 }
 
-/// Runs a job on one, two and eight PEs, in virtual time, and over QUIC.
+/// Runs a job on one, two and eight PEs, then in virtual time, and then over QUIC.
 pub(crate) fn everywhere(make: impl Fn() -> Job) {
     for pes in [1, 2, 8] {
         embedded::run(make(), pes).unwrap_or_else(|error| panic!("on {pes} PEs: {error}"));

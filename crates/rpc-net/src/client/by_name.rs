@@ -1,4 +1,4 @@
-//! Whoever has a token, and calls.
+//! The client of a registry, which has a token and calls functions by name.
 
 use crate::wire::messages::{
     ATTEMPTS, KnownVersions, ListedServer, Request, Response, ServerUpdate, TextCall,
@@ -12,27 +12,27 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tokio::sync::Mutex;
 
-/// How long whoever calls looks for a registry that he has lost, and how often.
+/// Time for which a client looks for a lost registry, and the interval between attempts.
 const PATIENCE: Duration = Duration::from_secs(30);
 const PAUSE: Duration = Duration::from_millis(200);
-/// How many handshakes that the other side gave up are begun again: under a flood, another takes
-/// the place of one.
+/// Number of times that a handshake is repeated after the other side gave it up: under a flood,
+/// another handshake takes the place of one.
 const HANDSHAKES_AGAIN_MAX: u32 = 8;
-/// So many times a call is sent again at most.
+/// Largest number of times that a call is sent again.
 const AGAIN_MAX: u32 = 3;
 
-/// A client of a registry. Clones are the same.
+/// A client of a registry. Clones share its connection.
 #[derive(Clone, Debug)]
 pub struct Client {
     token: Token,
     endpoint: Endpoint,
-    /// Locked while the registry is looked for, so that many who call come in once: each of them waits
-    /// for a limited time.
+    /// Connection to the registry. Locked while it is opened, so that concurrent calls share one
+    /// connection; each of them waits for a limited time.
     registry: Arc<Mutex<Option<Connection>>>,
 }
 
 impl Client {
-    /// Somebody with this token. Needs a runtime of tokio.
+    /// Creates a client with this token. Requires a tokio runtime.
     pub fn new(token: Token) -> Result<Self, RemoteError> {
         let any: IpAddr = match token.address.is_ipv4() {
             true => Ipv4Addr::UNSPECIFIED.into(),
@@ -47,17 +47,17 @@ impl Client {
         &self.endpoint
     }
 
-    /// Where the registry is.
+    /// Returns the address of the registry.
     pub fn address(&self) -> SocketAddr {
         self.token.address
     }
 
-    /// Comes in.
+    /// Connects to the registry.
     pub(crate) async fn connect(&self) -> Result<Connection, RemoteError> {
         self.connect_to(None).await
     }
 
-    /// Comes to a server that has joined, or to the registry itself.
+    /// Connects to a server that has joined, or to the registry itself.
     pub async fn connect_to(&self, server: Option<SocketAddr>) -> Result<Connection, RemoteError> {
         let address = server.unwrap_or(self.token.address);
         let name = &self.token.names()[usize::from(server.is_some())];
@@ -75,7 +75,7 @@ impl Client {
         }
     }
 
-    /// What somebody at a registry says within a time.
+    /// Limits the time of a request to the registry.
     pub(crate) async fn within<T>(
         &self,
         limit: Duration,
@@ -86,7 +86,7 @@ impl Client {
         tokio::time::timeout(limit, asked).await.map_err(late)?
     }
 
-    /// A connection to the registry, which requests share as long as it lasts.
+    /// Returns a connection to the registry, which requests share while it lasts.
     async fn registry(&self) -> Result<Connection, RemoteError> {
         let mut registry = self.registry.lock().await;
         if let Some(known) = registry.as_ref().filter(|known| known.close_reason().is_none()) {
@@ -95,7 +95,7 @@ impl Client {
         Ok(registry.insert(self.connect().await?).clone())
     }
 
-    /// The servers of the registry.
+    /// Lists the servers of the registry.
     pub async fn list(&self) -> Result<Vec<ListedServer>, RemoteError> {
         let asked = async { request_response(&self.registry().await?, &Request::List).await };
         match self.within(PATIENCE, asked).await? {
@@ -104,7 +104,7 @@ impl Client {
         }
     }
 
-    /// What is new of the servers for whoever knows this.
+    /// Requests the changes of the servers since these versions.
     pub(crate) async fn news(&self, known: KnownVersions) -> Result<ServerUpdate, RemoteError> {
         let asked = async {
             request_response(&self.registry().await?, &Request::ServerUpdate(known)).await
@@ -115,11 +115,11 @@ impl Client {
         }
     }
 
-    /// Calls a function with arguments in JSON; its results in JSON, or the error of the standard.
-    /// Each server has `timeout` to answer. Whoever was at the registry and finds it gone waits for it
-    /// to come back, and calls again, a few times: then the function may be executed more than
-    /// once. All of that ends when the registry would have tried all servers that it tries for a call,
-    /// and some time to find it has passed.
+    /// Calls a function with arguments in JSON. Returns its results in JSON, or the error of the
+    /// standard. Each server has `timeout` to answer. If the connection to the registry is lost,
+    /// the client waits for the registry to come back and sends the call again, a few times; the
+    /// function may then be executed more than once. The call as a whole is limited to the time in
+    /// which the registry would try all servers for it, and some time to find the registry.
     pub async fn call(
         &self,
         function: &str,
@@ -135,7 +135,7 @@ impl Client {
         }
     }
 
-    /// Asks, and asks again where the registry is lost.
+    /// Sends a request, and sends it again if the registry is lost.
     async fn insist(&self, request: &Request) -> Result<Response, RemoteError> {
         let (mut registry, mut again) = (self.registry().await?, 0);
         loop {
@@ -149,7 +149,7 @@ impl Client {
         }
     }
 
-    /// The registry that was lost, once it is back.
+    /// Connects to the lost registry, once it is back.
     async fn again(&self, lost: RemoteError) -> Result<Connection, RemoteError> {
         tracing::info!(error = %lost, "looks for the registry again");
         let since = Instant::now();
@@ -162,14 +162,14 @@ impl Client {
         Err(lost)
     }
 
-    /// Says good-bye.
+    /// Closes all connections.
     pub async fn leave(&self) {
         self.endpoint.close(0_u32.into(), b"");
         self.endpoint.wait_idle().await;
     }
 }
 
-/// Whether the other side has given up a handshake for no reason that lies in it.
+/// Whether the other side gave up the handshake for a reason that does not lie in it.
 fn is_given_up(error: &ConnectionError) -> bool {
     matches!(error, ConnectionError::ConnectionClosed(close)
         if close.error_code == TransportErrorCode::APPLICATION_ERROR)

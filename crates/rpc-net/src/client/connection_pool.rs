@@ -1,5 +1,6 @@
-//! The servers that a client has reached or tries to, each by itself: one that is slow to come
-//! delays no other, and what waits for it does so for a while only. Pure: time is an argument.
+//! Connections of a client to servers. Each is opened separately: a server that connects slowly
+//! delays no other, and a request waits for it for a limited time only. The module performs no I/O;
+//! time is an argument.
 
 use crate::execution::events::Contact;
 use crate::wire::messages::ListedServer;
@@ -9,49 +10,49 @@ use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
-/// How long servers that are listed for the first time are waited for after another has come: as
-/// long as for news of servers.
+/// Time to wait for servers that are listed for the first time, after another was reached; equal to
+/// that for news of servers.
 const PATIENCE: Duration = Duration::from_secs(2);
-/// A server that was not reached is tried again after this time, and nobody waits for it then.
+/// Time after which a server that was not reached is tried again; no request waits for it then.
 const AGAIN: Duration = Duration::from_secs(10);
-/// So long a server is remembered that is gone and not listed: windows that were mapped with it go
-/// by it, and few heuristics take as long.
+/// Time for which a server is remembered that is gone and not listed, because windows that were
+/// mapped with it refer to it; few heuristics take as long.
 const MEMORY: Duration = Duration::from_secs(600);
-/// The number of servers that the registry does not list at the moment.
+/// Number of a server that the registry does not list at the moment.
 const UNLISTED: u32 = u32::MAX;
 
-/// How far a server is reached.
+/// State of the connection to a server.
 #[derive(Clone)]
 enum Reach {
-    /// It is being reached, for the first time since then, or once again.
+    /// It is being reached: for the first time, since then, or again.
     Coming(Option<Instant>),
-    /// It was not, when this was tried last.
+    /// It was not reached in the last attempt, at this time.
     Away(Instant),
     There(Contact, LinkSample),
 }
 
-/// A server, as it was listed last.
+/// A server, as last listed.
 struct Member {
     listed: ListedServer,
     reach: Reach,
-    /// Since when it is gone and not listed.
+    /// Time since which it is gone and not listed.
     gone: Option<Instant>,
 }
 
-/// Servers by their numbers here, which are not used again: those at the registry begin anew when a
-/// registry is restarted.
+/// Servers by their numbers in this client, which are not reused: those of the registry start again
+/// when a registry is restarted.
 #[derive(Default)]
 pub(crate) struct ConnectionPool {
     members: BTreeMap<u32, Member>,
     next: u32,
-    /// By which number each was listed last, by where it is and its name.
+    /// Number under which each server was last listed, by its address and its name.
     numbers: BTreeMap<(Option<SocketAddr>, String), u32>,
-    /// When one was reached last.
+    /// Time when a server was last reached.
     last: Option<Instant>,
 }
 
 impl Member {
-    /// How it is reached, if it is there.
+    /// Returns its contact, if it is connected.
     fn contact(&self) -> Option<&Contact> {
         match &self.reach {
             Reach::There(contact, _) => {
@@ -61,12 +62,12 @@ impl Member {
         }
     }
 
-    /// Whether it was there, and is gone.
+    /// Whether it was connected, and is lost.
     fn is_lost(&self) -> bool {
         matches!(self.reach, Reach::There(..)) && self.contact().is_none()
     }
 
-    /// Whether nobody has a use for it but those who know its number.
+    /// Whether only windows that know its number may still need it.
     fn is_gone(&self) -> bool {
         let is_away = matches!(self.reach, Reach::Away(_));
         self.listed.card.number == UNLISTED && (is_away || self.is_lost())
@@ -74,19 +75,20 @@ impl Member {
 }
 
 impl ConnectionPool {
-    /// These are listed now; who of them is to be reached, by number.
+    /// Updates the listed servers. Returns those to connect to, by number.
     pub(crate) fn list(
         &mut self,
         now: Instant,
         listed: Vec<ListedServer>,
     ) -> Vec<(u32, ListedServer)> {
         for member in self.members.values_mut() {
-            // What is known of it goes by numbers that may be those of others now.
+            // Its links refer to numbers that may belong to other servers now.
             member.listed.links.clear();
             member.listed.card.number = UNLISTED;
         }
         let mut due = Vec::new();
-        // A registry that was away for a moment may list a server as it was, too: the last is it.
+        // A registry that was away for a moment may also list a server's former entry; the last
+        // entry is valid.
         for listed in listed {
             let identity = listed.identity();
             let number = self.numbers.get(&identity).copied();
@@ -116,13 +118,13 @@ impl ConnectionPool {
         due.into_iter().filter_map(listed).collect()
     }
 
-    /// Forgets those that have been gone for long.
+    /// Forgets servers that have been gone for long.
     fn forget(&mut self, now: Instant) {
         self.members.retain(|number, member| {
             let since = member.is_gone().then(|| *member.gone.get_or_insert(now));
             let is_over = since.is_some_and(|since| now.duration_since(since) >= MEMORY);
             let identity = is_over.then(|| member.listed.identity());
-            // Maybe another has its place now.
+            // Another server may have its place now.
             if let Some(identity) = identity
                 && self.numbers.get(&identity) == Some(number)
             {
@@ -132,7 +134,7 @@ impl ConnectionPool {
         });
     }
 
-    /// A server was reached, or not.
+    /// Records whether a server was reached.
     pub(crate) fn reached(
         &mut self,
         now: Instant,
@@ -148,8 +150,8 @@ impl ConnectionPool {
         }
     }
 
-    /// How long to wait for servers that are coming: not at all if none is, or if none has come for
-    /// a while.
+    /// Returns how long to wait for servers that are being reached: `None` if there is none, or if
+    /// none was reached for a while.
     pub(crate) fn patience(&self, now: Instant) -> Option<Duration> {
         let coming = self.members.values().filter_map(|member| match member.reach {
             Reach::Coming(since) => Some(since),
@@ -157,7 +159,7 @@ impl ConnectionPool {
         });
         let is_somebody_there = self.is_somebody_there();
         let rest = coming.map(|since| match (is_somebody_there, since) {
-            // Whoever tries says in the end what came of it.
+            // Every attempt reports its outcome in the end.
             (false, _) => PATIENCE,
             (true, Some(since)) => {
                 let last = self.last.map_or(since, |last| last.max(since));
@@ -177,13 +179,13 @@ impl ConnectionPool {
         self.members.values().any(|member| matches!(member.reach, Reach::Coming(_)))
     }
 
-    /// The connection to a server, if that is there.
+    /// Returns the connection to a server, if it is connected.
     pub(crate) fn connection(&self, number: u32) -> Option<Connection> {
         let member = self.members.get(&number)?;
         member.contact().map(|contact| contact.connection.clone())
     }
 
-    /// How a server was listed last and what its way was like, if it was ever reached.
+    /// Returns a server as last listed and the measurement of its link, if it has been reached.
     pub(crate) fn known(&self, number: u32) -> Option<(ListedServer, LinkSample)> {
         let member = self.members.get(&number)?;
         match &member.reach {
@@ -192,7 +194,7 @@ impl ConnectionPool {
         }
     }
 
-    /// How a server is or was reached, if it ever was.
+    /// Returns how a server is or was reached, if it has been.
     pub(crate) fn contact(&self, number: u32) -> Option<&Contact> {
         match &self.members.get(&number)?.reach {
             Reach::There(contact, _) => Some(contact),
@@ -200,13 +202,13 @@ impl ConnectionPool {
         }
     }
 
-    /// All that are there, by number.
+    /// Returns all connected servers, by number.
     pub(crate) fn there(&self) -> impl Iterator<Item = (u32, &ListedServer)> {
         let there = self.members.iter().filter(|(_, member)| member.contact().is_some());
         there.map(|(number, member)| (*number, &member.listed))
     }
 
-    /// Ends all connections.
+    /// Closes all connections.
     pub(crate) fn close(&self) {
         for member in self.members.values() {
             if let Reach::There(contact, _) = &member.reach {
@@ -238,7 +240,7 @@ mod tests {
         let both = || vec![server(1), server(2)];
         assert_eq!(numbers(membership.list(at(0), both())), [0, 1]);
         assert_eq!(numbers(membership.list(at(1), both())).len(), 0, "they are coming");
-        // Nobody is there, so whoever asks waits.
+        // No server is connected, so a request waits.
         assert_eq!(membership.patience(at(9)), Some(PATIENCE));
 
         membership.reached(at(10), 0, None);

@@ -1,4 +1,4 @@
-//! A client reaches the servers of a registry, and measures the links to them.
+//! Connects a client to the servers of a registry, and measures the links to them.
 
 use crate::client::by_name::Client;
 use crate::client::task_client::{Supply, supply};
@@ -14,18 +14,18 @@ use tokio::runtime::Handle;
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 
-/// So many are connected to at once: one that does not answer keeps no other from that.
+/// Number of servers that are connected to at once: one that does not answer holds up no other.
 const CONNECTING_AT_ONCE: usize = 64;
-/// So many are measured at once: what is measured at the same time shares the client's own way.
+/// Number of servers that are measured at once, because measurements share the client's own link.
 const MEASURED_AT_ONCE: usize = 4;
-/// A server that is not reached, or not measured, within this time is left out.
+/// Time after which a server that is not reached, or not measured, is left out.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// A server that was reached.
+/// A connected server.
 pub(crate) type Connected = (ListedServer, Contact, LinkSample);
 
-/// Reaches servers for a client, each of which may fetch what is supplied. Clones share their
-/// turns.
+/// Connects a client to servers, each of which may fetch the supplied data. Clones share the limits
+/// on concurrency.
 #[derive(Clone)]
 pub(crate) struct Connector {
     client: Client,
@@ -41,7 +41,7 @@ impl Connector {
         Self { client, supplied, connecting, measuring }
     }
 
-    /// Reaches a server, and measures the link to it.
+    /// Connects to a server, and measures the link to it.
     pub(crate) async fn with(&self, listed: &ListedServer) -> Option<(Contact, LinkSample)> {
         match self.reach(listed).await {
             Ok((connection, sample)) => {
@@ -60,7 +60,7 @@ impl Connector {
 
     async fn reach(&self, listed: &ListedServer) -> Result<(Connection, LinkSample), RemoteError> {
         let connection = {
-            // They are never closed.
+            // The semaphores are never closed.
             let _place = self.connecting.acquire().await;
             let connecting = self.client.connect_to(listed.address);
             self.client.within(PATIENCE, connecting).await?
@@ -71,8 +71,8 @@ impl Connector {
         Ok((connection, sample))
     }
 
-    /// Reaches servers, in the order in which they are listed; those that cannot be reached are
-    /// left out.
+    /// Connects to servers. Returns them in the order of the list, without those that cannot be
+    /// reached.
     pub(crate) async fn with_all(&self, servers: Vec<ListedServer>) -> Vec<Connected> {
         let mut connector = JoinSet::new();
         for (position, listed) in servers.into_iter().enumerate() {
@@ -94,7 +94,8 @@ impl Connector {
     }
 }
 
-/// Tells a server something, which may be lost; nothing if all ends already.
+/// Sends a request to a server, without waiting for the answer. It may be lost, and is not sent if
+/// the runtime has ended.
 pub(crate) fn tell(connection: &Connection, request: Request) {
     let connection = connection.clone();
     if let Ok(runtime) = Handle::try_current() {

@@ -1,4 +1,4 @@
-//! The calls of a window, as servers of a registry are to carry them out.
+//! The calls of a window, as servers of a registry are to execute them.
 
 use crate::client::store::ClientStore;
 use crate::execution::events::GroupEvents;
@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 pub(crate) struct Calls<'w, 'a, 'b, S: ServerPool> {
     window: &'w CallWindow<'a, 'b, S>,
     kept: &'w ClientStore,
-    /// Data by its number in the group.
+    /// Data by their numbers in the group.
     data: BTreeMap<u32, DataId>,
 }
 
@@ -49,7 +49,7 @@ impl<S: ServerPool> GroupEvents for Calls<'_, '_, '_, S> {
     }
 
     fn ordered(&mut self, server: ServerId) {
-        // Whatever becomes of the order, something of the group may be there now.
+        // Whatever becomes of the order, the server may have data of the group now.
         self.window.touch(server);
     }
 
@@ -82,7 +82,7 @@ impl<S: ServerPool> GroupEvents for Calls<'_, '_, '_, S> {
     fn relayed(&mut self, data: DataId, bytes: Vec<u8>) {
         match Encoded::new(bytes) {
             Ok(value) => self.kept.offer(self.window.group(), self.window.version(data), value),
-            // Whoever asks for it is told that it is not here.
+            // A request for it is answered with its absence.
             Err(error) => tracing::warn!(%error, "cannot pass on"),
         }
     }

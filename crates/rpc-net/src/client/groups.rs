@@ -26,12 +26,12 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 use tokio::sync::watch;
 
-/// The servers of a registry, as a client sees them that maps groups to them. Clones are of the
-/// same. Needs a runtime of tokio, with a thread that nothing else holds for more than a second:
-/// servers take a client that says nothing for two to be gone.
+/// The servers of a registry, for a client that maps groups to them. Clones share the connections.
+/// Requires a tokio runtime with a thread that nothing else blocks for more than a second: servers
+/// consider a client gone that sends nothing for two seconds.
 ///
-/// Servers that the registry lists are reached once, and from then on without it: groups go on
-/// while it is away.
+/// Servers that the registry lists are connected to once, and from then on used without it: groups
+/// continue while the registry is away.
 #[derive(Clone)]
 pub struct Remote {
     inner: Arc<Inner>,
@@ -40,18 +40,18 @@ pub struct Remote {
 struct Inner {
     client: Client,
     connector: Connector,
-    /// Changes when a server was reached, or was not.
+    /// Changes when an attempt to reach a server has ended.
     met: watch::Sender<()>,
     kept: ClientStore,
     known: Mutex<KnownServers>,
 }
 
-/// How long news of servers are waited for, if some are known, and if none are.
+/// Time to wait for news of servers, if some are known, and if none are.
 const NEWS: Duration = Duration::from_secs(2);
 const FIRST_NEWS: Duration = Duration::from_secs(30);
-/// How often a group looks for a server that it misses.
+/// Interval at which a group looks for a missing server.
 const PAUSE: Duration = Duration::from_millis(50);
-/// What is known of servers.
+/// The known servers.
 #[derive(Default)]
 struct KnownServers {
     server_list: ServerList,
@@ -69,15 +69,14 @@ fn other(error: &RemoteError) -> RpcError {
     }
 }
 
-/// Why a window is not executed whose mapping took longer than servers that have gone are
-/// remembered.
+/// Returns the error of a window that took longer to map than gone servers are remembered.
 fn forgotten() -> RpcError {
     let reason = "a server went long before its group was mapped; run the group again";
     RpcError::Other { reason: reason.to_owned() }
 }
 
 impl Remote {
-    /// The servers of the registry that a token names.
+    /// Creates a client of the registry that a token names.
     pub fn new(token: Token) -> Result<Self, RemoteError> {
         let (client, kept) = (Client::new(token)?, ClientStore::new(dice()?));
         let connector = Connector::new(client.clone(), kept.supply());
@@ -85,14 +84,14 @@ impl Remote {
         Ok(Self { inner: Arc::new(Inner { client, connector, met, kept, known }) })
     }
 
-    /// A mapper of groups to these servers.
+    /// Returns a mapper of groups to these servers.
     pub fn mapper(&self) -> Mapper<Self> {
         Mapper::to(self.clone())
     }
 
-    /// Maps the calls that `body` makes by a heuristic, and executes them, as [`Mapper::map`] does.
-    /// What it learns of functions is forgotten: programs that map several groups keep a
-    /// [`mapper`](Self::mapper).
+    /// Maps the calls that `body` makes with a heuristic, and executes them, as [`Mapper::map`]
+    /// does. Measurements of functions are dropped afterwards: programs that map several groups
+    /// keep a [`mapper`](Self::mapper).
     pub async fn map<R>(
         &self,
         heuristic: &dyn Heuristic,
@@ -101,17 +100,17 @@ impl Remote {
         self.mapper().map(heuristic, body).await
     }
 
-    /// Says good-bye. Servers forget what they keep for its groups.
+    /// Closes all connections. Servers drop the data that they keep for its groups.
     pub async fn leave(&self) {
         self.inner.client.leave().await;
     }
 
-    /// What servers may fetch from here.
+    /// Returns the data that servers may fetch from this client.
     pub(crate) fn kept(&self) -> &ClientStore {
         &self.inner.kept
     }
 
-    /// How a server is or was reached, and the round trip to it.
+    /// Returns how a server is or was reached, and the round trip to it.
     pub(crate) fn contact(&self, number: u32) -> Option<(Contact, Duration)> {
         let known = self.known();
         let round_trip = known.members.known(number)?.1.round_trip.unwrap_or_default();
@@ -131,14 +130,16 @@ impl Remote {
         self.known().members.connection(number)
     }
 
-    /// Hears what is new of servers, as much as comes in time: the rest does the next time.
+    /// Requests news of servers until they are complete or the time has passed; the next call
+    /// requests the rest.
     async fn hear_news(&self) -> Result<(), RpcError> {
-        // Whoever was reached before is there without a registry.
+        // Servers that were reached before can be used without a registry.
         let mut is_enough = self.known().members.is_somebody_there();
         let patience = if is_enough { NEWS } else { FIRST_NEWS };
         let until = tokio::time::Instant::now() + patience;
         loop {
-            // A registry that is back has whoever knows nobody wait for its servers.
+            // A registry that has just restarted makes a client without known versions wait for its
+            // servers.
             let known = match is_enough {
                 true => self.known().server_list.known(),
                 false => KnownVersions::default(),
@@ -162,7 +163,8 @@ impl Remote {
         }
     }
 
-    /// Has those servers reached that were not, each by itself, and waits for them a while.
+    /// Starts to connect to the servers that were not reached, each separately, and waits for them
+    /// for a while.
     async fn meet(&self) {
         let mut met = self.inner.met.subscribe();
         let due = {
@@ -177,10 +179,10 @@ impl Remote {
                 match inner.upgrade() {
                     Some(inner) => {
                         lock(&inner.known).members.reached(Instant::now(), number, reached);
-                        // Maybe nobody waits for it.
+                        // No request may wait for it.
                         inner.met.send_replace(());
                     }
-                    // Nobody needs it any more.
+                    // The client is gone.
                     None => reached.into_iter().for_each(|(contact, _)| {
                         contact.connection.close(0_u32.into(), b"");
                     }),
@@ -190,7 +192,7 @@ impl Remote {
         loop {
             let patience = self.known().members.patience(Instant::now());
             let Some(patience) = patience else { return };
-            // Whether one has come or it is too late for them.
+            // Either an attempt has ended, or the wait is over.
             let _ = tokio::time::timeout(patience, met.changed()).await;
         }
     }
@@ -225,7 +227,7 @@ impl ServerPool for Remote {
         observed_speed: &dyn Fn(u32) -> f64,
     ) -> Result<Platform, RpcError> {
         let known = self.known();
-        // Who has gone since is no server any more, but keeps its position.
+        // A server that has gone since cannot be used, but keeps its position.
         let of = |card: &ServerCard| known.members.known(card.number);
         let all: Option<Vec<_>> = cards.iter().map(of).collect();
         let (listed, samples): (Vec<_>, Vec<_>) = all.ok_or_else(forgotten)?.into_iter().unzip();
@@ -306,7 +308,7 @@ mod tests {
     use quinn::Endpoint;
     use std::net::SocketAddr;
 
-    /// A registry that tells what is on a chart, and who has its token.
+    /// Starts a registry that reports the links of a table, and returns a client with its token.
     fn registry_with(link_table: LinkTable) -> Remote {
         let listen: SocketAddr = "127.0.0.1:0".parse().unwrap();
         let (token, key): (Token, Key) = Token::new(listen).unwrap();

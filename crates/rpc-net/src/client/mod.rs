@@ -1,4 +1,4 @@
-//! Programs that call: by name, by the verbs of GridRPC, or in groups that are mapped as a whole.
+//! Clients: calls by name, calls with the verbs of GridRPC, and groups that are mapped as a whole.
 
 pub(crate) mod by_name;
 pub(crate) mod connection_pool;

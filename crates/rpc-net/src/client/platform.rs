@@ -1,5 +1,5 @@
-//! What a mapping sees of the servers of a registry: sites as round trips show them, and links as
-//! they were measured. Pure.
+//! The platform for a mapping to the servers of a registry: sites inferred from round trips, and
+//! measured links. The module performs no I/O.
 
 use crate::wire::messages::ListedServer;
 use gridspan_rpc::group::Beliefs;
@@ -10,14 +10,15 @@ use gridspan_workflow::{ClientSpec, Platform, ServerSpec, Site};
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// Of more servers than this the sites are not told apart: the matrix of their round trips would be
-/// too large.
+/// Largest number of servers for which sites are inferred; for more, the matrix of round trips
+/// would be too large.
 const SERVERS_MAX: usize = 1024;
-/// No link is longer, whatever a server says.
+/// Largest latency of a link, whatever a server reports.
 const LATENCY_MAX: Duration = Duration::from_secs(3600);
 
-/// The platform of these servers, by their positions, and of a client that has measured its own
-/// links to them. `observed_speed` says how fast each turned out to be, by its position.
+/// Returns the platform of these servers, by their positions, and of a client that has measured its
+/// own links to them. `observed_speed` returns the speed of a server, by its position, relative to
+/// its listed speed.
 pub(crate) fn platform(
     servers: &[ListedServer],
     of_client: &[LinkSample],
@@ -53,15 +54,15 @@ pub(crate) fn platform(
     platform
 }
 
-/// What was measured of all links from one site to another.
+/// Measurements of all links from one site to another.
 #[derive(Default)]
 struct Between {
     latencies: Vec<Duration>,
     widest: Option<Bandwidth>,
 }
 
-/// The link between two sites, or inside one: as far as its middle pair, and as wide as the widest,
-/// for one transfer cannot show more than there is.
+/// Returns the link between two sites, or inside one: with the median latency of its pairs, and
+/// with the largest bandwidth, because a transfer cannot show more than there is.
 fn link(
     between: &BTreeMap<(usize, usize), Between>,
     (from, to): (usize, usize),
@@ -71,12 +72,12 @@ fn link(
     let latencies = there.map_or(&[][..], |there| &there.latencies);
     let latency = latencies.get(latencies.len() / 2).copied().map(Latency);
     let widest = |between: Option<&Between>| between.and_then(|between| between.widest);
-    // What was measured in the other direction only is taken for both.
+    // A bandwidth that was measured in the other direction only is used for both.
     let bandwidth = widest(there).or_else(|| widest(back));
     Link::new(latency.unwrap_or(believed.latency), bandwidth.unwrap_or(believed.bandwidth))
 }
 
-/// What was measured, by the positions of servers; the client is behind the last.
+/// Measurements by the positions of servers; the client's position follows the last one.
 struct LinkBeliefs {
     count: usize,
     latencies: BTreeMap<(usize, usize), Duration>,
@@ -106,7 +107,8 @@ impl LinkBeliefs {
         Self { count: servers.len() + 1, latencies, bandwidths }
     }
 
-    /// The site of each server, and of the client: the smallest groups that round trips show.
+    /// Returns the site of each server and of the client: the smallest groups that round trips
+    /// show.
     fn sites(&self) -> Vec<usize> {
         if self.count > SERVERS_MAX || self.latencies.is_empty() {
             return vec![0; self.count];
@@ -126,7 +128,7 @@ impl LinkBeliefs {
         nodes.map(site).collect()
     }
 
-    /// What was measured between each two sites, and inside each.
+    /// Returns the measurements between each pair of sites, and inside each site.
     fn between(&self, sites: &[usize]) -> BTreeMap<(usize, usize), Between> {
         let mut between: BTreeMap<(usize, usize), Between> = BTreeMap::new();
         for (&(from, to), &latency) in &self.latencies {
@@ -140,7 +142,7 @@ impl LinkBeliefs {
         between
     }
 
-    /// How the client is attached: as its widest link shows.
+    /// Returns the client's link, with its largest measured bandwidth and its smallest latency.
     fn of_client(&self, believed: Link) -> Link {
         let client = self.count - 1;
         let own = self.bandwidths.iter().filter(|((from, _), _)| *from == client);
@@ -172,8 +174,8 @@ mod tests {
         }
     }
 
-    /// Even numbers are near each other, as odd ones are; 20 ms and 80 Mbit/s lie between them. The
-    /// client is near the even ones.
+    /// Servers with even numbers are near each other, as are those with odd numbers; 20 ms and 80
+    /// Mbit/s lie between the two groups. The client is near the even numbers.
     fn servers(count: u32) -> (Vec<ListedServer>, Vec<LinkSample>) {
         let near = Duration::from_micros(100);
         let link = |from: u32, to: u32| match from % 2 == to % 2 {

@@ -1,26 +1,26 @@
-//! What a client knows of the servers of a registry, from what it heard was new. Pure.
+//! A client's list of the servers of a registry, updated by news. The module performs no I/O.
 
 use crate::wire::messages::{KnownVersions, ListedServer, ServerUpdate};
 use gridspan_topology::LinkEstimate;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// The servers that are listed.
+/// The listed servers.
 #[derive(Debug, Default)]
 pub(crate) struct ServerList {
     known: KnownVersions,
-    /// Without their links.
+    /// The servers, without their links.
     servers: Vec<ListedServer>,
-    /// What is known of the links to each server, by the others that they come from.
+    /// Known links to each server, by the servers from which they come.
     links: BTreeMap<u32, BTreeMap<u32, LinkEstimate>>,
 }
 
 impl ServerList {
-    /// What to ask for news with.
+    /// Returns the versions to send in a request for news.
     pub(crate) fn known(&self) -> KnownVersions {
         self.known
     }
 
-    /// Takes news. Those that were asked for at the same time may come in any order.
+    /// Applies news. Answers to concurrent requests may come in any order.
     pub(crate) fn read_message(&mut self, news: ServerUpdate) {
         let ServerUpdate { known, servers, links } = news;
         let is_other_registry = known.registry != self.known.registry;
@@ -40,7 +40,7 @@ impl ServerList {
             }
             (self.servers, self.known.servers) = (servers, known.servers);
         }
-        // What is older is a part of what is known.
+        // Older links are a part of those known.
         if known.links >= self.known.links {
             for ((from, to), estimate) in links {
                 self.links.entry(to).or_default().insert(from, estimate);
@@ -49,7 +49,7 @@ impl ServerList {
         }
     }
 
-    /// All servers, as the registry would list them.
+    /// Returns all servers, as the registry would list them.
     pub(crate) fn listed(&self) -> Vec<ListedServer> {
         let listed = |server: &ListedServer| {
             let links = self.links.get(&server.card.number).into_iter().flatten();
@@ -97,7 +97,7 @@ mod tests {
         }
     }
 
-    /// The servers, and the links to them in milliseconds.
+    /// Returns the servers, and the links to them in milliseconds.
     fn all(server_list: &ServerList) -> Vec<(u32, Vec<(u32, u128)>)> {
         let of = |listed: ListedServer| {
             let links = listed.links.iter();

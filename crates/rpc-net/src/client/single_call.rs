@@ -1,4 +1,4 @@
-//! One typed call, as servers of a registry carry it out: a group of one task.
+//! A single typed call on the servers of a registry: a group of one task.
 
 use crate::client::connector::tell;
 use crate::client::groups::Remote;
@@ -19,7 +19,7 @@ use gridspan_workflow::{
 use quinn::Connection;
 use std::collections::BTreeSet;
 
-/// The number of the arguments in the group; those of the results follow.
+/// Number of the arguments in the group; those of the results follow.
 const ARGUMENTS: u32 = 0;
 
 /// A call.
@@ -29,7 +29,7 @@ pub(crate) struct Wanted {
     pub(crate) signature: Signature,
     /// The tuple of its arguments.
     pub(crate) arguments: Encoded,
-    /// How many results it has.
+    /// Number of its results.
     pub(crate) results: u32,
 }
 
@@ -40,22 +40,22 @@ pub(crate) struct Candidate {
     pub(crate) contact: Contact,
 }
 
-/// A call that goes on. Once it is dropped its servers forget it, and begin nothing of it.
+/// A call in execution. Once it is dropped, its servers forget it and start nothing of it.
 struct PendingCall<'a, M> {
     remote: &'a Remote,
     wanted: &'a Wanted,
     candidates: &'a [Candidate],
     contacts: &'a [Contact],
-    /// Hears the number of each server that gets the call.
+    /// Receives the number of each server that gets the call.
     moved: M,
     group: u32,
     touched: BTreeSet<ServerId>,
-    /// Who has made the results, and how large they are, in bytes.
+    /// The server that has made the results, and their sizes in bytes.
     made: Option<(ServerId, Vec<u64>)>,
 }
 
-/// Executes a call on the first of these servers, and on the others where that is lost or refuses;
-/// the tuple of its results. `moved` hears the number of each server that gets the call.
+/// Executes a call on the first of these servers, and on the others if that is lost or refuses.
+/// Returns the tuple of its results. `moved` receives the number of each server that gets the call.
 pub(crate) async fn execute(
     remote: &Remote,
     wanted: &Wanted,
@@ -94,7 +94,7 @@ pub(crate) async fn execute(
     results(&contacts[server.index()].connection, wire, sizes).await
 }
 
-/// Brings the results from the server that has made them.
+/// Fetches the results from the server that has made them.
 async fn results(from: &Connection, group: u64, sizes: &[u64]) -> Result<Vec<u8>, RpcError> {
     let mut tuple = Vec::new();
     for (data, &bytes) in (ARGUMENTS + 1..).zip(sizes) {
@@ -115,7 +115,7 @@ fn graph(wanted: &Wanted) -> Result<TaskGraph, gridspan_workflow::TaskGraphError
     graph.build()
 }
 
-/// As little as a call whose server is known needs.
+/// Returns the minimal platform for a call to a known server.
 fn platform(candidates: &[Candidate]) -> Platform {
     let server = |candidate: &Candidate| ServerSpec {
         name: candidate.card.name.clone(),
@@ -147,7 +147,7 @@ impl<M: FnMut(u32)> GroupEvents for PendingCall<'_, M> {
         self.wanted.arguments.bytes()
     }
 
-    // They are brought as soon as they are made.
+    // Results are fetched as soon as they are made.
     fn is_kept(&self, _data: DataId) -> bool {
         false
     }

@@ -1,5 +1,5 @@
-//! What a client keeps of its groups: values that servers may fetch, how large data is, and which
-//! servers are apart.
+//! A client's data of its groups: values that servers may fetch, sizes of data, and servers that do
+//! not reach each other.
 
 use crate::client::task_client::Supply;
 use bytes::Bytes;
@@ -10,16 +10,16 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-/// Servers that did not reach each other are not to try again for this time: each time takes some
-/// seconds.
+/// Time for which servers that did not reach each other do not try again, because each attempt
+/// takes some seconds.
 const APART: Duration = Duration::from_secs(300);
 
-/// Data by group and number, as servers know both.
+/// Data by the numbers that servers use for the group and the datum.
 type Values = BTreeMap<(u64, u32), Encoded>;
 
-/// Groups are known by their numbers here.
+/// The store of a client, in which groups have local numbers.
 pub(crate) struct ClientStore {
-    /// What servers call the first group; those of others follow.
+    /// Difference between the numbers that servers use for groups and the local ones.
     first: u64,
     values: Arc<Mutex<Values>>,
     state: Mutex<State>,
@@ -28,9 +28,9 @@ pub(crate) struct ClientStore {
 #[derive(Default)]
 struct State {
     groups: u32,
-    /// How large data is that was made.
+    /// Sizes of data, in bytes.
     sizes: BTreeMap<(u32, u32), u64>,
-    /// Servers of which the second did not reach the first, and when.
+    /// Pairs of servers of which the second did not reach the first, and the time of the attempt.
     apart: BTreeMap<(u32, u32), Instant>,
 }
 
@@ -47,7 +47,7 @@ impl ClientStore {
         lock(&self.state)
     }
 
-    /// What servers may fetch.
+    /// Returns the function that supplies values to servers.
     pub(crate) fn supply(&self) -> Supply {
         let values = self.values.clone();
         Arc::new(move |group, data| {
@@ -56,25 +56,25 @@ impl ClientStore {
         })
     }
 
-    /// A group begins.
+    /// Starts a group, and returns its number.
     pub(crate) fn begin(&self) -> u32 {
         let mut state = self.state();
         state.groups += 1;
         state.groups
     }
 
-    /// What servers call a group.
+    /// Returns the number that servers use for a group.
     pub(crate) fn wire(&self, group: u32) -> u64 {
         self.first.wrapping_add(u64::from(group))
     }
 
-    /// Servers may fetch a value from now on.
+    /// Lets servers fetch a value.
     pub(crate) fn offer(&self, group: u32, data: u32, value: Encoded) {
         self.state().sizes.insert((group, data), value.bytes());
         lock(&self.values).insert((self.wire(group), data), value);
     }
 
-    /// They may not any more.
+    /// Stops servers from fetching a value.
     pub(crate) fn withdraw(&self, group: u32, data: u32) {
         lock(&self.values).remove(&(self.wire(group), data));
     }
@@ -83,12 +83,12 @@ impl ClientStore {
         self.state().sizes.get(&(group, data)).copied()
     }
 
-    /// Servers have made data of this size.
+    /// Records the size of data that servers have made.
     pub(crate) fn made(&self, group: u32, data: u32, bytes: u64) {
         self.state().sizes.insert((group, data), bytes);
     }
 
-    /// Nobody needs this data of a group any more.
+    /// Drops data of a group that is no longer needed.
     pub(crate) fn free(&self, group: u32, data: &Freed) {
         let wire = self.wire(group);
         let (mut state, mut values) = (self.state(), lock(&self.values));
@@ -98,10 +98,10 @@ impl ClientStore {
         }
     }
 
-    /// A group has ended.
+    /// Drops all data of a group that has ended.
     pub(crate) fn end(&self, group: u32) {
         let wire = self.wire(group);
-        // Of this group only: there may be many others.
+        // Only this group's entries are visited: there may be many other groups.
         let mut state = self.state();
         let sizes = state.sizes.range((group, 0)..=(group, u32::MAX));
         for key in sizes.map(|(key, _)| *key).collect::<Vec<_>>() {
@@ -114,12 +114,13 @@ impl ClientStore {
         }
     }
 
-    /// A server does not reach another that has data; both by their numbers.
+    /// Records that server `to` does not reach server `from`, which has data; both by their
+    /// numbers.
     pub(crate) fn part(&self, from: u32, to: u32) {
         self.state().apart.insert((from, to), Instant::now());
     }
 
-    /// Servers that are known not to reach each other, by their positions.
+    /// Returns the pairs of servers that are known not to reach each other, by their positions.
     pub(crate) fn apart(&self, cards: &[ServerCard]) -> Vec<(ServerId, ServerId)> {
         let mut state = self.state();
         state.apart.retain(|_, since| since.elapsed() < APART);

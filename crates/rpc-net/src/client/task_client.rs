@@ -1,4 +1,4 @@
-//! Whoever begins a group: gives orders to servers, and data to those that ask for it.
+//! The client of a group: sends orders to servers, and data to servers that request it.
 
 use crate::wire::budget::Budget;
 use crate::wire::messages::{
@@ -15,15 +15,15 @@ use ring::rand::{SecureRandom, SystemRandom};
 use std::io;
 use std::sync::Arc;
 
-/// A request for data is short.
+/// Size of the largest request for data.
 const QUESTION_BYTES_MAX: usize = 1 << 20;
-/// And so is the answer to an order.
+/// Size of the largest answer to an order.
 const ANSWER_BYTES_MAX: usize = 64 << 20;
 
-/// What a client has of a group: of this group and of this number, in segments.
+/// Returns a client's data, by the numbers of the group and the datum, in segments.
 pub(crate) type Supply = Arc<dyn Fn(u64, u32) -> Option<Vec<Bytes>> + Send + Sync>;
 
-/// A number that no other group has.
+/// Returns a random number, which no other group has.
 pub(crate) fn dice() -> Result<u64, RemoteError> {
     let mut dice = [0; 8];
     let no_dice = |_| RemoteError::Listen(io::Error::other("the system has no random numbers"));
@@ -31,8 +31,8 @@ pub(crate) fn dice() -> Result<u64, RemoteError> {
     Ok(u64::from_le_bytes(dice))
 }
 
-/// Has a server execute a task. `begun` hears when it begins to compute. Dropping this takes the
-/// order back.
+/// Makes a server execute a task. `begun` is called when the task starts to compute. Dropping the
+/// future withdraws the order.
 pub(crate) async fn order(
     connection: &Connection,
     order: Order,
@@ -41,7 +41,7 @@ pub(crate) async fn order(
     let away = |error| RemoteError::away(connection.remote_address(), &error);
     let (mut send, mut receive) = connection.open_bi().await.map_err(away)?;
     if write_message(&mut send, &Request::Task(order)).await.is_err() {
-        // Who refuses a request does not hear all of it, and says so.
+        // A server that refuses a request does not read all of it, but answers.
         drop(send);
     }
     let lost = |error: String| match connection.close_reason() {
@@ -59,7 +59,7 @@ pub(crate) async fn order(
     let response = read_message_after(before, &mut receive, &Budget::new(ANSWER_BYTES_MAX)).await;
     match response.map_err(|error| lost(error.to_string()))?.0 {
         Response::Done(outcome) => Ok(outcome),
-        // The order was not heard, and maybe the next is.
+        // The server has not read the order; it may read the next.
         Response::Called(Err(RpcError::RpcRefused { reason })) => {
             Ok(Err(TaskError::Refused(reason)))
         }
@@ -67,7 +67,7 @@ pub(crate) async fn order(
     }
 }
 
-/// Gives data to a server that asks for it, as long as it is connected.
+/// Sends data to a server that requests it, while it is connected.
 pub(crate) async fn supply(connection: Connection, data: Supply) {
     let budget = Budget::new(QUESTION_BYTES_MAX);
     let mut requests = Requests::new(&connection);
@@ -78,7 +78,7 @@ pub(crate) async fn supply(connection: Connection, data: Supply) {
             if let Ok((Request::Give { group, data: asked }, _claim)) =
                 read_message(&mut receive, &budget).await
             {
-                // Who asked may be gone.
+                // The server may be gone.
                 let _ = give(data(group, asked), &mut send).await;
             }
         });

@@ -1,5 +1,5 @@
-//! The verbs of GridRPC for a client outside of a job: typed calls one by one, to the servers
-//! of a registry.
+//! The verbs of GridRPC for a client outside of a job: individual typed calls to the servers of a
+//! registry.
 
 use crate::client::groups::Remote;
 use crate::client::single_call::{Candidate, Wanted, execute};
@@ -16,19 +16,19 @@ use std::time::{Duration, Instant};
 use tokio::sync::oneshot;
 use tokio::task::AbortHandle;
 
-/// Who serves is asked anew for a call if it was asked longer ago.
+/// Age from which the servers are requested again for a call.
 const FRESH: Duration = Duration::from_secs(1);
 
-/// Each client of this process has a number of its own.
+/// Number of the next client; each client of this process has a different one.
 static CLIENTS: AtomicU32 = AtomicU32::new(0);
 
-/// A client of the servers of a registry, which [`Remote::rpc`] gives: its verbs are those that
+/// A client of the servers of a registry, created by [`Remote::rpc`]. It has the verbs that
 /// [`GridRpc`](gridspan_rpc::calls::GridRpc) has inside of a job, with the same handles and
-/// sessions. Needs a runtime of tokio. Dropping it cancels what runs. What a session gave is kept
-/// until somebody takes it, or to the end of the client.
+/// sessions. Requires a tokio runtime. Dropping it cancels running calls. The outcome of a session
+/// is kept until it is taken, or until the end of the client.
 ///
-/// A call goes to the server that has least to do for this client, of those the fastest and
-/// nearest, and to the next if that is lost, refuses or does not answer in time.
+/// A call goes to the server with the smallest load from this client relative to its speed, among
+/// equal ones to the nearest, and to the next if that is lost, refuses or does not answer in time.
 pub struct RemoteRpc {
     inner: Arc<Inner>,
 }
@@ -38,13 +38,13 @@ struct Inner {
     config: Config,
     owner: u32,
     state: Mutex<State>,
-    /// Who serves, as it was asked last.
+    /// The servers, as last requested.
     servers: tokio::sync::Mutex<Option<Asked>>,
 }
 
-/// An answer to who serves.
+/// An answer to a request for the servers.
 struct Asked {
-    /// When it came.
+    /// Time of its arrival.
     at: Instant,
     cards: Result<Vec<ServerCard>, RpcError>,
 }
@@ -52,29 +52,29 @@ struct Asked {
 struct State {
     sessions: Sessions<Vec<u8>, u64>,
     running: BTreeMap<SessionId, AbortHandle>,
-    /// Who served when the registry said so last.
+    /// The servers in the registry's last answer.
     last: Vec<ServerCard>,
-    /// How many calls each server has from here.
+    /// Number of this client's calls at each server.
     loads: BTreeMap<u32, u32>,
     waiting: BTreeMap<u64, oneshot::Sender<(Waited, Vec<SessionId>)>>,
-    /// How many have waited.
+    /// Number of waits so far.
     waits: u64,
 }
 
-/// A server that may execute a call, and how far it is.
+/// A server that may execute a call, and the round trip to it.
 struct Able {
     round_trip: Duration,
     candidate: Candidate,
 }
 
-/// A call that a server has, as long as this is there.
+/// Counts a call at a server until it is dropped.
 struct Load<'a> {
     inner: &'a Inner,
     server: u32,
 }
 
 impl Load<'_> {
-    /// Another server has the call.
+    /// Moves the call to another server.
     fn move_to(&mut self, server: u32) {
         let mut state = self.inner.state();
         state.unload(self.server);
@@ -89,8 +89,8 @@ impl Drop for Load<'_> {
     }
 }
 
-/// Somebody who waits for sessions. If it is dropped before it has said what the wait came to, other
-/// waits may give the same sessions.
+/// A wait for sessions. If it is dropped before its result was returned, other waits may return the
+/// same sessions.
 struct Waiter<'a> {
     inner: &'a Inner,
     number: u64,
@@ -117,7 +117,7 @@ impl Drop for Waiter<'_> {
     }
 }
 
-/// Ends a session when it is dropped, also where the runtime ends before the call has begun.
+/// Ends a session when it is dropped, even if the runtime ends before the call has started.
 struct Ending {
     inner: Arc<Inner>,
     id: SessionId,
@@ -136,7 +136,7 @@ impl Drop for Ending {
 }
 
 impl State {
-    /// A session has ended, if it runs.
+    /// Ends a session, if it runs.
     fn end(&mut self, id: SessionId, outcome: Result<Vec<u8>, RpcError>) {
         self.running.remove(&id);
         for Over { who, waited, named } in self.sessions.end(id, outcome) {
@@ -175,8 +175,8 @@ impl Inner {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The servers that take calls, as of a moment ago. One call at a time asks, and those that wait
-    /// meanwhile share what it hears: while the registry is away they fail together.
+    /// Returns the servers that accept calls, as of a moment ago. One call at a time requests them,
+    /// and concurrent calls share the answer: while the registry is away they fail together.
     async fn cards(&self) -> Result<Vec<ServerCard>, RpcError> {
         let began = Instant::now();
         let mut servers = self.servers.lock().await;
@@ -195,8 +195,8 @@ impl Inner {
         cards
     }
 
-    /// The same within half of the time of a call; those of the last answer if there is none by
-    /// then.
+    /// Returns the servers within half of the timeout of a call; those of the last answer if there
+    /// is no new one by then.
     async fn cards_in_time(&self) -> Result<Vec<ServerCard>, RpcError> {
         if let Ok(cards) = tokio::time::timeout(self.config.timeout / 2, self.cards()).await {
             return cards;
@@ -205,7 +205,7 @@ impl Inner {
         if last.is_empty() { Err(RpcError::CommunicationFailed) } else { Ok(last) }
     }
 
-    /// The servers that a call may go to.
+    /// Returns the servers that a call may go to.
     async fn able(&self, wanted: &Wanted, bound: Option<u32>) -> Result<Vec<Able>, RpcError> {
         let cards = self.cards_in_time().await?;
         if let Some(error) = not_offered(wanted.function, &wanted.signature, &cards) {
@@ -227,8 +227,8 @@ impl Inner {
         Ok(able)
     }
 
-    /// Sorts servers, the best first, and notes that this one has a call more. Both at once: of
-    /// calls that begin at the same time, each sees the others.
+    /// Sorts servers, the best first, and counts another call at the first. Both happen under one
+    /// lock, so that concurrent calls take each other into account.
     fn choose(&self, able: &mut [Able]) -> Option<Load<'_>> {
         let mut state = self.state();
         let after = |able: &Able| {
@@ -246,8 +246,8 @@ impl Inner {
         Some(Load { inner: self, server })
     }
 
-    /// Has servers execute a call; the tuple of its results. A server that is lost, refuses or lets
-    /// the time to answer pass is passed over for the next, which has as much time.
+    /// Makes servers execute a call, and returns the tuple of its results. If a server is lost,
+    /// refuses or exceeds the timeout, the call goes to the next, which has the same timeout.
     async fn perform(&self, wanted: &Wanted, bound: Option<u32>) -> Result<Vec<u8>, RpcError> {
         let mut able = self.able(wanted, bound).await?;
         let mut left = self.config.attempts as usize;
@@ -267,18 +267,19 @@ impl Inner {
     }
 }
 
-/// The servers that one call was given to.
+/// The servers to which one call was sent.
 struct Tried<'a> {
-    /// That of the last.
+    /// Load of the last server.
     load: Load<'a>,
-    /// Those before it, which are lost or have refused.
+    /// Servers before the last, which are lost or have refused.
     servers: Vec<u32>,
-    /// How long each may take.
+    /// Timeout of each server.
     timeout: Duration,
 }
 
 impl Tried<'_> {
-    /// What the servers say, one after the other; nothing if the last of them is late.
+    /// Tries the servers one after the other. Returns their answer, or `None` if the last one is
+    /// late.
     async fn execute(
         &mut self,
         wanted: &Wanted,
@@ -301,7 +302,7 @@ impl Tried<'_> {
             let limit = read();
             match tokio::time::timeout_at(limit, &mut executed).await {
                 Ok(executed) => return Some(executed),
-                // Another server has got it meanwhile, and has its own time.
+                // Another server has the call now, with its own timeout.
                 Err(_) if read() > limit => {}
                 Err(_) => return None,
             }
@@ -316,7 +317,7 @@ impl Tried<'_> {
 }
 
 impl Remote {
-    /// The verbs of GridRPC on these servers, for calls one by one.
+    /// Returns the verbs of GridRPC on these servers, for individual calls.
     pub fn rpc(&self, config: &Config) -> Result<RemoteRpc, RpcError> {
         RemoteRpc::new(self.clone(), config)
     }
@@ -339,7 +340,7 @@ impl RemoteRpc {
         Ok(Self { inner: Arc::new(inner) })
     }
 
-    /// A handle of a function that any server may execute (`grpc_function_handle_default`).
+    /// Returns a handle of a function that any server may execute (`grpc_function_handle_default`).
     pub async fn handle<I: Parts, O: Parts>(
         &self,
         function: &Function<I, O>,
@@ -351,7 +352,7 @@ impl RemoteRpc {
         }
     }
 
-    /// A handle of a function that one server executes (`grpc_function_handle_init`).
+    /// Returns a handle of a function that one server executes (`grpc_function_handle_init`).
     pub async fn handle_on<I: Parts, O: Parts>(
         &self,
         function: &Function<I, O>,
@@ -391,7 +392,7 @@ impl RemoteRpc {
         Ok(Wanted { function, signature, arguments, results: O::COUNT as u32 })
     }
 
-    /// Begins a call (`grpc_call_async`), which goes on whoever waits for it.
+    /// Starts a call (`grpc_call_async`), which continues whether or not it is waited for.
     pub fn call_async<I: Parts, O: Parts>(
         &self,
         handle: &Handle<I, O>,
@@ -410,7 +411,7 @@ impl RemoteRpc {
         };
         let (inner, bound) = (self.inner.clone(), handle.bound());
         let session = Ending { inner: inner.clone(), id, outcome: None };
-        // A runtime that is shutting down drops the task in here, which needs the state.
+        // A runtime that is shutting down drops the task inside of `spawn`, which locks the state.
         let running = runtime.spawn(async move {
             let mut session = session;
             session.outcome = Some(inner.perform(&wanted, bound).await);
@@ -450,8 +451,7 @@ impl RemoteRpc {
         waiter.over().await
     }
 
-    /// Waits for a session and takes its results (`grpc_wait`). The session is invalid from then
-    /// on.
+    /// Waits for a session and takes its results (`grpc_wait`). The session is invalid afterwards.
     pub async fn wait<O: DeserializeOwned>(&self, session: &CallSession<O>) -> Result<O, RpcError> {
         let id = self.own(session)?;
         if let Err(error @ RpcError::InvalidSessionId { .. }) = self.wait_and(&[id]).await {
@@ -460,53 +460,53 @@ impl RemoteRpc {
         self.results(session)
     }
 
-    /// The results of a session that has ended. The session is invalid from then on.
+    /// Takes the results of a session that has ended. The session is invalid afterwards.
     pub fn results<O: DeserializeOwned>(&self, session: &CallSession<O>) -> Result<O, RpcError> {
         let id = self.own(session)?;
         let results = self.inner.state().sessions.take(id)?;
         decode(&results)
     }
 
-    /// Waits until all of the sessions have ended (`grpc_wait_and`); with the error of the first
-    /// that failed, if one did.
+    /// Waits until all of the sessions have ended (`grpc_wait_and`). Returns the error of the first
+    /// failed session, if any.
     pub async fn wait_and(&self, sessions: &[SessionId]) -> Result<(), RpcError> {
         self.wait_until(Until::All, |_| sessions.to_vec()).await.map(drop)
     }
 
-    /// Waits until one of the sessions has ended, and gives it (`grpc_wait_or`), whether it failed
-    /// or not.
+    /// Waits until one of the sessions has ended, and returns it (`grpc_wait_or`), whether it
+    /// failed or not.
     pub async fn wait_or(&self, sessions: &[SessionId]) -> Result<SessionId, RpcError> {
         let waited = self.wait_until(Until::One, |_| sessions.to_vec()).await?;
         waited.ok_or(RpcError::NoneCompleted)
     }
 
-    /// Waits until all sessions have ended (`grpc_wait_all`); with the error of the first that
-    /// failed, if one did.
+    /// Waits until all sessions have ended (`grpc_wait_all`). Returns the error of the first failed
+    /// session, if any.
     pub async fn wait_all(&self) -> Result<(), RpcError> {
         self.wait_until(Until::All, |state| state.sessions.running()).await.map(drop)
     }
 
-    /// Waits until any session has ended, and gives it (`grpc_wait_any`). A session that a wait has
-    /// named before does not count, unless that wait was dropped; without any other it is
-    /// [`RpcError::NoneCompleted`].
+    /// Waits until any session has ended, and returns it (`grpc_wait_any`). A session that an
+    /// earlier wait has returned does not count, unless that wait was dropped. If there is no other
+    /// session, the error is [`RpcError::NoneCompleted`].
     pub async fn wait_any(&self) -> Result<SessionId, RpcError> {
         let waited = self.wait_until(Until::One, |state| state.sessions.unnamed()).await?;
         waited.ok_or(RpcError::NoneCompleted)
     }
 
-    /// Whether a session has ended (`grpc_probe`): [`RpcError::NotCompleted`] if not.
+    /// Checks whether a session has ended (`grpc_probe`); [`RpcError::NotCompleted`] if not.
     pub fn probe(&self, session: SessionId) -> Result<(), RpcError> {
         self.inner.state().sessions.probe(session)
     }
 
-    /// One of the sessions that has ended (`grpc_probe_or`): [`RpcError::NoneCompleted`] if none
-    /// has.
+    /// Returns one of the sessions that has ended (`grpc_probe_or`); [`RpcError::NoneCompleted`] if
+    /// none has.
     pub fn probe_or(&self, sessions: &[SessionId]) -> Result<SessionId, RpcError> {
         self.inner.state().sessions.probe_or(sessions)
     }
 
-    /// Gives a session up (`grpc_cancel`). A function that is being executed is, to its end, for
-    /// nothing. A session that has ended stays as it is.
+    /// Cancels a session (`grpc_cancel`). A function in execution runs to its end, and its results
+    /// are dropped. A session that has ended remains unchanged.
     pub fn cancel(&self, session: SessionId) -> Result<(), RpcError> {
         let mut state = self.inner.state();
         match state.sessions.probe(session) {
@@ -518,23 +518,23 @@ impl RemoteRpc {
         }
     }
 
-    /// Gives all sessions up (`grpc_cancel_all`).
+    /// Cancels all sessions (`grpc_cancel_all`).
     pub fn cancel_all(&self) {
         let mut state = self.inner.state();
         state.sessions.running().into_iter().for_each(|session| state.cancel(session));
     }
 
-    /// The function that a session calls (`grpc_get_handle`).
+    /// Returns the name of the function that a session calls (`grpc_get_handle`).
     pub fn function_of(&self, session: SessionId) -> Result<String, RpcError> {
         self.inner.state().sessions.function(session)
     }
 
-    /// Why a session failed (`grpc_get_error`); nothing if it did not.
+    /// Returns the error of a failed session (`grpc_get_error`); `None` if it has not failed.
     pub fn error(&self, session: SessionId) -> Result<Option<RpcError>, RpcError> {
         self.inner.state().sessions.error(session)
     }
 
-    /// A session that failed, each once, the first first (`grpc_get_failed_sessionid`).
+    /// Returns a failed session, each once, in the order of failure (`grpc_get_failed_sessionid`).
     pub fn failed_session(&self) -> Option<SessionId> {
         self.inner.state().sessions.pop_failed()
     }

@@ -1,5 +1,5 @@
-//! Has servers of a registry carry out a group: does what the [`Dispatcher`] says over connections,
-//! and tells it what they answer.
+//! Executes a group on servers of a registry: carries out the commands of the [`Dispatcher`] over
+//! connections, and passes it the answers.
 
 use crate::client::task_client::order;
 use crate::execution::events::{Contact, GroupEvents, GroupOutcome, Plan};
@@ -18,14 +18,14 @@ use std::time::{Duration, Instant};
 use tokio::sync::mpsc;
 use tokio::task::{AbortHandle, JoinSet};
 
-/// How often servers are looked at, at most.
+/// Smallest interval between looks at servers.
 const GLANCE_MIN: Duration = Duration::from_millis(10);
 
-/// Something that has come over a connection.
+/// An answer that has come over a connection.
 enum Answer {
-    /// To an order.
+    /// The answer to an order.
     Task(AttemptId, Result<Result<Times, TaskError>, RemoteError>),
-    /// Data that the client has asked for since that time, or nothing.
+    /// Data that the client has requested since that time; `bytes` is `None` if it has not come.
     Data { data: DataId, from: ServerId, is_relay: bool, start_s: f64, bytes: Option<Vec<u8>> },
 }
 
@@ -36,20 +36,20 @@ struct Driver<'a, E> {
     dispatcher: Dispatcher<'a>,
     given: BTreeMap<AttemptId, Ordered>,
     running: JoinSet<Answer>,
-    /// Hears which attempts have begun, and when.
+    /// Sends the attempts that have started, and their start times.
     tell: mpsc::UnboundedSender<(AttemptId, Instant)>,
     begin: Instant,
     execution: Execution,
 }
 
-/// An order that a server has: when it was given, and where its task was told to fetch arguments.
+/// An order that a server has: its time, and the sources from which its task fetches arguments.
 struct Ordered {
     at_s: f64,
     sources: BTreeMap<DataId, Endpoint>,
     going: AbortHandle,
 }
 
-/// Carries a group out on servers, by their positions.
+/// Executes a group on servers, which are identified by their positions.
 pub(crate) async fn execute_group<E: GroupEvents>(
     plan: Plan<'_>,
     contacts: &[Contact],
@@ -99,7 +99,7 @@ impl<E: GroupEvents> Driver<'_, E> {
                     let at_s = at.duration_since(self.begin).as_secs_f64();
                     self.dispatcher.handle(at_s, DispatchEvent::Begun(attempt));
                 }
-                // Without an order that would fail, somebody may still need what it has.
+                // Even if no order of the server fails, another server may need its data.
                 Some(Ok((server, error))) = closings.join_next(), if !closings.is_empty() => {
                     self.happens(DispatchEvent::Lost(server, error.to_string()));
                 }
@@ -108,7 +108,7 @@ impl<E: GroupEvents> Driver<'_, E> {
                     Some(Ok(Answer::Data { data, from, is_relay, start_s, bytes })) => {
                         self.brought((data, from, is_relay), start_s, bytes);
                     }
-                    // An order that was taken back.
+                    // A withdrawn order.
                     Some(Err(error)) if error.is_cancelled() => {}
                     Some(Err(_)) | None => self.happens(DispatchEvent::GivenUp),
                 },
@@ -131,11 +131,11 @@ impl<E: GroupEvents> Driver<'_, E> {
                 self.order(attempt, (task, server), inputs.into_iter().collect());
             }
             DispatchCommand::Withdraw(attempt) => self.take_back(attempt),
-            // Servers fetch data here.
+            // Here, servers fetch data.
             DispatchCommand::Send { .. } => {}
             DispatchCommand::Fetch { data, from, is_relay } => self.fetch(data, from, is_relay),
             DispatchCommand::Drop(data) => self.events.spent(data),
-            // What it made it has said with how large that is.
+            // Its maker has reported the data and its size in its answer.
             DispatchCommand::Has { is_maker: true, .. } => {}
             DispatchCommand::Has { data, server, .. } => self.events.has(data, server),
             DispatchCommand::HasNot(data, server) => self.events.has_not(data, server),
@@ -160,7 +160,7 @@ impl<E: GroupEvents> Driver<'_, E> {
         });
     }
 
-    /// Data has come to the client, or has not.
+    /// Handles the arrival of data at the client, or its failure.
     fn brought(
         &mut self,
         (data, from, is_relay): (DataId, ServerId, bool),
@@ -207,7 +207,7 @@ impl<E: GroupEvents> Driver<'_, E> {
             (self.contacts[server.index()].connection.clone(), self.tell.clone());
         let going = self.running.spawn(async move {
             let begun = || {
-                // He may not be there any more.
+                // The driver may be gone.
                 let _ = tell.send((attempt, Instant::now()));
             };
             Answer::Task(attempt, order(&connection, order_of_task, begun).await)
@@ -215,7 +215,7 @@ impl<E: GroupEvents> Driver<'_, E> {
         self.given.insert(attempt, Ordered { at_s: self.now_s(), sources, going });
     }
 
-    /// Nobody waits for an attempt any more, which its server sees.
+    /// Withdraws an attempt that is no longer needed, which its server notices.
     fn take_back(&mut self, attempt: AttemptId) {
         let Some(Ordered { at_s: start_s, going, .. }) = self.given.remove(&attempt) else {
             return;
@@ -228,7 +228,7 @@ impl<E: GroupEvents> Driver<'_, E> {
         }
     }
 
-    /// A server has answered an order, or is lost.
+    /// Handles a server's answer to an order, or the loss of the server.
     fn answered(
         &mut self,
         attempt: AttemptId,
@@ -252,7 +252,7 @@ impl<E: GroupEvents> Driver<'_, E> {
                     let (took_s, sizes) = (Some(times.end_s - times.start_s), times.sizes);
                     DispatchEvent::Done { attempt, took_s, sizes, fetched }
                 }
-                // Another may do better.
+                // Another server may do better.
                 Err(reason) => DispatchEvent::Refused(attempt, reason),
             },
             Ok(Err(TaskError::Missing(missing))) => {
@@ -263,7 +263,7 @@ impl<E: GroupEvents> Driver<'_, E> {
             }
             Ok(Err(TaskError::Failed(reason))) => DispatchEvent::Failed(attempt, reason),
             Ok(Err(TaskError::Refused(reason))) => DispatchEvent::Refused(attempt, reason),
-            // Whatever it said: it is there, and what it has is too.
+            // Whatever the error: the server is connected, and its data is available.
             Err(error) if self.is_connected(server) => {
                 DispatchEvent::Refused(attempt, error.to_string())
             }
@@ -275,7 +275,7 @@ impl<E: GroupEvents> Driver<'_, E> {
         self.happens(event);
     }
 
-    /// Whether what a server says of a task can be; otherwise what is wrong.
+    /// Checks whether a server's report on a task is plausible. Returns the reason if it is not.
     fn checked(&self, task: TaskId, at_s: f64, times: &Times) -> Result<(), String> {
         let outputs = self.plan.graph.task(task).outputs.len();
         check(times, outputs, self.now_s() - at_s)
@@ -285,7 +285,7 @@ impl<E: GroupEvents> Driver<'_, E> {
         self.contacts[server.index()].connection.close_reason().is_none()
     }
 
-    /// Notes when a task was executed, and what was fetched for it.
+    /// Records the execution of a task, and the transfers for it.
     fn note(&mut self, (task, server): (TaskId, ServerId), ordered: &Ordered, times: &Times) {
         let Ordered { at_s, sources, .. } = ordered;
         let (start_s, end_s) = (at_s + times.start_s, at_s + times.end_s);
@@ -300,7 +300,7 @@ impl<E: GroupEvents> Driver<'_, E> {
         self.events.made(task, server, times);
     }
 
-    /// The servers whose connections end, one by one.
+    /// Waits for the connections to end, and returns their servers one by one.
     fn closings(&self) -> JoinSet<(ServerId, RemoteError)> {
         let mut closings = JoinSet::new();
         for (server, contact) in (0..).map(ServerId).zip(self.contacts) {

@@ -1,4 +1,4 @@
-//! Servers of a registry, for a workflow whose computing is emulated.
+//! Execution of a workflow on servers of a registry, with emulated computing.
 
 use crate::client::by_name::Client;
 use crate::client::connector::{Connector, tell};
@@ -20,37 +20,37 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use thiserror::Error;
 
-/// Why a workflow was not executed.
+/// Reason why a workflow was not executed.
 #[derive(Debug, Error)]
 pub enum EmulatedRunError {
     /// The registry, or all servers behind it, cannot be reached.
     #[error(transparent)]
     Registry(#[from] RemoteError),
-    /// A task cannot be executed any more.
+    /// A task can no longer be executed.
     #[error("`{task}` was not executed: {reason}")]
     GivenUp {
         /// The task.
         task: String,
-        /// Why.
+        /// The reason.
         reason: String,
     },
 }
 
-/// What the client would have is sent in segments of so many bytes.
+/// Size of the segments in which the client's data is sent.
 const SEGMENT_BYTES: u64 = 1 << 20;
 
-/// Servers that were reached, and what is known of the links to them. Once it is dropped they
-/// forget all groups.
+/// Connected servers, and the known links to them. Once it is dropped, the servers forget all
+/// groups.
 pub struct EmulatedRun {
     servers: Vec<ListedServer>,
     contacts: Vec<Contact>,
     samples: Vec<LinkSample>,
-    /// Those of which the second turned out not to reach the first.
+    /// Pairs of servers of which the second did not reach the first.
     apart: Mutex<BTreeSet<(ServerId, ServerId)>>,
     relayed: Relayed,
 }
 
-/// How large data of groups is that the client passes on between servers.
+/// Sizes of the data of groups that the client forwards between servers.
 type Relayed = Arc<Mutex<BTreeMap<(u64, u32), u64>>>;
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -58,10 +58,10 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl EmulatedRun {
-    /// Connects to the servers of a registry, of which those that cannot be reached are left out.
-    /// `data` is what the client has: so many bytes each.
+    /// Connects to the servers of a registry, and leaves out those that cannot be reached. `data`
+    /// gives the sizes of the client's data in bytes.
     pub async fn gather(client: &Client, data: BTreeMap<u32, u64>) -> Result<Self, RemoteError> {
-        // All of it is the same segment, again and again.
+        // All data is the same segment, repeated.
         let segment = Bytes::from(vec![0; SEGMENT_BYTES as usize]);
         let relayed = Relayed::default();
         let passed_on = relayed.clone();
@@ -81,21 +81,22 @@ impl EmulatedRun {
         Ok(Self { servers, contacts, samples, apart: Mutex::default(), relayed })
     }
 
-    /// The servers.
+    /// Returns the servers.
     pub fn servers(&self) -> &[ListedServer] {
         &self.servers
     }
 
-    /// What a mapping sees of them: links as they were measured, and where they were not as those
-    /// of local networks and of wide areas usually are. Servers that did not reach each other are
-    /// apart: whoever executes again asks again, so that this is not tried anew.
+    /// Returns the platform of the servers for a mapping: links as measured, and where they were
+    /// not, as is usual for local networks and wide areas. Servers that did not reach each other
+    /// are marked as apart: a caller that executes again requests the platform again, so that this
+    /// is not retried.
     pub fn platform(&self) -> Platform {
         let beliefs = Beliefs { lan: Link::lan(), wan: Link::wan(), measures: true };
         let platform = platform(&self.servers, &self.samples, &beliefs, &|_| 1.0);
         platform.with_apart(lock(&self.apart).iter().copied())
     }
 
-    /// Executes a workflow where it was mapped.
+    /// Executes a workflow as it was mapped.
     pub async fn execute(
         &self,
         graph: &TaskGraph,
@@ -131,14 +132,14 @@ impl Drop for EmulatedRun {
     }
 }
 
-/// So many bytes, in segments that are all the same.
+/// Returns `bytes` bytes as slices of one segment.
 fn segments(segment: &Bytes, bytes: u64) -> Vec<Bytes> {
     let begins = (0..bytes).step_by(segment.len().max(1));
     let at = |begin: u64| segment.slice(..segment.len().min((bytes - begin) as usize));
     begins.map(at).collect()
 }
 
-/// Fails if a task makes or reads what no server has room for.
+/// Fails if a task makes or reads data for which no server has room.
 fn check(graph: &TaskGraph) -> Result<(), EmulatedRunError> {
     for task in graph.tasks() {
         let all = task.inputs.iter().chain(&task.outputs).map(|&data| graph.datum(data));
@@ -153,7 +154,7 @@ fn check(graph: &TaskGraph) -> Result<(), EmulatedRunError> {
     Ok(())
 }
 
-/// Tasks that compute for as long as they are said to.
+/// Tasks that compute for the stated time.
 struct Emulation<'a> {
     graph: &'a TaskGraph,
     group: u64,
@@ -183,7 +184,7 @@ impl GroupEvents for Emulation<'_> {
         false
     }
 
-    // All are told when the group has ended.
+    // All servers are notified when the group has ended.
     fn ordered(&mut self, _server: ServerId) {}
 
     fn made(&mut self, _task: TaskId, _server: ServerId, _times: &Times) {}
@@ -196,7 +197,7 @@ impl GroupEvents for Emulation<'_> {
         lock(&self.party.apart).insert((from, to));
     }
 
-    // All bytes of emulated tasks are the same.
+    // All bytes of emulated tasks are the same, so only their number is kept.
     fn relayed(&mut self, data: DataId, bytes: Vec<u8>) {
         let key = (self.group, self.version(data));
         lock(&self.party.relayed).insert(key, bytes.len() as u64);

@@ -1,4 +1,4 @@
-//! What servers are to carry out, and who hears what becomes of it.
+//! The plan of a group for its servers, and the receiver of its events.
 
 use crate::wire::messages::{Source, Times, Work};
 use gridspan_workflow::execution::Execution;
@@ -11,50 +11,50 @@ use quinn::Connection;
 #[derive(Clone, Debug)]
 pub(crate) struct Contact {
     pub(crate) connection: Connection,
-    /// How other servers find it.
+    /// How other servers reach it.
     pub(crate) source: Source,
 }
 
-/// What is to be carried out.
+/// A group to execute.
 #[derive(Clone, Copy)]
 pub(crate) struct Plan<'a> {
     pub(crate) graph: &'a TaskGraph,
     pub(crate) platform: &'a Platform,
     pub(crate) mapping: &'a Mapping,
     pub(crate) rescue: StragglerPolicy,
-    /// The group's number, which no other has.
+    /// The group's number, which no other group has.
     pub(crate) group: u64,
 }
 
-/// What the tasks of a group are, and who hears what becomes of them.
+/// Describes the tasks of a group, and receives its events.
 pub(crate) trait GroupEvents {
-    /// What a task does.
+    /// Returns the work of a task.
     fn work(&self, task: TaskId) -> Work;
-    /// Its arguments, in order.
+    /// Returns its arguments, in order.
     fn inputs(&self, task: TaskId) -> Vec<DataId>;
-    /// The number of data in the group.
+    /// Returns the number of data in the group.
     fn version(&self, data: DataId) -> u32;
-    /// How large data is that was made, or is there.
+    /// Returns the size of data that was made, or that existed before.
     fn bytes(&self, data: DataId) -> u64;
     /// Whether a server is to have data at the end.
     fn is_kept(&self, data: DataId) -> bool;
-    /// A server is given an order.
+    /// Called when a server is sent an order.
     fn ordered(&mut self, server: ServerId);
-    /// A server has made what a task makes.
+    /// Called when a server has made the outputs of a task.
     fn made(&mut self, task: TaskId, server: ServerId, times: &Times);
-    /// A server has fetched data.
+    /// Called when a server has fetched data.
     fn has(&mut self, data: DataId, server: ServerId);
-    /// A server does not have data any more.
+    /// Called when a server no longer has data.
     fn has_not(&mut self, data: DataId, server: ServerId);
-    /// A server does not reach another that has data.
+    /// Called when server `to` does not reach server `from`, which has data.
     fn part(&mut self, from: ServerId, to: ServerId);
-    /// Data has come to the client, for servers that will ask for it.
+    /// Called when data has come to the client, for servers that will request it.
     fn relayed(&mut self, data: DataId, bytes: Vec<u8>);
-    /// None will ask for it any more.
+    /// Called when no server will request relayed data any longer.
     fn spent(&mut self, data: DataId);
-    /// A task has failed: the first, or one that depends on it.
+    /// Called when a task has failed: the first, or one that depends on it.
     fn failed(&mut self, task: TaskId, first: TaskId, failure: &TaskFailure);
 }
 
-/// How a group went, and the first task that failed, with its reason.
+/// The execution of a group, and the first task that failed, with its reason.
 pub(crate) type GroupOutcome = (Execution, Option<(TaskId, TaskFailure)>);

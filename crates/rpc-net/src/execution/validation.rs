@@ -1,22 +1,23 @@
-//! Whether what a server says of a task that it has executed can be: it is another's program. Pure.
+//! Plausibility of a server's report on a task that it has executed: the server is a foreign
+//! program. The module performs no I/O.
 
 use crate::wire::messages::Times;
 use crate::wire::transfer::BYTES_MAX;
 
-/// By how much the clock of a server may be faster than that of whoever ordered the task: as a part
-/// of the time, and in seconds.
+/// Amount by which the clock of a server may be faster than that of the client: as a share of the
+/// time, and in seconds.
 const CLOCK_DRIFT: f64 = 0.01;
 const CLOCK_STEP_S: f64 = 1.0;
 
-/// Whether a task with so many results, ordered so many seconds ago, can have been executed like
-/// this; otherwise what is wrong.
+/// Checks whether a task with `outputs` results, ordered `elapsed_s` seconds ago, can have been
+/// executed as reported. Returns the reason if it cannot.
 pub(crate) fn check(times: &Times, outputs: usize, elapsed_s: f64) -> Result<(), String> {
     let sizes = &times.sizes;
     if sizes.len() != outputs {
-        return Err(format!("its server says that it has {} results, not {outputs}", sizes.len()));
+        return Err(format!("its server reports {} results, not {outputs}", sizes.len()));
     }
     if let Some(bytes) = sizes.iter().find(|bytes| **bytes > BYTES_MAX) {
-        return Err(format!("its server says that a result has {bytes} bytes, of {BYTES_MAX}"));
+        return Err(format!("its server reports a result of {bytes} bytes, of {BYTES_MAX}"));
     }
     let latest_s = elapsed_s * (1.0 + CLOCK_DRIFT) + CLOCK_STEP_S;
     let can_be = |start_s: f64, end_s: f64| 0.0 <= start_s && start_s <= end_s && end_s <= latest_s;
@@ -25,7 +26,7 @@ pub(crate) fn check(times: &Times, outputs: usize, elapsed_s: f64) -> Result<(),
     match ranges.find(|&(start_s, end_s)| !can_be(start_s, end_s)) {
         None => Ok(()),
         Some((start_s, end_s)) => Err(format!(
-            "its server says that it was at it from {start_s} s to {end_s} s, of {elapsed_s} s"
+            "its server reports execution from {start_s} s to {end_s} s, of {elapsed_s} s"
         )),
     }
 }
@@ -43,7 +44,7 @@ mod tests {
     fn what_a_server_says_is_believed_if_it_can_be() {
         assert_eq!(check(&times((1.0, 2.0), &[8, 0]), 2, 2.5), Ok(()));
         assert_eq!(check(&times((0.0, 0.0), &[]), 0, 0.0), Ok(()));
-        // A clock that is a little faster.
+        // The server's clock is slightly faster.
         assert_eq!(check(&times((0.0, 1001.0), &[]), 0, 1000.0), Ok(()));
     }
 

@@ -1,42 +1,42 @@
-//! What is known of the links between the servers of a registry, and which of them to measure next.
-//! Pure: time is an argument.
+//! The known links between the servers of a registry, and the choice of those to measure next. The
+//! module performs no I/O; time is an argument.
 
 use gridspan_topology::{LinkEstimate, LinkMonitor, LinkSample, NodeId, Time};
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// So many links a server is to measure at once.
+/// Largest number of links that a server measures at once.
 const DUE_MAX: usize = 8;
-/// A link is measured again after this time, for each of so many servers: with more of them less
+/// Time after which a link is measured again, per `SERVERS_PER_AGE` servers: with more servers less
 /// often, so that a server does not measure more.
 const AGE: Duration = Duration::from_secs(20);
 const SERVERS_PER_AGE: u32 = 8;
-/// So many links are told of at once, in some hundred kilobytes: on a slow link, too, that takes
-/// less than somebody waits for it.
+/// Largest number of links in one answer, some hundred kilobytes: even on a slow link it takes less
+/// time than a client waits for it.
 pub(crate) const LINKS_MAX: usize = 512;
-/// What is said to take longer is not believed.
+/// Largest round trip that is accepted from a server.
 const ROUND_TRIP_MAX: Duration = Duration::from_secs(3600);
-/// What a link can carry is measured again after so many times that, if no transfer shows it.
+/// Number of such times after which a link's bandwidth is measured again, if no transfer shows it.
 const RATE_AGES: u32 = 10;
 
-/// A link, and what it is like.
+/// A link and its estimate.
 pub(crate) type Estimated = ((u32, u32), LinkEstimate);
 
-/// Links by the numbers of the servers that they go from and to.
+/// Links by the numbers of their sending and receiving servers.
 #[derive(Debug, Default)]
 pub(crate) struct LinkTable {
     monitor: LinkMonitor,
-    /// When each link was to be measured last, and what it can carry.
+    /// Time when each link was last due, and time when its bandwidth was last measured.
     asked: BTreeMap<(u32, u32), Time>,
     rated: BTreeMap<(u32, u32), Time>,
-    /// How many times something was seen of any link, and what came last of each.
+    /// Number of changes of all links, and the last change of each.
     version: u64,
     seen: BTreeMap<(u32, u32), u64>,
     by_version: BTreeMap<u64, (u32, u32)>,
 }
 
 impl LinkTable {
-    /// A server has seen something of the link from another.
+    /// Records a server's observation of the link from another.
     pub(crate) fn observe(&mut self, now: Time, link: (u32, u32), sample: LinkSample) {
         let round_trip = sample.round_trip.filter(|round_trip| *round_trip <= ROUND_TRIP_MAX);
         let sample = LinkSample { round_trip, ..sample };
@@ -46,7 +46,7 @@ impl LinkTable {
         }
         self.monitor.remember(now, link.0, link.1);
         self.changed(link);
-        // A round trip says as much of the other direction.
+        // A round trip measures the other direction as well.
         self.changed((link.1, link.0));
     }
 
@@ -58,8 +58,8 @@ impl LinkTable {
         self.by_version.insert(self.version, link);
     }
 
-    /// The links to a server, from these others, that it should measure now; and whether what they
-    /// can carry, too. Those that were measured least recently come first.
+    /// Returns the links to a server, from these others, that it should measure now, and whether to
+    /// measure their bandwidth too. Those measured least recently come first.
     pub(crate) fn due(&mut self, now: Time, to: u32, others: &[u32]) -> Vec<(u32, bool)> {
         let servers = others.len() as u32 + 1;
         let age = AGE * servers.div_ceil(SERVERS_PER_AGE);
@@ -76,13 +76,13 @@ impl LinkTable {
         due.into_iter().map(|from| (from, !is_rated(from))).collect()
     }
 
-    /// All that is known.
+    /// Returns all estimates.
     pub(crate) fn estimates(&self, now: Time) -> Vec<Estimated> {
         self.monitor.estimates(now).collect()
     }
 
-    /// What is known of links of which something was seen after a version, the first of them if they
-    /// are many; and as of which version this is. It costs what is told.
+    /// Returns the version of the answer, and the estimates of links that changed after `version`:
+    /// the first of them if they are many. The cost is proportional to the answer.
     pub(crate) fn since(&self, version: u64, now: Time) -> (u64, Vec<Estimated>) {
         let seen = self.by_version.range(version.saturating_add(1)..);
         let known = |(version, link): (&u64, &(u32, u32))| {
@@ -95,7 +95,7 @@ impl LinkTable {
         (last.copied().unwrap_or(self.version), links)
     }
 
-    /// A server is gone.
+    /// Removes a server.
     pub(crate) fn leave(&mut self, number: u32) {
         self.monitor.forget(number);
         let is_other = |link: &(u32, u32)| link.0 != number && link.1 != number;

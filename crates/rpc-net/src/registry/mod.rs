@@ -1,4 +1,4 @@
-//! What a registry knows: its servers, how calls reach them, and the links between them.
+//! The state of a registry: its servers, the routes of calls to them, and the links between them.
 
 pub(crate) mod link_table;
 pub(crate) mod route;

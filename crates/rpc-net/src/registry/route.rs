@@ -1,4 +1,4 @@
-//! How a call gets to a server, and is taken back from it.
+//! The route of a call to a server, and its withdrawal.
 
 use crate::server::executor::Executor;
 use crate::wire::messages::{Request, Response, TextCall, request_response};
@@ -7,11 +7,11 @@ use quinn::Connection;
 use std::pin::pin;
 use std::sync::Arc;
 
-/// How a server is reached.
+/// A route to a server.
 pub(crate) enum Route<C: Catalogue> {
-    /// It is of this process.
+    /// The server is in this process.
     Here(Arc<Executor<C>>),
-    /// It has joined.
+    /// The server has joined.
     There(Connection),
 }
 
@@ -25,8 +25,8 @@ impl<C: Catalogue> Clone for Route<C> {
 }
 
 impl<C: Catalogue> Route<C> {
-    /// Calls, as long as `unwanted` does not resolve. Then the call is taken back, and this ends
-    /// when nothing is done for it.
+    /// Makes a call until `unwanted` resolves. Then the call is withdrawn, and the future ends when
+    /// the server no longer works on it.
     pub(crate) async fn call(
         &self,
         call: &TextCall,
@@ -44,7 +44,7 @@ impl<C: Catalogue> Route<C> {
         let answered = tokio::select! {
             answered = &mut response => answered,
             () = unwanted => {
-                // He may be gone, which the answer says as well.
+                // The server may be gone, which the answer shows as well.
                 let _ = request_response(connection, &Request::Cancel(number)).await;
                 response.await
             }

@@ -1,4 +1,4 @@
-//! The servers of a registry, and which of them gets a call.
+//! The servers of a registry, and the choice of the server for a call.
 
 use crate::wire::messages::ListedServer;
 use gridspan_rpc::calls::{
@@ -7,29 +7,29 @@ use gridspan_rpc::calls::{
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
 
-/// So many calls a server may execute at the same time.
+/// Largest number of calls that a server may execute at the same time.
 const CORES_MAX: u32 = 65_536;
-/// So many servers may have joined.
+/// Largest number of servers.
 const SERVERS_MAX: usize = 4096;
-/// What a server may say of itself: letters of a name, and functions.
+/// Limits of a server's description: letters of a name, and number of functions.
 const NAME_MAX: usize = 200;
 const FUNCTIONS_MAX: usize = 10_000;
-/// How fast a server may say it is.
+/// Permitted speeds of a server.
 const SPEEDS: std::ops::RangeInclusive<f64> = 1e-6..=1e6;
 
-/// How many calls a server executes at once, and where it is if not at the registry.
+/// Number of calls that a server executes at once, and its address if it is not at the registry.
 pub(crate) type CoresAndAddress = (u32, Option<SocketAddr>);
 
-/// Servers that are reached by a route `R`.
+/// Servers, each with a route `R`.
 #[derive(Debug)]
 pub(crate) struct ServerTable<R> {
     directory: ServerDirectory,
     routes: BTreeMap<u32, R>,
-    /// On how many PEs each executes calls, and where it is if not at the registry.
+    /// Number of PEs on which each executes calls, and its address if it is not at the registry.
     places: BTreeMap<u32, CoresAndAddress>,
     calls: BTreeMap<u32, u32>,
     next: u32,
-    /// How many servers have come and gone.
+    /// Number of arrivals and departures of servers.
     version: u64,
 }
 
@@ -39,7 +39,7 @@ impl<R: Clone> ServerTable<R> {
         Self { directory: ServerDirectory::default(), routes, places, calls, next: 0, version: 0 }
     }
 
-    /// A server comes; its number here, or why it may not.
+    /// Adds a server. Returns its number, or the reason for a refusal.
     pub(crate) fn join(
         &mut self,
         card: ServerCard,
@@ -62,7 +62,7 @@ impl<R: Clone> ServerTable<R> {
         Ok(number)
     }
 
-    /// A server is gone.
+    /// Removes a server.
     pub(crate) fn leave(&mut self, number: u32) {
         self.version += 1;
         self.directory.leave(number);
@@ -71,12 +71,12 @@ impl<R: Clone> ServerTable<R> {
         self.calls.remove(&number);
     }
 
-    /// Where each server is, if that is not at the registry.
+    /// Returns the address of each server; `None` for a server at the registry.
     pub(crate) fn places(&self) -> BTreeMap<u32, Option<SocketAddr>> {
         self.places.iter().map(|(number, (_, address))| (*number, *address)).collect()
     }
 
-    /// Another whenever a server has come or gone.
+    /// Returns a number that changes whenever a server comes or goes.
     pub(crate) fn version(&self) -> u64 {
         self.version
     }
@@ -91,7 +91,8 @@ impl<R: Clone> ServerTable<R> {
         self.directory.cards().into_iter().map(listed).collect()
     }
 
-    /// Sends a call to the server that would end it first, of those that it was not sent to before.
+    /// Chooses the server that would end a call first, among those that have not been tried, and
+    /// counts the call there.
     pub(crate) fn place(
         &mut self,
         function: &str,
@@ -107,13 +108,13 @@ impl<R: Clone> ServerTable<R> {
         Ok(Some((offer, route)))
     }
 
-    /// A server has let the time to answer pass.
+    /// Records that a server has exceeded the timeout.
     pub(crate) fn late(&mut self, offer: Offer) -> Offer {
         self.directory.late(offer.number);
         Offer { is_late: true, ..offer }
     }
 
-    /// A server has nothing to do with a call any more.
+    /// Records that a server no longer works on a call.
     pub(crate) fn ended(&mut self, offer: Offer) {
         self.directory.ended(offer);
         if let Some(calls) = self.calls.get_mut(&offer.number) {
@@ -121,13 +122,13 @@ impl<R: Clone> ServerTable<R> {
         }
     }
 
-    /// A call has taken so long.
+    /// Records the time that a call has taken.
     pub(crate) fn observe(&mut self, function: &str, number: u32, bytes: u64, took_s: f64) {
         self.directory.observe(function, number, bytes, took_s);
     }
 }
 
-/// Whether a server may say this of itself: it decides where calls go, and is shown on terminals.
+/// Checks a server's description, which decides where calls go, and is shown on terminals.
 fn check(card: &ServerCard) -> Result<(), String> {
     let is_name = |name: &str| {
         !name.is_empty() && name.chars().count() <= NAME_MAX && !name.chars().any(char::is_control)
@@ -146,14 +147,14 @@ fn check(card: &ServerCard) -> Result<(), String> {
             "the name of a function has 1 to {NAME_MAX} letters, and none that controls terminals"
         )),
         card if !card.functions.values().all(is_plain) => Err(format!(
-            "what a function takes and gives is told in {SIGNATURE_BYTES_MAX} bytes at most, none of \
+            "the signature of a function has {SIGNATURE_BYTES_MAX} bytes at most, none of \
              which controls terminals"
         )),
         _ => Ok(()),
     }
 }
 
-/// Whether what a function takes and gives can be shown.
+/// Whether the signature of a function can be shown.
 fn is_plain(signature: &Signature) -> bool {
     let text = &signature.text;
     text.len() <= SIGNATURE_BYTES_MAX && !text.chars().any(char::is_control)

@@ -1,10 +1,9 @@
-//! Admits connections at an endpoint: handshakes that are not finished and connections have tables
-//! of their own.
+//! Admits connections at an endpoint. Unfinished handshakes and connections have separate tables.
 //!
-//! Anybody may begin a handshake, and only the holder of a token can finish it. So a handshake
-//! takes no place of a connection, and when there are too many, the oldest gives way. A part of
-//! them may come from addresses that are not proven; beyond it, the sender must answer a Retry
-//! packet (RFC 9000, section 8.1.2), so that forged addresses take no more places.
+//! Anyone may start a handshake, and only the holder of a token can finish it. Therefore a
+//! handshake takes no place of a connection, and when there are too many, the oldest gives way. A
+//! share of them may come from addresses that are not proven; beyond it, the sender must answer a
+//! Retry packet (RFC 9000, section 8.1.2), so that forged addresses take no more places.
 
 use crate::server::connection_table::{Connections, Full};
 use quinn::{Connection, Incoming, VarInt};
@@ -13,17 +12,16 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 
-/// Connections at the same time: each takes about 140 kB.
+/// Largest number of connections; each takes about 140 kB.
 const CONNECTIONS_MAX: usize = 1024;
-/// Handshakes at the same time. A processor finishes some thousand in a second, so that even a
-/// flood at that rate leaves each the time of a crossing.
+/// Largest number of handshakes. A processor finishes some thousand in a second, so that even a
+/// flood at that rate leaves each the time of a network crossing.
 const HANDSHAKES_MAX: usize = 1024;
-/// The part of the handshakes whose addresses may be unproven.
+/// One in this number of handshakes may have an unproven address.
 const UNPROVEN_PART: usize = 4;
-/// How long a handshake may take: several round trips of a satellite link, and packets that are
-/// sent again.
+/// Time limit of a handshake: several round trips of a satellite link, and retransmissions.
 const HANDSHAKE_LIMIT: Duration = Duration::from_secs(10);
-/// What a connection that gives its place is told.
+/// Reasons for closing a connection: it gives up its place, or finds none.
 const MAKES_ROOM: &[u8] = b"others need the place of this connection, which is idle: connect again";
 const IS_FULL: &[u8] = b"all places are in use: connect later";
 
@@ -35,21 +33,21 @@ pub(crate) struct Admission {
     connections: Arc<Mutex<Connections<Connection>>>,
 }
 
-/// The place of a connection, until this is dropped.
+/// The place of a connection, until it is dropped.
 #[derive(Debug)]
 pub(crate) struct Place {
     connections: Arc<Mutex<Connections<Connection>>>,
     number: u64,
 }
 
-/// A request is open on a connection, until this is dropped.
+/// An open request on a connection, until it is dropped.
 #[derive(Debug)]
 pub(crate) struct InUse {
     place: Arc<Place>,
     is_needed: bool,
 }
 
-/// A handshake has its place, until this is dropped.
+/// The place of a handshake, until it is dropped.
 struct Handshake {
     handshakes: Arc<Mutex<Connections<oneshot::Sender<()>>>>,
     number: u64,
@@ -71,8 +69,8 @@ impl Admission {
         }
     }
 
-    /// Admits a connection whose other side proves that it has the token, if there is a place or
-    /// one that can be had.
+    /// Admits a connection after its other side has proven that it has the token, if a place is
+    /// free or can be freed.
     pub(crate) async fn admit(&self, incoming: Incoming) -> Option<(Place, Connection)> {
         let address = incoming.remote_address().ip();
         let unproven = match incoming.remote_address_validated() {
@@ -87,9 +85,9 @@ impl Admission {
             },
         };
         let (way, evicted) = oneshot::channel();
-        // In a table where nothing is in use, the oldest always gives way.
+        // In a table without connections in use, the oldest always gives way.
         let (number, oldest) = lock(&self.handshakes).insert(address, way).ok()?;
-        // Its side hears of that at once.
+        // This ends its handshake at once.
         drop(oldest);
         let handshakes = self.handshakes.clone();
         let handshake = Handshake { handshakes, number, _unproven: unproven };
@@ -102,7 +100,7 @@ impl Admission {
         Some((self.place(address, &connection)?, connection))
     }
 
-    /// The place of a connection whose other side has proven that it has the token.
+    /// Returns the place of a connection after its other side has proven that it has the token.
     fn place(&self, address: IpAddr, connection: &Connection) -> Option<Place> {
         match lock(&self.connections).insert(address, connection.clone()) {
             Ok((number, evicted)) => {
@@ -121,7 +119,7 @@ impl Admission {
 }
 
 impl Place {
-    /// A request begins.
+    /// Starts a request.
     pub(crate) fn begin(self: &Arc<Self>) -> InUse {
         lock(&self.connections).begin(self.number);
         InUse { place: self.clone(), is_needed: false }
@@ -129,7 +127,7 @@ impl Place {
 }
 
 impl InUse {
-    /// The request ends. `is_needed` says whether something depends on the connection afterwards.
+    /// Ends the request. `is_needed` states whether something depends on the connection afterwards.
     pub(crate) fn end(mut self, is_needed: bool) {
         self.is_needed = is_needed;
     }

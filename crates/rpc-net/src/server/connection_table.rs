@@ -1,40 +1,40 @@
-//! A bounded table of connections: decides which one must go so that a new one finds a place.
+//! A bounded table of connections: decides which connection makes room for a new one.
 //!
 //! Places are shared by address, as max-min fairness shares a link (Bertsekas and Gallager, Data
-//! Networks, 1992, section 6.5.2): whoever gives a place has the most of them. Of its connections
-//! the idle ones go first, the one that is idle longest before the others.
+//! Networks, 1992, section 6.5.2): the address with the most places gives one up. Of its
+//! connections the idle ones go first, the longest idle before the others.
 
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv6Addr};
 
-/// The bits of an IPv6 address that name a network: one host may choose the rest freely (RFC 4291,
-/// section 2.5.1).
+/// Number of bits of an IPv6 address that name a network: one host may choose the rest freely (RFC
+/// 4291, section 2.5.1).
 const NETWORK_BITS: u32 = 64;
 
-/// Connections by number. `W` closes one when it is dropped.
+/// Connections by number. Dropping `W` closes one.
 #[derive(Debug)]
 pub(crate) struct Connections<W> {
     entries: BTreeMap<u64, Entry<W>>,
-    /// How many connections each address has.
+    /// Number of connections of each address.
     counts: BTreeMap<IpAddr, usize>,
     max: usize,
-    /// Counts what happens: the order decides, not the time.
+    /// Counts events: their order decides, not the time.
     clock: u64,
 }
 
 #[derive(Debug)]
 struct Entry<W> {
     address: IpAddr,
-    /// Requests that are open.
+    /// Number of open requests.
     open: usize,
     /// Whether something depends on the connection while no request is open.
     is_needed: bool,
-    /// When the last request began or ended.
+    /// Clock of the last start or end of a request.
     used: u64,
     way: W,
 }
 
-/// All places are taken by connections that are in use, of addresses that have no more than the
+/// All places are taken by connections in use, of addresses that have no more places than the
 /// newcomer's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Full;
@@ -44,8 +44,8 @@ impl<W> Connections<W> {
         Self { entries: BTreeMap::new(), counts: BTreeMap::new(), max, clock: 0 }
     }
 
-    /// Gives a place to a connection. Returns its number and the connection that had the place
-    /// before, if the table was full.
+    /// Gives a place to a connection. Returns its number and the evicted connection, if the table
+    /// was full.
     pub(crate) fn insert(&mut self, from: IpAddr, way: W) -> Result<(u64, Option<W>), Full> {
         let address = network(from);
         let evicted = match self.entries.len() < self.max {
@@ -60,7 +60,8 @@ impl<W> Connections<W> {
         Ok((used, evicted))
     }
 
-    /// Frees a place. Returns what closes the connection, if it has not lost the place before.
+    /// Frees a place. Returns the value that closes the connection, if it has not lost the place
+    /// before.
     pub(crate) fn remove(&mut self, number: u64) -> Option<W> {
         let entry = self.entries.remove(&number)?;
         if let Some(count) = self.counts.get_mut(&entry.address) {
@@ -72,7 +73,7 @@ impl<W> Connections<W> {
         Some(entry.way)
     }
 
-    /// A request begins on a connection.
+    /// Starts a request on a connection.
     pub(crate) fn begin(&mut self, number: u64) {
         self.clock += 1;
         if let Some(entry) = self.entries.get_mut(&number) {
@@ -81,8 +82,8 @@ impl<W> Connections<W> {
         }
     }
 
-    /// A request ends. `is_needed` says whether something depends on the connection even if
-    /// nothing is asked.
+    /// Ends a request. `is_needed` states whether something depends on the connection even if no
+    /// request is open.
     pub(crate) fn end(&mut self, number: u64, is_needed: bool) {
         self.clock += 1;
         if let Some(entry) = self.entries.get_mut(&number) {
@@ -97,13 +98,13 @@ impl<W> Connections<W> {
         self.entries.len()
     }
 
-    /// Who gives a place to a newcomer from `address`. A scan: it is made only while the table is
-    /// full.
+    /// Returns the connection to evict for a newcomer from `address`. It scans the table, which
+    /// happens only while the table is full.
     fn victim(&self, address: IpAddr) -> Option<u64> {
         let most = self.counts.values().copied().max()?;
         let own = self.counts.get(&address).copied().unwrap_or_default();
-        // Between others the exchange must make the shares more even: it would go back and forth
-        // otherwise.
+        // Eviction of a connection in use must make the shares more even: evictions would go back
+        // and forth otherwise.
         let may_take_used = most > own + 1;
         let of_most = self.entries.iter().filter(|(_, entry)| self.counts[&entry.address] == most);
         let is_used = |entry: &Entry<W>| entry.open > 0 || entry.is_needed;
@@ -112,7 +113,7 @@ impl<W> Connections<W> {
     }
 }
 
-/// What counts as one address.
+/// Returns the network that counts as one address.
 fn network(address: IpAddr) -> IpAddr {
     match address.to_canonical() {
         IpAddr::V6(address) => {

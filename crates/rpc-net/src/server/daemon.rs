@@ -1,4 +1,4 @@
-//! A daemon: opens a registry and answers, until it is told to end.
+//! A daemon: opens a registry and answers requests until it is stopped.
 
 use crate::client::task_client::dice;
 use crate::registry::link_table::LinkTable;
@@ -27,54 +27,54 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 use tokio::sync::oneshot;
 
-/// How long calls may go on when the daemon is told to end.
+/// Time that calls have to end when the daemon is stopped.
 const GRACE: Duration = Duration::from_secs(10);
-/// How long servers need at most to find a registry that is back: they notice that it was away, and
-/// look for it now and then.
+/// Longest time that servers need to find a registry that is back: they notice that it was away,
+/// and look for it at intervals.
 const RETURN: Duration = Duration::from_secs(15);
-/// How often it looks whether a server is back.
+/// Interval between checks whether a server is back.
 const GLANCE: Duration = Duration::from_millis(20);
 
-/// What a daemon is.
+/// Options of a daemon.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DaemonOptions {
-    /// Where it listens. With port 0 the system chooses one.
+    /// Address to listen at. With port 0 the system chooses one.
     pub listen: SocketAddr,
-    /// By which address others reach it, if not by that.
+    /// Address at which others reach it, if it is another one.
     pub advertise: Option<IpAddr>,
-    /// Where it writes its token.
+    /// Path of its token.
     pub token: PathBuf,
-    /// Whether it takes over the certificates and the address of a daemon that had the same token
-    /// before, and leaves its own for the next.
+    /// Whether it takes over the certificates and the address of an earlier daemon with the same
+    /// token, and keeps its own for the next.
     pub is_kept: bool,
 }
 
-/// A registry that is open.
+/// An open registry.
 #[derive(Debug)]
 pub(crate) struct OpenedDaemon {
     options: DaemonOptions,
     endpoint: Endpoint,
-    /// What the certificates of daemons, and of those that join them, name.
+    /// Names in the certificates of daemons, and of servers that join them.
     names: [String; 2],
-    /// Whether another was at this registry before.
+    /// Whether an earlier daemon had this registry.
     is_back: bool,
 }
 
 struct Daemon<C: Catalogue> {
-    /// A number that no other registry has, nor this one when it is opened again.
+    /// A number that no other registry has, and that changes when this one is opened again.
     registry: u64,
     server_table: Mutex<ServerTable<Route<C>>>,
-    /// Requests that are being answered.
+    /// Requests in progress.
     open: InFlight,
-    /// Of calls that were passed on.
+    /// Numbers of forwarded calls.
     numbers: AtomicU64,
     admission: Admission,
-    /// What is known of the links between servers, and when the registry was opened.
+    /// The known links between servers, and the time when the registry was opened.
     link_table: Mutex<LinkTable>,
     begun: Instant,
-    /// Whether another was at this registry before, whose servers will find it.
+    /// Whether an earlier daemon had this registry: the servers of that daemon will find this one.
     is_back: bool,
-    /// If it executes anything itself.
+    /// The task server, if the daemon executes anything itself.
     task_server: Option<Arc<TaskServer<C>>>,
 }
 
@@ -83,7 +83,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl OpenedDaemon {
-    /// Opens the registry, and writes its token. Needs a runtime of tokio.
+    /// Opens the registry, and writes its token. Requires a tokio runtime.
     pub(crate) fn open(options: DaemonOptions) -> Result<Self, RemoteError> {
         let kept = key_path(&options.token);
         let is_there = options.is_kept && options.token.exists();
@@ -99,8 +99,7 @@ impl OpenedDaemon {
                 if ip.is_unspecified() {
                     return Err(RemoteError::Nowhere(options.listen));
                 }
-                // The certificates do not name the address, which is known once the socket is
-                // there.
+                // The certificates do not name the address, which is known once the socket exists.
                 let (token, key) = Token::new(options.listen)?;
                 let endpoint = Endpoint::server(key.server()?, options.listen);
                 let endpoint = endpoint.map_err(RemoteError::Listen)?;
@@ -118,14 +117,14 @@ impl OpenedDaemon {
         Ok(Self { options, endpoint, names: key.names(), is_back })
     }
 
-    /// Where the registry is.
+    /// Returns the address of the registry.
     pub(crate) fn address(&self) -> Result<SocketAddr, RemoteError> {
         self.endpoint.local_addr().map_err(RemoteError::Listen)
     }
 }
 
-/// Answers at the registry until `end` resolves, and then what is being asked. `own` are the servers of
-/// this process.
+/// Answers requests at the registry until `end` resolves, and then those in progress. `own` are the
+/// servers of this process.
 pub(crate) async fn daemon<C: Catalogue>(
     plan: OpenedDaemon,
     own: Option<LocalServers<C>>,
@@ -166,7 +165,7 @@ pub(crate) async fn daemon<C: Catalogue>(
     endpoint.close(VarInt::from_u32(0), b"the daemon has ended");
     endpoint.wait_idle().await;
     if !options.is_kept {
-        // Somebody may have removed it.
+        // The user may have removed it.
         let _ = std::fs::remove_file(&options.token);
     }
     Ok(())
@@ -177,7 +176,7 @@ impl<C: Catalogue> Daemon<C> {
         lock(&self.server_table)
     }
 
-    /// Attends to one connection, to its end.
+    /// Attends to one connection until its end.
     async fn receive(self: Arc<Self>, incoming: Incoming) {
         let Some((place, connection)) = self.admission.admit(incoming).await else { return };
         let place = Arc::new(place);
@@ -199,14 +198,14 @@ impl<C: Catalogue> Daemon<C> {
         self.task_server.iter().for_each(|task_server| task_server.forget(&caller.groups));
     }
 
-    /// Hears a request, and answers it.
+    /// Reads a request, and answers it.
     async fn attend(
         self: &Arc<Self>,
         (mut send, mut receive): (SendStream, RecvStream),
         budget: &Budget,
         caller: &Caller,
     ) {
-        // What was heard counts until it is answered.
+        // The request counts towards the budget until it is answered.
         let Some((request, _claim)) = heard((&mut send, &mut receive), budget).await else {
             return;
         };
@@ -215,7 +214,7 @@ impl<C: Catalogue> Daemon<C> {
         let Some(request) = request else { return };
         let stopped = send.stopped();
         let response = tokio::select! {
-            // Nobody waits for the answer any more.
+            // The caller no longer waits for the answer.
             _ = stopped => return,
             response = self.response(request, caller) => response,
         };
@@ -235,7 +234,7 @@ impl<C: Catalogue> Daemon<C> {
                 let reason = "a registry executes nothing".to_owned();
                 Response::Done(Err(TaskError::Refused(reason)))
             }
-            // Whoever calls goes away instead, and a registry keeps nothing.
+            // A caller cancels by disconnecting, and a registry keeps no data.
             _ => Response::Noted,
         }
     }
@@ -253,13 +252,13 @@ impl<C: Catalogue> Daemon<C> {
         listed
     }
 
-    /// Whether servers of a daemon that was here before may not have come back yet.
+    /// Whether servers of an earlier daemon may not have come back yet.
     fn may_come(&self) -> bool {
         self.is_back && self.begun.elapsed() < RETURN
     }
 
-    /// What is new for whoever knows this. Whoever knows nothing waits for servers that may come,
-    /// as whoever calls does.
+    /// Returns the changes since these versions. A client without known versions waits for servers
+    /// that may come back, as a call does.
     async fn news_once_back(&self, known: KnownVersions) -> ServerUpdate {
         while known == KnownVersions::default()
             && self.may_come()
@@ -270,10 +269,10 @@ impl<C: Catalogue> Daemon<C> {
         self.news(known)
     }
 
-    /// What is new for whoever knows this, though not of too many links at once. It costs what is
-    /// told: groups ask before each window.
+    /// Returns the changes since these versions, with a limited number of links. The cost is
+    /// proportional to the answer, because groups request it before each window.
     fn news(&self, known: KnownVersions) -> ServerUpdate {
-        // Of another registry it is worth nothing.
+        // Versions of another registry mean nothing here.
         let known = if known.registry == self.registry { known } else { KnownVersions::default() };
         let (of_servers, servers) = {
             let server_table = self.server_table();
@@ -286,10 +285,11 @@ impl<C: Catalogue> Daemon<C> {
         ServerUpdate { known, servers, links }
     }
 
-    /// Notes what a server has seen; what it should measure.
+    /// Records a server's observations. Returns the links that it should measure.
     fn probe_links(&self, observations: &[LinkObservation], caller: &Caller) -> Response {
-        // Locked to the end, and the link table before the server table is read: who leaves is erased from the
-        // link table after all others, so nothing is noted here of somebody who was erased already.
+        // `joined` is locked to the end, and the link table before the server table is read: a
+        // server that leaves is removed from the link table last, so nothing is recorded here for a
+        // server that was removed already.
         let joined = lock(&caller.joined);
         let Some(own) = *joined else {
             return Response::Refused("it has not joined".to_owned());
@@ -307,13 +307,13 @@ impl<C: Catalogue> Daemon<C> {
         Response::Peers(due.map(peer).collect())
     }
 
-    /// How long the registry is open.
+    /// Returns the time since the registry was opened.
     fn now(&self) -> Time {
         Time::ZERO + self.begun.elapsed()
     }
 
-    /// The server table and the link table are locked one after the other, as probing locks the latter and then
-    /// the former.
+    /// Removes a server. The server table and the link table are locked one after the other,
+    /// because probing locks the latter and then the former.
     fn leave(&self, number: u32) {
         self.server_table().leave(number);
         lock(&self.link_table).leave(number);
@@ -325,13 +325,13 @@ impl<C: Catalogue> Daemon<C> {
             return Response::Refused("a server has joined here already".to_owned());
         }
         let place = (pes, Some(caller.connection.remote_address()));
-        // The server table is not locked any more after this.
+        // The server table is unlocked after this statement.
         let number = self.server_table().join(card, place, Route::There(caller.connection.clone()));
         match number {
             Ok(number) => {
                 *joined = Some(number);
-                // Who attends to the connection may have seen its end already, and does not look
-                // again.
+                // The task that attends to the connection may have seen its end already, and does
+                // not look again.
                 if caller.connection.close_reason().is_some() {
                     joined.take().into_iter().for_each(|number| self.leave(number));
                 }
@@ -341,7 +341,7 @@ impl<C: Catalogue> Daemon<C> {
         }
     }
 
-    /// Has one server after the other try a call.
+    /// Tries a call on one server after the other.
     async fn call(self: &Arc<Self>, call: TextCall) -> Result<String, RpcError> {
         let (bytes, call) = (call.arguments.len() as u64, Arc::new(call));
         let (mut tried, mut problem) = (BTreeSet::new(), RpcError::CommunicationFailed);
@@ -365,8 +365,8 @@ impl<C: Catalogue> Daemon<C> {
         Err(problem)
     }
 
-    /// Finds a server for a call. Where a daemon was before, its servers come back one by one: then
-    /// none may be there yet.
+    /// Finds a server for a call. The servers of an earlier daemon come back one by one, so that
+    /// none may be present yet.
     async fn place(
         &self,
         function: &str,
@@ -382,8 +382,8 @@ impl<C: Catalogue> Daemon<C> {
         }
     }
 
-    /// Sends a call to a server. It counts as the server's load until that has answered, though in
-    /// time or not. If nobody waits for it any more, or too long, it is taken back.
+    /// Sends a call to a server. It counts as the server's load until the server has answered, in
+    /// time or not. If the caller is gone, or the timeout has passed, the call is withdrawn.
     async fn attempt(
         self: &Arc<Self>,
         offer: Offer,
@@ -391,9 +391,9 @@ impl<C: Catalogue> Daemon<C> {
         call: Arc<TextCall>,
     ) -> Result<String, RpcError> {
         let (daemon, timeout, begun) = (self.clone(), call.timeout, Instant::now());
-        // Dropped when this ends.
+        // Dropped when this call ends.
         let (_wanted, unwanted) = oneshot::channel::<()>();
-        // Locked while the server table is. Empty once the server has answered.
+        // Locked while the server table is locked. Empty once the server has answered.
         let late = Arc::new(Mutex::new(Some(offer)));
         let of_task = late.clone();
         let going = tokio::spawn(async move {

@@ -1,4 +1,4 @@
-//! The servers of one process: what they execute, and what goes next.
+//! The servers of one process: execution of calls and tasks, and their order.
 
 use crate::server::priority_semaphore::{Permit, PrioritySemaphore};
 use gridspan_rpc::calls::{Catalogue, GridRpc, RpcError, Signature};
@@ -6,25 +6,25 @@ use gridspan_runtime::Numbers;
 use std::pin::pin;
 use std::time::Duration;
 
-/// Executes calls and tasks, as many at once as there are PEs. The others wait here and not at the
-/// PEs, so that one that nobody waits for any more is forgotten at once, whatever the PEs are at.
+/// Executes calls and tasks, at most one per PE at a time. The others wait here and not at the PEs,
+/// so that a cancelled call is removed at once, whatever the PEs execute.
 pub(crate) struct Executor<C: Catalogue> {
     rpc: GridRpc<C>,
     semaphore: PrioritySemaphore,
-    /// How fast each PE is.
+    /// Speed of each PE.
     speed: f64,
 }
 
-/// Calls that somebody waits for go before tasks of groups.
+/// Place of calls, which go before tasks of groups because a caller waits for each.
 const CALLS: u32 = 0;
 
 impl<C: Catalogue> Executor<C> {
-    /// On so many PEs, each of them of this speed.
+    /// Creates the executor of `pes` PEs, each with this speed.
     pub(crate) fn new(rpc: GridRpc<C>, pes: u32, speed: f64) -> Self {
         Self { rpc, semaphore: PrioritySemaphore::new(pes), speed }
     }
 
-    /// Executes a call in JSON, as long as `unwanted` does not resolve.
+    /// Executes a call in JSON, until `unwanted` resolves.
     pub(crate) async fn call(
         &self,
         function: &str,
@@ -36,7 +36,7 @@ impl<C: Catalogue> Executor<C> {
         self.rpc.call_text_until(function, arguments, unwanted).await
     }
 
-    /// Waits until a task of this place may be executed, as long as `unwanted` does not resolve.
+    /// Waits until a task of this place may be executed, or `unwanted` resolves.
     pub(crate) async fn enter(
         &self,
         place: u32,
@@ -48,13 +48,13 @@ impl<C: Catalogue> Executor<C> {
         }
     }
 
-    /// The place of a task of a group, behind calls.
+    /// Returns the place of a task of a group, behind calls.
     pub(crate) fn place_of_task(place: u32) -> u32 {
         place.saturating_add(CALLS + 1)
     }
 
-    /// Takes as long as a task would compute for which a server of speed 1 needs this time. Its
-    /// permit keeps everything else from the PE meanwhile, so that the PE itself has nothing to do.
+    /// Takes as long as a task would compute that needs `work_s` seconds on a server of speed 1.
+    /// Its permit reserves the PE meanwhile, so that the PE itself remains idle.
     pub(crate) async fn emulate(
         &self,
         work_s: f64,

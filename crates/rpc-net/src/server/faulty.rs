@@ -1,4 +1,4 @@
-//! Groups on servers that do what they should not: tests play such servers.
+//! Tests of groups on faulty servers, which are imitated.
 
 use crate::client::by_name::Client;
 use crate::client::groups::Remote;
@@ -19,7 +19,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tokio::sync::mpsc;
 
-/// No test waits longer.
+/// Longest time that a test waits.
 const LIMIT: Duration = Duration::from_secs(60);
 const PLAYED: Function<(u64,), (u64,)> = Function::new("played", |(value,), _| Ok((value,)));
 const OTHER: Function<(u64,), (u64,)> = Function::new("other", |(value,), _| Ok((value,)));
@@ -32,18 +32,18 @@ impl Catalogue for Nothing {
     }
 }
 
-/// What is said to the order of this number, of all that any server got, for this function; nothing
-/// if the stream just ends.
+/// Answer to an order, by its number among all orders at any server, and by its function; `None` if
+/// the stream just ends.
 type Behaviour = Arc<dyn Fn(u32, &str) -> Option<Response> + Send + Sync>;
 
-/// A server's name, and what it was told.
+/// A request that a server has received, with the server's name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Heard {
     Order(&'static str),
     End(&'static str),
 }
 
-/// What all servers of a test share.
+/// State that all servers of a test share.
 #[derive(Clone)]
 struct FaultyServer {
     behaviour: Behaviour,
@@ -59,7 +59,7 @@ fn task_error(task_error: TaskError) -> Option<Response> {
     Some(Response::Done(Err(task_error)))
 }
 
-/// What a real server says that did not hear the order.
+/// Returns the answer of a real server that has not read the order.
 fn too_much() -> Option<Response> {
     let reason = RemoteError::TooMuch.to_string();
     Some(Response::Called(Err(RpcError::RpcRefused { reason })))
@@ -71,7 +71,7 @@ fn card(name: &str) -> ServerCard {
     ServerCard { number: 0, name, site: 0, speed: 1.0, is_direct: true, functions }
 }
 
-/// Joins a registry, and answers as its behaviour says.
+/// Joins a registry, and answers according to its behaviour.
 async fn join(token: Token, name: &'static str, server: FaultyServer) {
     let config = token.server().unwrap();
     let client = Client::new(token).unwrap();
@@ -95,7 +95,7 @@ async fn listen(connection: Connection, name: &'static str, server: FaultyServer
     while let Ok((mut send, mut receive)) = connection.accept_bi().await {
         let Ok((request, _claim)) = read_message(&mut receive, &budget).await else { continue };
         let other = attend::<Nothing>(request, None, (&connection, &groups), &mut send).await;
-        // A test that has ended hears nothing.
+        // The test may have ended.
         let _ = match &other {
             Some(Request::Task(_)) => server.heard.send(Heard::Order(name)),
             Some(Request::End(_)) => server.heard.send(Heard::End(name)),
@@ -116,7 +116,8 @@ async fn listen(connection: Connection, name: &'static str, server: FaultyServer
     }
 }
 
-/// A client of servers of this behaviour, and what these hear.
+/// Starts servers with this behaviour. Returns a client of them, and the requests that they
+/// receive.
 async fn grid(
     names: &[&'static str],
     behaviour: impl Fn(u32) -> Option<Response> + Send + Sync + 'static,
@@ -125,7 +126,7 @@ async fn grid(
     (remote, heard)
 }
 
-/// The same, and the registry's token.
+/// Starts servers as `grid` does, and also returns the registry's token.
 async fn grid_of(
     names: &[&'static str],
     behaviour: impl Fn(u32, &str) -> Option<Response> + Send + Sync + 'static,
@@ -145,8 +146,8 @@ async fn grid_of(
     (Remote::new(token.clone()).unwrap(), token, read_message)
 }
 
-/// Has two servers of this behaviour execute a task; how that went, and what they heard until each that
-/// got an order heard of the end.
+/// Makes two servers with this behaviour execute a task. Returns its outcome, and the requests that
+/// they received until each server with an order received the end.
 async fn perform(
     behaviour: impl Fn(u32) -> Option<Response> + Send + Sync + 'static,
 ) -> (Result<(), RpcError>, BTreeSet<Heard>) {
@@ -164,7 +165,7 @@ async fn perform(
     };
     while is_open(&all) {
         let next = tokio::time::timeout(LIMIT, read_message.recv()).await;
-        all.insert(next.expect("who got an order should hear of the end").unwrap());
+        all.insert(next.expect("a server with an order should receive the end").unwrap());
     }
     (ended, all)
 }
@@ -210,7 +211,7 @@ async fn a_server_that_says_what_cannot_be_is_not_believed_and_another_does_its_
     }
 }
 
-/// Has one server of this behaviour execute a task.
+/// Makes one server with this behaviour execute a task.
 async fn perform_alone(
     behaviour: impl Fn(u32) -> Option<Response> + Send + Sync + 'static,
 ) -> Result<(), RpcError> {
@@ -263,7 +264,7 @@ async fn what_every_server_refuses_fails_alone_and_the_error_names_it_and_them()
         let (next,) = group.call(&OTHER, (&beside,));
         let errors = [group.get(&refused).await, group.get(&after).await];
         let made = others.load(Ordering::SeqCst);
-        // In a window of their own, beside what cannot be.
+        // In a separate window, together with a call that cannot be executed.
         let (never,) = group.call(&OTHER, (&after,));
         let (_last,) = group.call(&OTHER, (&next,));
         let never = group.get(&never).await;
@@ -305,7 +306,7 @@ async fn clones_that_map_at_the_same_time_reach_each_server_once() {
 #[tokio::test]
 async fn a_server_that_is_slow_to_come_delays_no_other() {
     let (remote, token, _hear) = grid_of(&["one"], |_, _| done(vec![8])).await;
-    // It has joined, and lets nobody in, nor says so.
+    // It has joined, and neither accepts nor refuses connections.
     let silent = Client::new(token).unwrap();
     let registry = silent.connect().await.unwrap();
     assert!(matches!(

@@ -1,14 +1,14 @@
-//! The groups that one connection has begun.
+//! The groups that one connection has started.
 
 use std::collections::{BTreeSet, VecDeque};
 
-/// So many groups of one connection go on at the same time.
+/// Largest number of groups of one connection that run at the same time.
 const GROUPS_MAX: usize = 1000;
-/// So many that have ended are known: an order of one may come later than its end, for streams
-/// overtake each other.
+/// Number of ended groups that are remembered: an order of one may come after its end, because
+/// streams overtake each other.
 const ENDED_MAX: usize = 1000;
 
-/// Groups that go on, and those that ended last.
+/// Running groups, and those that ended last.
 #[derive(Debug, Default)]
 pub(crate) struct Groups {
     going_on: BTreeSet<u64>,
@@ -16,7 +16,7 @@ pub(crate) struct Groups {
 }
 
 impl Groups {
-    /// An order of a group comes; why it is refused, if it is.
+    /// Registers the group of an order. Returns the reason if the order is refused.
     pub(crate) fn begin(&mut self, group: u64) -> Result<(), String> {
         if self.ended.contains(&group) {
             return Err("its group has ended".to_owned());
@@ -36,7 +36,7 @@ impl Groups {
         self.going_on.is_empty()
     }
 
-    /// A group has ended; whether it had begun.
+    /// Ends a group. Returns whether it had started.
     pub(crate) fn end(&mut self, group: u64) -> bool {
         self.ended.push_back(group);
         if self.ended.len() > ENDED_MAX {
@@ -45,7 +45,7 @@ impl Groups {
         self.going_on.remove(&group)
     }
 
-    /// All have ended.
+    /// Ends all groups, and returns them.
     pub(crate) fn take(&mut self) -> BTreeSet<u64> {
         std::mem::take(&mut self.going_on)
     }

@@ -1,4 +1,4 @@
-//! Answers what is asked of a task server, at a registry or at a server that has joined one.
+//! Answers requests to a task server, at a registry or at a server that has joined one.
 
 use crate::server::groups::Groups;
 use crate::server::task_server::TaskServer;
@@ -13,12 +13,12 @@ use std::pin::pin;
 use std::sync::{Arc, Mutex};
 use tokio::sync::oneshot;
 
-/// More bytes of nothing are not sent to whoever measures a way.
+/// Largest number of zero bytes that are sent for the measurement of a link.
 const POUR_BYTES_MAX: u64 = 16 << 20;
 const POUR_SEGMENT: &[u8] = &[0; 64 << 10];
 
-/// Hears a request, and what it takes of a budget. Who asks more than may wait hears that,
-/// whatever he asks: he shall not take it for the end of all that is here.
+/// Reads a request, and claims its part of a budget. A request beyond the budget is answered with a
+/// refusal, whatever its kind, so that the caller does not consider the server and its data lost.
 pub(crate) async fn heard(
     (send, receive): (&mut SendStream, &mut RecvStream),
     budget: &Budget,
@@ -28,15 +28,15 @@ pub(crate) async fn heard(
         Err(error @ RemoteError::TooMuch) => error,
         Err(_) => return None,
     };
-    // The rest of it is not heard. He may be gone now.
+    // The rest of the request is not read. The caller may be gone.
     let _ = receive.stop(VarInt::from_u32(0));
     let refused = RpcError::RpcRefused { reason: error.to_string() };
     respond(send, &Response::Called(Err(refused))).await;
     None
 }
 
-/// Answers a request for a task server; gives it back if it is for others. Without one nothing
-/// is executed or kept.
+/// Answers a request for a task server, and returns any other request. Without a task server
+/// nothing is executed or kept.
 pub(crate) async fn attend<C: Catalogue>(
     request: Request,
     task_server: Option<&Arc<TaskServer<C>>>,
@@ -49,7 +49,7 @@ pub(crate) async fn attend<C: Catalogue>(
         (Request::Give { group, data }, Some(task_server)) => {
             task_server.give(group, data, send).await
         }
-        // Who asked may be gone.
+        // The requester may be gone.
         (Request::Give { .. }, None) => drop(give(None, send).await),
         (Request::Task(order), Some(task_server)) => {
             task(order, task_server, (connection, groups), send).await;
@@ -67,13 +67,13 @@ pub(crate) async fn attend<C: Catalogue>(
     None
 }
 
-/// Says what there is to say, to whoever may be gone.
+/// Sends a response to a caller that may be gone.
 pub(crate) async fn respond(send: &mut SendStream, response: &Response) {
     let _ = write_message(send, response).await;
     let _ = send.stopped().await;
 }
 
-/// Executes a task as long as whoever ordered it waits, and tells him when it begins.
+/// Executes a task while its client waits, and notifies the client when it starts.
 async fn task<C: Catalogue>(
     order: Order,
     task_server: &Arc<TaskServer<C>>,
@@ -109,11 +109,11 @@ async fn pour(bytes: u64, send: &mut SendStream) {
             let written = send.write_chunk(segment).await;
             written.map_err(|error| RemoteError::Malformed(error.to_string()))?;
         }
-        // The stream is not closed yet.
+        // This succeeds, because the stream is not closed yet.
         let _ = send.finish();
         Ok(())
     };
-    // Who asked may be gone.
+    // The requester may be gone.
     let _ = poured().await;
 }
 
@@ -126,8 +126,8 @@ mod tests {
     use gridspan_rpc::calls::Signature;
     use quinn::Endpoint;
 
-    // Whoever writes a long text on the only thread says nothing meanwhile, and is taken to be
-    // gone.
+    // On a single thread, a client that writes a long text sends nothing else meanwhile, and is
+    // considered gone.
     #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
     async fn who_orders_more_than_may_wait_hears_so_and_the_connection_goes_on() {
         let listen = ([127, 0, 0, 1], 0).into();

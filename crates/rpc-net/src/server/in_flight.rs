@@ -1,17 +1,17 @@
-//! How many requests are being answered, so that who is told to end can wait for them.
+//! The number of requests in progress, so that a process that is stopped can wait for them.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-/// How often it looks whether all are answered.
+/// Interval between checks whether all are answered.
 const GLANCE: Duration = Duration::from_millis(20);
 
-/// A number of requests. Clones are the same.
+/// A number of requests. Clones share it.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct InFlight(Arc<AtomicUsize>);
 
-/// A request that counts as long as this lives, whatever becomes of who answers it.
+/// A request that counts until this is dropped, even if its answering fails.
 #[derive(Debug)]
 pub(crate) struct Open(InFlight);
 
@@ -21,12 +21,12 @@ impl InFlight {
         Open(self.clone())
     }
 
-    /// How many there are.
+    /// Returns the number of open requests.
     pub(crate) fn count(&self) -> usize {
         self.0.load(Ordering::SeqCst)
     }
 
-    /// Waits until all are answered, or so long.
+    /// Waits until all requests are answered, or `grace` has passed.
     pub(crate) async fn over(&self, grace: Duration) {
         let begun = Instant::now();
         while self.count() > 0 && begun.elapsed() < grace {

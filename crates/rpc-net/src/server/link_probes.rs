@@ -1,4 +1,4 @@
-//! A server measures the links from others to it, as the registry asks it to, and says what it sees.
+//! Measures the links from other servers to this one, as the registry requests, and reports them.
 
 use crate::server::task_server::TaskServer;
 use crate::wire::messages::{LinkObservation, Peer, Request, Response, request_response};
@@ -11,22 +11,22 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// How often it asks what to measure.
+/// Interval between requests for links to measure.
 const PAUSE: Duration = Duration::from_secs(1);
-/// So many round trips are taken of each link; the least counts.
+/// Number of round trips that are measured per link; the smallest counts.
 const ROUND_TRIPS: u32 = 4;
-/// How many bytes are sent to see what a link carries: at first, and at most. Each time so many
-/// times as many, until they take long enough to tell.
+/// Number of bytes that are sent to measure a link's bandwidth: at first, and at most. It grows by
+/// a factor until the transfer is long enough to be significant.
 const POUR_BYTES: u64 = 64 << 10;
 const POUR_BYTES_MAX: u64 = 16 << 20;
 const POUR_GROWTH: u64 = 4;
 const TELLING: Duration = Duration::from_millis(50);
-/// A transfer shows what a link can carry once it lasts so many round trips: the connection does not
-/// know it before.
+/// Number of round trips that a transfer must last to show a link's bandwidth, which the connection
+/// does not know before.
 const ROUND_TRIPS_TO_TELL: u32 = 5;
-/// Shorter transfers show nothing.
+/// Smallest transfer that shows anything.
 const FLOW_BYTES_MIN: u64 = 256 << 10;
-/// A link on which nothing comes for so long is not measured.
+/// Time without data after which the measurement of a link is given up.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// Measures until the connection to the registry ends, and then waits without end.
@@ -54,7 +54,7 @@ pub(crate) async fn probe_links<C: Catalogue>(
                 if let Some(known) = task_server.known(address) {
                     return measured(&known, wants_rate).await;
                 }
-                // Not kept: servers that have nothing else to say to each other may be many.
+                // The connection is not kept: there may be many servers that exchange nothing else.
                 let peer = task_server.connect(address, is_registry).await?;
                 let sample = measured(&peer, wants_rate).await;
                 peer.close(VarInt::from_u32(0), b"it was measured");
@@ -66,7 +66,7 @@ pub(crate) async fn probe_links<C: Catalogue>(
                 observations.push(LinkObservation { from: number, sample });
             }
         }
-        // What was seen is said at once.
+        // Observations are reported at once.
         if observations.is_empty() {
             tokio::time::sleep(PAUSE).await;
         }
@@ -74,7 +74,7 @@ pub(crate) async fn probe_links<C: Catalogue>(
     std::future::pending().await
 }
 
-/// A round trip over a connection, and what its link carries from the other end if that is wanted.
+/// Measures the round trip of a connection, and its bandwidth from the other end if that is wanted.
 pub(crate) async fn measured(connection: &Connection, wants_rate: bool) -> Option<LinkSample> {
     let mut round_trip = Duration::MAX;
     for _ in 0..ROUND_TRIPS {
@@ -90,7 +90,7 @@ pub(crate) async fn measured(connection: &Connection, wants_rate: bool) -> Optio
     Some(sample)
 }
 
-/// A flow that is long enough to tell what a link carries, or as long as may be.
+/// Returns a flow that is long enough to show the link's bandwidth, or the longest permitted one.
 async fn telling(connection: &Connection, round_trip: Duration) -> Option<Flow> {
     let mut bytes = POUR_BYTES;
     loop {
@@ -108,7 +108,7 @@ fn rate(flow: Flow) -> Option<Bandwidth> {
     bits_per_s.is_finite().then(|| Bandwidth::from_bits_per_second(bits_per_s as u64))
 }
 
-/// What a transfer shows: what the link can do, or at least that much.
+/// Evaluates a transfer, which shows the link's bandwidth, or a lower bound of it.
 fn of_flow(flow: Flow, round_trip: Duration) -> Option<LinkSample> {
     let rate = rate(flow).filter(|_| flow.bytes >= FLOW_BYTES_MIN)?;
     let is_full = flow.all >= TELLING.max(round_trip * ROUND_TRIPS_TO_TELL);
@@ -131,7 +131,8 @@ mod tests {
         let [short, long] = [50, 400].map(|took_ms| of_flow(flow(1_000_000, took_ms), trip));
 
         let (short, long) = (short.unwrap(), long.unwrap());
-        // A megabyte in 50 ms is 160 Mbit/s, which the link does at least, and in 400 ms 20 Mbit/s.
+        // A megabyte in 50 ms is 160 Mbit/s, a lower bound of the bandwidth, and in 400 ms 20
+        // Mbit/s.
         assert_eq!(short.rate, Some(Bandwidth::from_bits_per_second(160_000_000)));
         assert_eq!(long.rate, Some(Bandwidth::from_bits_per_second(20_000_000)));
         assert_eq!((short.is_full, long.is_full), (false, true));

@@ -1,4 +1,4 @@
-//! A server that joins the registry of a daemon, and joins again when that is back.
+//! A server that joins the registry of a daemon, and joins again when the registry is back.
 
 use crate::client::by_name::Client;
 use crate::server::admission::{Admission, Place};
@@ -19,16 +19,17 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tokio::sync::oneshot;
 
-/// How long to wait before looking for a registry again, at first and at most.
+/// Pause before the server looks for a registry again, at first and at most.
 const PAUSE: Duration = Duration::from_millis(200);
 const PAUSE_MAX: Duration = Duration::from_secs(5);
-/// How long calls may go on when the server is told to end.
+/// Time that calls have to end when the server is stopped.
 const GRACE: Duration = Duration::from_secs(10);
-/// How long a registry may take to let it in.
+/// Time that a registry has to accept the server.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// Serves for a registry until `end` resolves, and tasks of groups for whoever has the token. `told`
-/// hears each time the server has joined. Fails if nobody answers at the registry the first time.
+/// Serves for a registry until `end` resolves, and executes tasks of groups for all clients with
+/// the token. `told` is called each time the server has joined. Fails if the registry does not
+/// answer the first time.
 pub(crate) async fn join<C: Catalogue>(
     token: Token,
     own: LocalServers<C>,
@@ -91,7 +92,7 @@ async fn enter(client: &Client, card: &ServerCard, pes: u32) -> Result<Connectio
     }
 }
 
-/// Lets in whoever has the token, for tasks of groups.
+/// Admits clients with the token, for tasks of groups.
 async fn receive<C: Catalogue>(
     endpoint: Endpoint,
     task_server: Arc<TaskServer<C>>,
@@ -107,7 +108,7 @@ async fn receive<C: Catalogue>(
     }
 }
 
-/// Executes tasks for one connection, to its end.
+/// Executes tasks for one connection, until it ends.
 async fn work<C: Catalogue>(
     connection: &Connection,
     place: &Arc<Place>,
@@ -125,7 +126,7 @@ async fn work<C: Catalogue>(
             let _open = (open, of_caller);
             if let Some((request, _claim)) = heard((&mut send, &mut receive), &budget).await {
                 let of_caller = (&connection, &*groups);
-                // What else may be asked is for registries.
+                // Other requests are for registries.
                 attend(request, Some(&task_server), of_caller, &mut send).await;
             }
             in_use.end(!lock(&groups).is_empty());
@@ -134,19 +135,20 @@ async fn work<C: Catalogue>(
     task_server.forget(&groups);
 }
 
-/// So many calls that were taken back before they came are known at most.
+/// Largest number of remembered calls that were cancelled before they came.
 const EARLY_MAX: usize = 1000;
 
-/// The calls that are being executed, by number: dropping its sender takes a call back.
+/// The calls in execution, by number. Dropping a call's sender cancels it.
 #[derive(Debug, Default)]
 struct Calls {
     wanted: BTreeMap<u64, oneshot::Sender<()>>,
-    /// Taken back before they came, for streams overtake each other.
+    /// Calls that were cancelled before they came, because streams overtake each other.
     early: BTreeSet<u64>,
 }
 
 impl Calls {
-    /// A call comes; what resolves when it is taken back, which it may be already.
+    /// Registers a call. Returns a receiver that resolves when the call is cancelled, which may
+    /// have happened already.
     fn begin(&mut self, number: u64) -> oneshot::Receiver<()> {
         let (wanted, unwanted) = oneshot::channel();
         if !self.early.remove(&number) {
@@ -165,7 +167,7 @@ impl Calls {
     }
 }
 
-/// Executes the calls that come, until the connection ends. What has not ended then is taken back.
+/// Executes incoming calls until the connection ends. Calls that have not ended then are cancelled.
 async fn serve<C: Catalogue>(
     connection: &Connection,
     executor: &Arc<Executor<C>>,

@@ -1,4 +1,4 @@
-//! Processes that serve: as the registry, or as a member of another one's.
+//! Processes that serve: as a registry, or as a member of another process's registry.
 
 pub(crate) mod admission;
 pub(crate) mod caller;

@@ -1,5 +1,5 @@
-//! What a server keeps of groups that others execute on it, as long as who began the group is
-//! connected: which data is there or being brought, and the data itself, in memory and on disk.
+//! A server's data of groups, kept while the client of the group is connected: which data exists or
+//! is being fetched, and the data itself, in memory and on disk.
 
 use crate::wire::budget::{Budget, Claim};
 use bytes::Bytes;
@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use tokio::sync::OnceCell;
 
-/// Data that is there, for which room is taken, or is being brought; whoever comes second waits for
+/// Data that exists, with the claim on its room, or that is being fetched; a second user waits for
 /// the first.
 pub(crate) type Place = Arc<OnceCell<Claim>>;
 
@@ -16,13 +16,13 @@ pub(crate) type Place = Arc<OnceCell<Claim>>;
 #[derive(Debug)]
 pub(crate) struct ObjectCache {
     groups: BTreeMap<u64, Group>,
-    /// How many groups have ever begun.
+    /// Number of groups so far.
     count: u32,
     objects: ObjectStore,
     budget: Budget,
 }
 
-/// The number of a group here, and its data.
+/// A group's local number, and its data.
 #[derive(Debug)]
 struct Group {
     number: u32,
@@ -30,7 +30,7 @@ struct Group {
 }
 
 impl ObjectCache {
-    /// With so much room, of which no more is taken than is sure to be found: all of it may have to
+    /// Creates a cache with this room. It claims no more than is sure to fit: all data may have to
     /// be on disk.
     pub(crate) fn new(room: Room) -> Self {
         let bytes = room.memory_bytes.max(room.disk_bytes);
@@ -38,12 +38,12 @@ impl ObjectCache {
         Self { groups: BTreeMap::new(), count: 0, objects: ObjectStore::new(room), budget }
     }
 
-    /// Whether the disk may be needed if so many bytes are added.
+    /// Whether the disk may be needed if `more` bytes are added.
     pub(crate) fn may_use_disk(&self, more: u64) -> bool {
         self.objects.may_use_disk(more)
     }
 
-    /// A group begins here; nothing is kept of those that have not begun, or have ended.
+    /// Starts a group. Nothing is kept of groups that have not started, or have ended.
     pub(crate) fn begin(&mut self, group: u64) {
         self.groups.entry(group).or_insert_with(|| {
             self.count = self.count.wrapping_add(1);
@@ -51,18 +51,19 @@ impl ObjectCache {
         });
     }
 
-    /// A group has ended. What is being brought for it goes nowhere.
+    /// Ends a group. Data that is being fetched for it is dropped.
     pub(crate) fn end(&mut self, group: u64) {
         if let Some(Group { number, .. }) = self.groups.remove(&group) {
             self.objects.end(number);
         }
     }
 
-    /// Nobody needs this data of a group any more: ranges by their first, and what comes after
-    /// their last. It costs what the ranges hold, not what the group has.
+    /// Frees data of a group that is no longer needed: ranges of the first number, and the number
+    /// after the last. The cost is proportional to the data in the ranges, not to that of the
+    /// group.
     pub(crate) fn free(&mut self, group: u64, data: &[(u32, u32)]) {
         let Some(Group { number: group, places }) = self.groups.get_mut(&group) else { return };
-        // Of a range that ends before it begins there is nothing, and a map has no such range.
+        // A range that ends before it begins is empty, and `BTreeMap::range` does not accept it.
         for &(first, end) in data.iter().filter(|(first, end)| first < end) {
             let freed = places.range(first..end).map(|(version, _)| *version).collect::<Vec<_>>();
             for data in freed {
@@ -72,12 +73,12 @@ impl ObjectCache {
         }
     }
 
-    /// The place of data of a group that goes on.
+    /// Returns the place of data of a running group.
     pub(crate) fn place(&mut self, group: u64, data: u32) -> Option<Place> {
         Some(self.groups.get_mut(&group)?.places.entry(data).or_default().clone())
     }
 
-    /// Data could not be brought: its place goes, unless others bring it.
+    /// Removes the place of data that could not be fetched, unless others fetch it.
     pub(crate) fn abandon(&mut self, group: u64, data: u32) {
         if let Some(Group { places, .. }) = self.groups.get_mut(&group)
             && places
@@ -88,7 +89,7 @@ impl ObjectCache {
         }
     }
 
-    /// Whether data is there.
+    /// Whether data exists.
     pub(crate) fn has(&self, group: u64, data: u32) -> bool {
         let place = self.groups.get(&group).and_then(|group| group.places.get(&data));
         place.is_some_and(|place| place.initialized())
@@ -99,28 +100,28 @@ impl ObjectCache {
         places.contains_key(&data).then_some(DataKey { group: *group, data })
     }
 
-    /// Keeps data for which there is a place, unless somebody has freed it meanwhile.
+    /// Keeps data for which there is a place, unless it was freed meanwhile.
     pub(crate) fn keep(&mut self, group: u64, data: u32, value: Encoded) {
         if let Some(key) = self.key(group, data) {
             self.objects.keep(key, value);
         }
     }
 
-    /// Data that is there.
+    /// Returns existing data.
     pub(crate) fn get(&mut self, group: u64, data: u32) -> Option<Encoded> {
         let key = self.key(group, data)?;
         let lost = |error| tracing::warn!(%error, "data of a group is lost");
         self.objects.value(key).map_err(lost).ok()
     }
 
-    /// A segment of data that is there, and how many there are.
+    /// Returns a segment of existing data, and the number of its segments.
     pub(crate) fn segment(&mut self, group: u64, data: u32, index: u32) -> Option<(Bytes, u32)> {
         let key = self.key(group, data).filter(|_| self.has(group, data))?;
         let (segment, count) = self.objects.segment(key, index).ok()?;
         Some((Bytes::from_owner(segment), count))
     }
 
-    /// Room for so many bytes more, if there is any.
+    /// Claims room for `bytes` more bytes, if there is any.
     pub(crate) fn room(&self, bytes: u64) -> Option<Claim> {
         let mut claim = self.budget.claim();
         claim.grow(usize::try_from(bytes).ok()?).then_some(claim)
@@ -131,12 +132,12 @@ impl ObjectCache {
 mod tests {
     use super::*;
 
-    /// Half of what it has room for is in memory.
+    /// Returns a cache with half of its room in memory.
     fn cache() -> ObjectCache {
         ObjectCache::new(Room { memory_bytes: 5, disk_bytes: 10, folder: None })
     }
 
-    /// Data of the first group.
+    /// Adds data to the first group.
     fn put(objects: &mut ObjectCache, data: u32, bytes: u64) {
         let (place, claim) = (objects.place(1, data).unwrap(), objects.room(bytes).unwrap());
         objects.keep(1, data, Encoded::cut(&vec![data as u8; bytes as usize]));
@@ -151,7 +152,7 @@ mod tests {
             put(&mut objects, data, 2);
         }
 
-        // The second and the third say nothing; the last says some again.
+        // The second and the third range are empty; the last overlaps the one before it.
         objects.free(1, &[(0, 1), (3, 0), (1, 1), (2, 4), (3, u32::MAX)]);
         objects.free(2, &[(0, u32::MAX)]);
 

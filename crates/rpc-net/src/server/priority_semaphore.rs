@@ -1,15 +1,15 @@
-//! Who computes next, where several want to and few may at once.
+//! A semaphore with priorities, for calls and tasks that compete for a few PEs.
 
 use gridspan_workflow::execution::TaskQueue;
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::oneshot;
 
-/// So many may wait; further ones are refused and tried elsewhere.
+/// Largest number of waiting calls and tasks; further ones are refused and tried elsewhere.
 const WAITING_MAX: usize = 10_000;
 
-/// Lets so many in at the same time; of those that wait, the one with the lowest place first.
-/// Clones are of the same.
+/// Issues a limited number of permits; of the waiting calls and tasks, the one with the lowest
+/// place is first. Clones share the state.
 #[derive(Clone, Debug)]
 pub(crate) struct PrioritySemaphore {
     state: Arc<Mutex<State>>,
@@ -18,14 +18,14 @@ pub(crate) struct PrioritySemaphore {
 #[derive(Debug)]
 struct State {
     free: u32,
-    /// The data of those that wait is there.
+    /// The waiting calls and tasks, none of which lacks data.
     waiting: TaskQueue<(), oneshot::Sender<Permit>>,
 }
 
-/// Somebody is in, until this is dropped.
+/// A permit, which is released when it is dropped.
 #[derive(Debug)]
 pub(crate) struct Permit {
-    /// Nothing if this has been passed on.
+    /// `None` if the permit was passed on.
     semaphore: Option<PrioritySemaphore>,
 }
 
@@ -39,12 +39,12 @@ impl PrioritySemaphore {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Waits to be let in; why not, if too many do.
+    /// Waits for a permit. Returns the reason for a refusal, if too many wait.
     pub(crate) async fn enter(&self, place: u32) -> Result<Permit, String> {
         let waiting = {
             let mut state = self.state();
             if state.waiting.len() >= WAITING_MAX {
-                // Those that have given up need no place.
+                // Those that have given up are removed.
                 drop(state.waiting.take_all(oneshot::Sender::is_closed));
             }
             if state.waiting.len() >= WAITING_MAX {
@@ -62,7 +62,7 @@ impl PrioritySemaphore {
             Some(waiting) => waiting.await.ok(),
             None => None,
         };
-        // A sender is dropped with its semaphore only, which this has.
+        // A sender is dropped only with its semaphore, which exists here.
         Ok(permit.unwrap_or_else(|| Permit { semaphore: Some(self.clone()) }))
     }
 }
@@ -80,8 +80,8 @@ impl Drop for Permit {
             let Some(sender) = next else { return };
             match sender.send(Permit { semaphore: Some(semaphore.clone()) }) {
                 Ok(()) => return,
-                // He does not wait any more. His pass must not look for the next within this:
-                // thousands may be like him.
+                // The receiver no longer waits. Its permit must not look for the next one within
+                // this call: thousands may have given up.
                 Err(mut unused) => drop(unused.semaphore.take()),
             }
         }

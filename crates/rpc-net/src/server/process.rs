@@ -1,4 +1,4 @@
-//! A process that serves for a registry: as a daemon of its own, or as a member of another's.
+//! A process that serves for a registry: as a daemon with its own, or as a member of another one.
 
 use crate::server::daemon::{DaemonOptions, OpenedDaemon, daemon};
 use crate::server::executor::Executor;
@@ -15,37 +15,38 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use tokio::sync::oneshot;
 
-/// How long its own servers have to answer: the registry says how long each caller waits.
+/// Time that its own servers have to answer: the registry limits the time of each caller.
 const PATIENCE: Duration = Duration::from_secs(365 * 86_400);
 
-/// What a process does at a registry.
+/// Role of a process at a registry.
 #[derive(Clone, Debug)]
 pub enum Role {
-    /// Opens one, and serves behind it.
+    /// Opens a registry, and serves at it.
     Daemon(DaemonOptions),
-    /// Opens one for servers of other processes.
+    /// Opens a registry for servers of other processes.
     Registry(DaemonOptions),
     /// Serves for the registry that a token names.
     Member(Token),
 }
 
-/// A process that serves.
+/// Options of a process that serves.
 #[derive(Clone, Debug)]
 pub struct ServeOptions {
-    /// What it is called.
+    /// Its name.
     pub name: String,
-    /// On how many PEs it executes calls, each one at a time.
+    /// Number of PEs on which it executes calls, each one at a time.
     pub pes: u32,
-    /// How fast each is: a call takes its work divided by it.
+    /// Speed of each PE: a call takes its work divided by it.
     pub speed: f64,
-    /// How much it keeps of groups that others execute on it, in memory and on disk.
+    /// Room for the data of groups that others execute on it, in memory and on disk.
     pub room: Room,
-    /// What it does.
+    /// Its role.
     pub role: Role,
 }
 
-/// Serves the functions of a catalogue until `end` says something, or is dropped. `told` hears
-/// where the registry is once it is open, and each time a member has joined.
+/// Serves the functions of a catalogue until `end` receives a message, or its sender is dropped.
+/// `told` is called with the address of the registry once it is open, and each time a member has
+/// joined.
 pub fn serve<C: Catalogue>(
     options: ServeOptions,
     end: oneshot::Receiver<()>,
@@ -62,7 +63,7 @@ pub fn serve<C: Catalogue>(
             daemon::<C>(plan, None, ended).await
         });
     }
-    // What the registry comes to leaves the job by way of this.
+    // Carries the outcome of serving out of the job.
     let outcome = Arc::new(Mutex::new(Ok(())));
     let (of_job, pes) = (outcome.clone(), options.pes);
     let job = with_rpc::<C>(Job::new("serve")).main(async move |grid: Grid| {
@@ -99,14 +100,14 @@ pub fn serve<C: Catalogue>(
     std::mem::replace(&mut *outcome.lock().unwrap_or_else(PoisonError::into_inner), Ok(()))
 }
 
-/// Servers on all PEs but the first, and a client of them.
+/// Starts servers on all PEs but the first, and returns them with their client.
 async fn start<C: Catalogue>(
     grid: &Grid,
     options: &ServeOptions,
 ) -> Result<LocalServers<C>, RpcError> {
     let services: Services<C> = Services::new(grid).await?;
     for pe in grid.layout().pes().skip(1) {
-        // Errors name it, and whoever reads them knows this process by the first part.
+        // Errors contain this name, the first part of which identifies this process to readers.
         services.join(ServerPlan::new(format!("{}/{pe}", options.name), pe)).await?;
     }
     let mut rpc = GridRpc::new(&services);

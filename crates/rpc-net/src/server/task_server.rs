@@ -1,10 +1,10 @@
-//! Executes tasks of a group for a client outside of the job, and keeps their results.
+//! Executes tasks of groups for clients outside of a job, and keeps their results.
 //!
-//! Whoever begins a group connects to each of its servers. An order says where the arguments of a
-//! task are: with whoever gave the order, or on another server, from which this one fetches them,
-//! while it computes for other tasks. The task then computes, and its results are kept here until
-//! another server or the client asks for them, in memory and beyond that on disk. When the
-//! connection of who began the group ends, all of it is forgotten.
+//! The client of a group connects to each of its servers. An order states where the arguments of a
+//! task are: at the client, or on another server, from which this one fetches them while it
+//! computes other tasks. The task then computes, and its results are kept here until another server
+//! or the client requests them, in memory and beyond that on disk. When the client's connection
+//! ends, all data of its groups is dropped.
 
 mod peers;
 #[cfg(test)]
@@ -27,35 +27,35 @@ use std::time::Instant;
 use tokio::sync::oneshot;
 use tokio::task::JoinSet;
 
-/// So many ranges of data that nobody needs are looked at before others may have the cache again: a
-/// message may name millions.
+/// Number of freed ranges that are processed before the cache is unlocked for others: a message may
+/// name millions.
 const RANGES_AT_ONCE: usize = 1024;
 
-/// So many arguments of one task are fetched at once: each takes about a kilobyte, and a link is
-/// full with fewer.
+/// Number of arguments of one task that are fetched at once: each takes about a kilobyte, and a
+/// link is full with fewer.
 const FETCHES_AT_ONCE: usize = 64;
 
-/// Over so many connections data is fetched at most.
+/// Largest number of connections over which data is fetched.
 const CONNECTIONS_PER_FETCH: u32 = 2;
 
 /// The servers of one process.
 pub(crate) struct LocalServers<C: Catalogue> {
-    /// What they say of themselves together.
+    /// Their common description.
     pub(crate) card: ServerCard,
     pub(crate) executor: Arc<Executor<C>>,
-    /// How many there are.
+    /// Number of servers, each with one PE.
     pub(crate) pes: u32,
-    /// How much they keep of groups.
+    /// Room for the data that they keep of groups.
     pub(crate) room: Room,
 }
 
-/// What executes tasks in one process. Whoever locks both the groups of a connection and the cache
-/// locks the groups first.
+/// Executes tasks in one process. If both the groups of a connection and the cache are locked, the
+/// groups are locked first.
 pub(crate) struct TaskServer<C: Catalogue> {
     executor: Arc<Executor<C>>,
     objects: Mutex<ObjectCache>,
     peers: Peers,
-    /// How fast data came from others, since somebody last asked.
+    /// Flows of data from other servers, since they were last taken.
     flows: Mutex<BTreeMap<SocketAddr, Flow>>,
 }
 
@@ -64,15 +64,15 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl<C: Catalogue> TaskServer<C> {
-    /// On servers of this process, reaching others by an endpoint.
+    /// Creates the task server of these servers, which reaches others through an endpoint.
     pub(crate) fn new(own: &LocalServers<C>, endpoint: Endpoint, names: [String; 2]) -> Self {
         let objects = Mutex::new(ObjectCache::new(own.room.clone()));
         let executor = own.executor.clone();
         Self { executor, objects, peers: Peers::new(endpoint, names), flows: Mutex::default() }
     }
 
-    /// Does something with what is kept, to which so many bytes are added. Where that may have to
-    /// wait for the disk, whatever else this thread does goes on elsewhere.
+    /// Calls `act` with the kept data, to which `more` bytes are added. If that may wait for the
+    /// disk, the other work of this thread continues on another thread.
     fn with_objects<R>(&self, more: u64, act: impl FnOnce(&mut ObjectCache) -> R) -> R {
         if let Ok(mut objects) = self.objects.try_lock()
             && !objects.may_use_disk(more)
@@ -82,24 +82,25 @@ impl<C: Catalogue> TaskServer<C> {
         tokio::task::block_in_place(|| act(&mut lock(&self.objects)))
     }
 
-    /// A group of a connection begins, unless it did before; why it is refused, if it is.
+    /// Starts a group of a connection, unless it has started before. Returns the reason for a
+    /// refusal.
     fn begin(&self, group: u64, groups: &Mutex<Groups>) -> Result<(), String> {
-        // Held over both here and below: an end in between would leave a group in the cache that
-        // nobody ends.
+        // Locked for both steps: an end in between would leave a group in the cache that is never
+        // ended.
         let mut groups = lock(groups);
         groups.begin(group)?;
         self.with_objects(0, |objects| objects.begin(group));
         Ok(())
     }
 
-    /// The connection of who began these groups has ended.
+    /// Ends the groups of a connection that has ended.
     pub(crate) fn forget(&self, groups: &Mutex<Groups>) {
         let mut groups = lock(groups);
         let all = groups.take().into_iter();
         all.for_each(|group| self.with_objects(0, |objects| objects.end(group)));
     }
 
-    /// A group of a connection has ended.
+    /// Ends a group of a connection.
     pub(crate) fn end(&self, group: u64, groups: &Mutex<Groups>) {
         let mut groups = lock(groups);
         if groups.end(group) {
@@ -107,7 +108,7 @@ impl<C: Catalogue> TaskServer<C> {
         }
     }
 
-    /// Nobody needs this data of a group any more.
+    /// Frees data of a group that is no longer needed.
     pub(crate) fn free(&self, group: u64, data: &[(u32, u32)], groups: &Mutex<Groups>) {
         for data in data.chunks(RANGES_AT_ONCE) {
             let groups = lock(groups);
@@ -117,15 +118,15 @@ impl<C: Catalogue> TaskServer<C> {
         }
     }
 
-    /// Gives data that is here.
+    /// Sends data that is kept here.
     pub(crate) async fn give(&self, group: u64, data: u32, to: &mut SendStream) {
         let segment = |index| self.with_objects(0, |objects| objects.segment(group, data, index));
-        // Who asked may be gone.
+        // The requester may be gone.
         let _ = give_segments(segment, to).await;
     }
 
-    /// Executes a task of whoever is at the other end of a connection, as long as this is awaited.
-    /// `begun` hears of it when it begins to compute.
+    /// Executes a task for the client at the other end of a connection, while the future is
+    /// awaited. `begun` is notified when the task starts to compute.
     pub(crate) async fn task(
         self: &Arc<Self>,
         order: Order,
@@ -139,7 +140,7 @@ impl<C: Catalogue> TaskServer<C> {
         if connection.close_reason().is_some() {
             self.forget(groups);
         }
-        // A PE that is at it has not ended when nobody waits for it any more.
+        // A separate task, because a PE continues to execute when the client no longer waits.
         let (_wanted, unwanted) = oneshot::channel::<()>();
         let (task_server, connection) = (self.clone(), connection.clone());
         let executed = tokio::spawn(async move {
@@ -185,8 +186,8 @@ impl<C: Catalogue> TaskServer<C> {
         Ok(Times { start_s, end_s, fetched, sizes })
     }
 
-    /// Computes for a task, whose arguments are here and whose turn it is: its results, in order,
-    /// and where they go.
+    /// Computes a task, once its arguments are here and it has a permit. Returns its results, in
+    /// order, with their places.
     async fn compute(
         &self,
         order: &Order,
@@ -195,20 +196,20 @@ impl<C: Catalogue> TaskServer<C> {
     ) -> Result<Vec<(Place, Encoded, Claim)>, TaskError> {
         match &order.work {
             Work::Emulated { work_s, bytes } => {
-                // Before there is anything in memory: the sizes are what somebody says.
+                // Room is claimed before memory is allocated, because the sizes come from a client.
                 let places = self.places(order, bytes)?;
-                // He may not want to know.
+                // The receiver may be gone.
                 let _ = begun.send(());
                 self.executor.emulate(*work_s, unwanted).await.map_err(task_error)?;
                 let made = places.into_iter().zip(bytes).map(|((place, claim), &bytes)| {
-                    // They take room while they are kept, as real ones do.
+                    // Emulated results take memory while they are kept, as real ones do.
                     (place, Encoded::cut(&vec![0; bytes as usize]), claim)
                 });
                 Ok(made.collect())
             }
             Work::Function(name, signature) => {
-                // Of those that wait for their turn there is no copy, and nobody waits for the
-                // cache while one is made.
+                // Waiting tasks have no copy of their arguments, and the cache is not locked while
+                // a copy is made.
                 let arguments = self.arguments(order)?;
                 let _ = begun.send(());
                 let count = order.outputs.len() as u32;
@@ -223,7 +224,7 @@ impl<C: Catalogue> TaskServer<C> {
         }
     }
 
-    /// Has all arguments here; those that came from elsewhere.
+    /// Fetches the arguments that are not here, and returns those that were fetched.
     async fn fetch_all(
         self: &Arc<Self>,
         order: &Order,
@@ -263,7 +264,7 @@ impl<C: Catalogue> TaskServer<C> {
         }
     }
 
-    /// The arguments of a task, one after the other.
+    /// Returns the arguments of a task, one after the other.
     fn arguments(&self, order: &Order) -> Result<Vec<u8>, TaskError> {
         let mut arguments = Vec::new();
         for input in &order.inputs {
@@ -275,13 +276,12 @@ impl<C: Catalogue> TaskServer<C> {
         Ok(arguments)
     }
 
-    /// Where the results of a task go that are of these sizes, and room for them: for all or for
-    /// none.
+    /// Returns the places for results of these sizes, and room for them: for all or for none.
     fn places(&self, order: &Order, sizes: &[u64]) -> Result<Vec<(Place, Claim)>, TaskError> {
         if sizes.len() != order.outputs.len() {
             let (sizes, results) = (sizes.len(), order.outputs.len());
             return Err(refused(&format!(
-                "{sizes} sizes were said of {results} results; say one of each"
+                "{sizes} sizes were given for {results} results; give one for each"
             )));
         }
         self.with_objects(0, |objects| {
@@ -295,7 +295,7 @@ impl<C: Catalogue> TaskServer<C> {
         })
     }
 
-    /// Has an input here; whether it had to come from elsewhere.
+    /// Ensures that an input is here. Returns whether it was fetched.
     async fn fetch(
         &self,
         group: u64,
@@ -309,7 +309,8 @@ impl<C: Catalogue> TaskServer<C> {
         let Some(place) = place.transpose()? else { return Ok(false) };
         let mut is_brought = false;
         let bring = async || {
-            // Here and not before: whoever waits for the same data needs no room of his own.
+            // Claimed here and not before, because a task that waits for the same data needs no
+            // room.
             let claim = self.with_objects(0, |objects| objects.room(input.bytes));
             let claim = claim.ok_or_else(no_room)?;
             let bytes = match input.from {
@@ -331,12 +332,11 @@ impl<C: Catalogue> TaskServer<C> {
             self.with_objects(0, |objects| objects.abandon(group, input.data));
             return Err(error);
         }
-        // Data that several tasks wait for comes once, and counts once.
+        // Data for which several tasks wait is fetched once, and counts once.
         Ok(is_brought)
     }
 
-    /// Fetches an input from another server, over a new connection if the one that was there
-    /// breaks.
+    /// Fetches an input from another server, over a new connection if the existing one breaks.
     async fn fetch_from(
         &self,
         (address, is_registry): (SocketAddr, bool),
@@ -353,7 +353,7 @@ impl<C: Catalogue> TaskServer<C> {
                 }
                 Err(FetchError::Missing) => return Err(TaskError::Missing(data)),
                 Err(FetchError::Broken) if from.close_reason().is_none() => {
-                    let reason = format!("the server at {address} gives nothing now");
+                    let reason = format!("the server at {address} sends nothing now");
                     return Err(refused(&reason));
                 }
                 Err(FetchError::Broken) => {}
@@ -362,7 +362,7 @@ impl<C: Catalogue> TaskServer<C> {
         Err(TaskError::Unreached { unreached: data, missing: Vec::new() })
     }
 
-    /// Of several flows the fastest says most of a link.
+    /// Records a flow, unless a known flow shows more of the link: of several the fastest counts.
     fn flowed(&self, from: SocketAddr, flow: Flow) {
         let mut flows = lock(&self.flows);
         let rate = |flow: &Flow| flow.bytes as f64 / flow.took.as_secs_f64().max(1e-9);
@@ -372,17 +372,17 @@ impl<C: Catalogue> TaskServer<C> {
         }
     }
 
-    /// How fast data came from others since this was asked last.
+    /// Returns the flows of data from other servers since the last call.
     pub(crate) fn take_flows(&self) -> BTreeMap<SocketAddr, Flow> {
         std::mem::take(&mut *lock(&self.flows))
     }
 
-    /// The connection to another server, if there is one.
+    /// Returns the connection to another server, if there is one.
     pub(crate) fn known(&self, address: SocketAddr) -> Option<Connection> {
         self.peers.known(address)
     }
 
-    /// A new connection to another server.
+    /// Opens a new connection to another server.
     pub(crate) async fn connect(
         &self,
         address: SocketAddr,
@@ -401,10 +401,10 @@ fn group_ended() -> TaskError {
 }
 
 fn no_room() -> TaskError {
-    refused("the server has no room for more data of groups; take more servers")
+    refused("the server has no room for more data of groups; use more servers")
 }
 
-/// What an error of the servers means for a task.
+/// Converts an error of the servers to one of a task.
 fn task_error(error: RpcError) -> TaskError {
     match error {
         RpcError::SessionFailed { reason } => TaskError::Failed(reason),

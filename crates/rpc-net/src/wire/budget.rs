@@ -1,15 +1,15 @@
-//! How much one connection may have waiting here.
+//! Limits the bytes of one connection that wait in this process.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// Bytes of requests that are being heard or answered. Clones are of the same.
+/// Bytes for requests that are being read or answered. Clones share it.
 #[derive(Clone, Debug)]
 pub(crate) struct Budget {
     left: Arc<AtomicUsize>,
 }
 
-/// Bytes that are taken, until this is dropped.
+/// Claimed bytes, until this is dropped.
 #[derive(Debug)]
 pub(crate) struct Claim {
     left: Arc<AtomicUsize>,
@@ -21,14 +21,14 @@ impl Budget {
         Self { left: Arc::new(AtomicUsize::new(bytes)) }
     }
 
-    /// Nothing yet.
+    /// Creates an empty claim.
     pub(crate) fn claim(&self) -> Claim {
         Claim { left: self.left.clone(), bytes: 0 }
     }
 }
 
 impl Claim {
-    /// Takes so many bytes more, if they are there.
+    /// Claims `bytes` more bytes, if they are available. Returns whether they are.
     pub(crate) fn grow(&mut self, bytes: usize) -> bool {
         let less = |left: usize| left.checked_sub(bytes);
         let is_there = self.left.fetch_update(Ordering::SeqCst, Ordering::SeqCst, less).is_ok();

@@ -5,12 +5,12 @@ use serde::{Deserialize, Deserializer};
 use std::fmt;
 use std::marker::PhantomData;
 
-/// A task has at most so many arguments, and as many results: some characters of a text become a
+/// Largest number of arguments, and of results, of a task: some characters of a text become a
 /// hundred bytes in memory.
 pub(crate) const PARTS_MAX: usize = 100_000;
 
-/// Reads a list of a task's parts, and refuses one that is longer than a task's may be as soon as
-/// it is.
+/// Reads a list of a task's parts. A list that is longer than the limit is refused as soon as it
+/// exceeds the limit.
 pub(crate) fn bounded<'de, D: Deserializer<'de>, T: Deserialize<'de>>(
     from: D,
 ) -> Result<Vec<T>, D::Error> {

@@ -1,7 +1,7 @@
-//! What is asked at a registry, and answered: JSON, one stream for each request.
+//! Requests to a registry, and responses: JSON, with one stream for each request.
 //!
-//! What comes from outside is bounded before it is in memory: each text, and all that one
-//! connection has waiting.
+//! Input from outside is bounded before it is in memory: each text, and all waiting bytes of one
+//! connection.
 
 use crate::wire::budget::{Budget, Claim};
 use crate::wire::token::RemoteError;
@@ -13,64 +13,64 @@ use serde::{Deserialize, Serialize};
 use std::net::SocketAddr;
 use std::time::Duration;
 
-/// Longer texts are refused.
+/// Size of the longest text that is accepted.
 const TEXT_BYTES_MAX: usize = 256 << 20;
-/// So many servers are tried for a call at most.
+/// Largest number of servers that are tried for a call.
 pub(crate) const ATTEMPTS: u32 = 3;
-/// What one connection may have waiting: a text of the largest size, and another.
+/// Largest number of waiting bytes of one connection: a text of the largest size, and another.
 pub(crate) const WAITING_BYTES_MAX: usize = 2 * TEXT_BYTES_MAX;
-/// So much of a text is taken from the network at once.
+/// Number of bytes of a text that are taken from the network at once.
 const CHUNK_BYTES: usize = 1 << 20;
 
-/// What somebody wants.
+/// A request.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) enum Request {
-    /// Which servers are there?
+    /// List the servers.
     List,
-    /// What is new of servers, and of the links between them, for whoever knows this?
+    /// Send the changes of servers, and of the links between them, since these versions.
     ServerUpdate(KnownVersions),
     /// Call a function.
     Call(TextCall),
-    /// The call of this number is not wanted any more. It is answered all the same, once nothing is
-    /// done for it.
+    /// Cancel the call of this number. The call is still answered, once its server no longer works
+    /// on it.
     Cancel(u64),
-    /// Send calls to me, through this connection, and tasks of groups to my address: so many at
-    /// once.
+    /// Accept this server: send it calls through this connection, and tasks of groups to its
+    /// address, up to this number at once.
     Join(ServerCard, u32),
-    /// This is what a server that has joined has seen of the links from others to it; which should
-    /// it measure?
+    /// Record a joined server's observations of the links from others to it, and send
+    /// the links that it should measure.
     LinkReport(Vec<LinkObservation>),
-    /// Are you there?
+    /// Answer, to measure a round trip.
     Echo,
-    /// Send so many bytes. They are answered by themselves, not in JSON.
+    /// Send this number of bytes. They are the whole answer, without JSON.
     Pour(u64),
-    /// Execute a task of a group. Before the answer comes [`BEGUN`].
+    /// Execute a task of a group. [`BEGUN`] precedes the answer.
     Task(Order),
-    /// What is this data of a group? It is answered by itself, not in JSON.
+    /// Send data of a group. It is the whole answer, without JSON.
     Give {
         /// The group.
         group: u64,
         /// The data.
         data: u32,
     },
-    /// Nobody needs this data of a group any more.
+    /// Free data of a group that is no longer needed.
     Free {
         /// The group.
         group: u64,
-        /// The data, as the first and what comes after the last of each range.
+        /// The data, as ranges of the first number and the number after the last.
         data: Vec<(u32, u32)>,
     },
-    /// A group has ended.
+    /// End a group.
     End(u64),
 }
 
-/// Comes before the answer to a task, when it begins.
+/// Byte that precedes the answer to a task, sent when the task starts.
 pub(crate) const BEGUN: u8 = b'!';
 
-/// What a server has seen of the link from another to it.
+/// A server's observation of the link from another one.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct LinkObservation {
-    /// The other, by its number at the registry.
+    /// The other server, by its number at the registry.
     pub(crate) from: u32,
     pub(crate) sample: LinkSample,
 }
@@ -79,20 +79,20 @@ pub(crate) struct LinkObservation {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Peer {
     pub(crate) number: u32,
-    /// Where it is, if that is not at the registry.
+    /// Its address; `None` if it is at the registry.
     pub(crate) address: Option<SocketAddr>,
-    /// Whether nothing has shown for long what the link can carry.
+    /// Whether the link's bandwidth has not been measured for long.
     pub(crate) wants_rate: bool,
 }
 
-/// A task of a group, and what it computes.
+/// A task of a group, with its arguments and results.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Order {
-    /// A number that no other group has: dice of who begins it.
+    /// A number that no other group has: a random number of the client.
     pub(crate) group: u64,
-    /// Of those that could begin, the one with the lowest place does.
+    /// Priority: of the tasks that could start, the one with the lowest place does.
     pub(crate) place: u32,
-    /// What to do.
+    /// The work.
     pub(crate) work: Work,
     /// The arguments, in order.
     #[serde(deserialize_with = "crate::wire::lists::bounded")]
@@ -102,18 +102,18 @@ pub(crate) struct Order {
     pub(crate) outputs: Vec<u32>,
 }
 
-/// What a task does.
+/// The work of a task.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) enum Work {
-    /// Computes for a time, and gives results of so many bytes each.
+    /// Computes for a time, and returns results of the given sizes.
     Emulated {
-        /// How long on a server of speed 1, in seconds.
+        /// Time on a server of speed 1, in seconds.
         work_s: f64,
-        /// How large the results are, in bytes.
+        /// Sizes of the results, in bytes.
         #[serde(deserialize_with = "crate::wire::lists::bounded")]
         bytes: Vec<u64>,
     },
-    /// Calls the function of this name, which takes and gives this for the caller.
+    /// Calls the function of this name, which has this signature for the caller.
     Function(String, Signature),
 }
 
@@ -122,147 +122,146 @@ pub(crate) enum Work {
 pub(crate) struct Input {
     /// Its number in the group.
     pub(crate) data: u32,
-    /// How large it is.
+    /// Its size, in bytes.
     pub(crate) bytes: u64,
-    /// Who has it.
+    /// Its source.
     pub(crate) from: Source,
 }
 
-/// Where an argument is.
+/// The source of an argument.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum Source {
-    /// With whoever gave the order.
+    /// The client that gave the order.
     Client,
-    /// On a server.
+    /// A server.
     Server {
-        /// Where that is.
+        /// Its address.
         address: SocketAddr,
-        /// Whether it is a daemon, and has not joined one.
+        /// Whether it is a daemon, and not a server that has joined one.
         is_registry: bool,
     },
 }
 
-/// When a task was executed, in seconds since its order came.
+/// Times of a task, in seconds since its order came.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Times {
-    /// When it began to compute.
+    /// Start of computing.
     pub(crate) start_s: f64,
-    /// When it was done.
+    /// End of computing.
     pub(crate) end_s: f64,
-    /// The arguments that came from elsewhere.
+    /// The fetched arguments.
     pub(crate) fetched: Vec<Fetched>,
-    /// How large the results are, in bytes.
+    /// Sizes of the results, in bytes.
     pub(crate) sizes: Vec<u64>,
 }
 
-/// An argument that came from elsewhere.
+/// A fetched argument.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Fetched {
     /// Its number in the group.
     pub(crate) data: u32,
-    /// When it was asked for.
+    /// Time of the request.
     pub(crate) start_s: f64,
-    /// When it was there.
+    /// Time of the arrival.
     pub(crate) end_s: f64,
 }
 
-/// Why a task was not executed.
+/// Reason why a task was not executed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum TaskError {
-    /// These arguments are not where they were said to be.
+    /// These arguments are not at the stated sources.
     Missing(Vec<u32>),
-    /// The servers that have these arguments cannot be reached from here; and others are not where
-    /// they were said to be.
+    /// The servers that have some arguments cannot be reached from this one; other arguments are
+    /// not at the stated sources.
     Unreached {
-        /// What is with servers that cannot be reached.
+        /// Arguments on servers that cannot be reached.
         unreached: Vec<u32>,
-        /// What is not where it was said to be.
+        /// Arguments that are not at the stated sources.
         missing: Vec<u32>,
     },
-    /// The function has failed, which it would elsewhere as well.
+    /// The function has failed, as it would elsewhere.
     Failed(String),
-    /// The server does not do it; another may.
+    /// The server refuses the task; another may accept it.
     Refused(String),
 }
 
 /// A call in text.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct TextCall {
-    /// What the daemon calls it, where it passes it on.
+    /// Number that the daemon gives a call that it forwards.
     #[serde(default)]
     pub(crate) number: u64,
     pub(crate) function: String,
     /// The arguments in JSON.
     pub(crate) arguments: String,
-    /// How long one server has to answer.
+    /// Time that one server has to answer.
     pub(crate) timeout: Duration,
 }
 
 /// A server of a registry.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ListedServer {
-    /// What it says of itself.
+    /// Its own description.
     pub card: ServerCard,
-    /// How many calls it has from here.
+    /// Number of its calls from the registry.
     pub calls: u32,
-    /// How long they compute, in seconds, as far as is known.
+    /// Estimated time that these calls compute, in seconds.
     pub load_s: f64,
-    /// How many calls, or tasks of groups, it executes at the same time.
+    /// Number of calls, or tasks of groups, that it executes at the same time.
     pub cores: u32,
-    /// Where it is, if that is not at the registry.
+    /// Its address; `None` if it is at the registry.
     pub address: Option<SocketAddr>,
-    /// What is known of the links from others to it, which are named by their numbers.
+    /// Known links from other servers to it, by the numbers of these servers.
     pub links: Vec<(u32, LinkEstimate)>,
 }
 
 impl ListedServer {
-    /// What is the same whenever the same server is listed: where it is, and its name.
+    /// Returns the address and the name, which are the same whenever the same server is listed.
     pub(crate) fn identity(&self) -> (Option<SocketAddr>, String) {
         (self.address, self.card.name.clone())
     }
 }
 
-/// What somebody knows of the servers of a registry: nothing by default.
+/// Versions that a client knows of the servers of a registry: none by default.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct KnownVersions {
-    /// Of which registry; one that begins anew is another.
+    /// The registry; after a restart it is another.
     pub(crate) registry: u64,
-    /// As of which version which servers there are, and what links are like.
+    /// Versions of the list of servers, and of the links.
     pub(crate) servers: u64,
     pub(crate) links: u64,
 }
 
-/// What is new of servers.
+/// Changes of servers.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct ServerUpdate {
-    /// What whoever hears this knows then.
+    /// The versions that the receiver knows afterwards.
     pub(crate) known: KnownVersions,
     /// All servers, without their links, if any has come or gone.
     pub(crate) servers: Option<Vec<ListedServer>>,
-    /// The links of which something was seen, by the numbers of the servers that they go from and
-    /// to.
+    /// The changed links, by the numbers of their sending and receiving servers.
     pub(crate) links: Vec<((u32, u32), LinkEstimate)>,
 }
 
-/// What comes of it.
+/// A response.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) enum Response {
     Servers(Vec<ListedServer>),
     ServerUpdate(ServerUpdate),
-    /// The results in JSON, or why there are none.
+    /// The results in JSON, or the error.
     Called(Result<String, RpcError>),
     Joined,
-    /// A server that may not join, and why.
+    /// The server may not join, for this reason.
     Refused(String),
-    /// The call is taken back, or what else was told is noted.
+    /// The call is cancelled, or the request is noted.
     Noted,
-    /// The others whose links should be measured.
+    /// The servers from which links should be measured.
     Peers(Vec<Peer>),
-    /// How a task went.
+    /// The outcome of a task.
     Done(Result<Times, TaskError>),
 }
 
-/// Asks, and waits for the answer.
+/// Sends a request, and waits for the response.
 pub(crate) async fn request_response(
     connection: &Connection,
     request: &Request,
@@ -271,7 +270,7 @@ pub(crate) async fn request_response(
     let streams = connection.open_bi().await;
     let (mut send, mut receive) = streams.map_err(|error| RemoteError::away(address, &error))?;
     if write_message(&mut send, request).await.is_err() {
-        // Who refuses a request does not hear all of it, and says so.
+        // A receiver that refuses a request does not read all of it, but answers.
         drop(send);
     }
     let answered = read_message(&mut receive, &Budget::new(TEXT_BYTES_MAX)).await;
@@ -281,7 +280,7 @@ pub(crate) async fn request_response(
     })
 }
 
-/// Says all there is to say on a stream.
+/// Writes a whole message to a stream.
 pub(crate) async fn write_message<T: Serialize>(
     to: &mut SendStream,
     what: &T,
@@ -292,7 +291,7 @@ pub(crate) async fn write_message<T: Serialize>(
     to.finish().map_err(|error| malformed(error.to_string()))
 }
 
-/// Hears all that is said on a stream, and what that takes of a budget.
+/// Reads a whole message from a stream, and claims its bytes from a budget.
 pub(crate) async fn read_message<T: DeserializeOwned>(
     from: &mut RecvStream,
     budget: &Budget,
@@ -300,7 +299,7 @@ pub(crate) async fn read_message<T: DeserializeOwned>(
     read_message_after(&[], from, budget).await
 }
 
-/// The same after what has been heard already.
+/// Reads a message of which `before` has been read already.
 pub(crate) async fn read_message_after<T: DeserializeOwned>(
     before: &[u8],
     from: &mut RecvStream,
@@ -319,7 +318,7 @@ pub(crate) async fn read_message_after<T: DeserializeOwned>(
     Ok((read(&text)?, claim))
 }
 
-/// Understands a text.
+/// Parses a text.
 pub(crate) fn read<T: DeserializeOwned>(text: &[u8]) -> Result<T, RemoteError> {
     serde_json::from_slice(text).map_err(|error| RemoteError::Malformed(error.to_string()))
 }

@@ -1,5 +1,5 @@
-//! What processes say to each other: requests and responses as JSON, data as bytes, each on a
-//! stream of its own; and the tokens by which they find and trust each other.
+//! Communication between processes: requests and responses as JSON, and data as bytes, each on a
+//! separate stream; and the tokens with which processes find and trust each other.
 
 pub(crate) mod budget;
 pub(crate) mod lists;

@@ -1,17 +1,17 @@
-//! The requests that come over one connection, of which more may be open at once as more come.
+//! The requests of one connection, of which more may be open at once if many come.
 //!
-//! QUIC keeps something for each stream that the other side may open, whether it does or not. Most
-//! connections never have more than a few open, and a registry has many connections.
+//! QUIC keeps state for each stream that the other side may open, whether it does or not. Most
+//! connections never have more than a few open streams, and a registry has many connections.
 
 use crate::server::in_flight::{InFlight, Open};
 use quinn::{Connection, ConnectionError, RecvStream, SendStream, VarInt};
 
-/// So many requests of one connection may be open at the same time at first.
+/// Number of requests of one connection that may be open at the same time at first.
 pub(crate) const OPEN_FIRST: u32 = 32;
-/// So many may once half of the first are open; further ones wait.
+/// Number that may be open once half of the first are; further requests wait.
 const OPEN_MAX: u32 = 1000;
 
-/// What comes over a connection.
+/// The requests of a connection.
 pub(crate) struct Requests<'a> {
     connection: &'a Connection,
     open: InFlight,
@@ -23,7 +23,7 @@ impl<'a> Requests<'a> {
         Self { connection, open: InFlight::default(), is_wide: false }
     }
 
-    /// The next, which is open as long as what comes with it lives.
+    /// Waits for the next request, which is open while the returned `Open` exists.
     pub(crate) async fn next(&mut self) -> Result<(SendStream, RecvStream, Open), ConnectionError> {
         let (send, receive) = self.connection.accept_bi().await?;
         let open = self.open.begin();

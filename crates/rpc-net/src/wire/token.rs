@@ -1,4 +1,4 @@
-//! Where a registry is, and who may come in.
+//! Tokens: the address of a registry, and the certificates that admit callers.
 
 use crate::wire::requests::OPEN_FIRST;
 use gridspan_runtime::NodeId;
@@ -14,29 +14,30 @@ use std::sync::Arc;
 use std::time::Duration;
 use thiserror::Error;
 
-/// The version of the file; others are not read.
+/// Version of the file; others are not read.
 const VERSION: u32 = 1;
-/// A side that is silent for so long is gone, though not before three probe timeouts have passed
-/// (RFC 9000, section 10.1). Both say something three times in that time, for packets may be lost.
+/// Time after which a silent side is considered gone, though not before three probe timeouts have
+/// passed (RFC 9000, section 10.1). Both sides send something three times in that time, because
+/// packets may be lost.
 const SILENCE: Duration = Duration::from_millis(1500);
 const KEEP_ALIVE: Duration = Duration::from_millis(400);
-/// The timer begins again with what is said last: so long it takes at most until a server that was
-/// killed is known to be gone.
+/// The timer restarts with the last packet sent: this is the longest time until a killed server is
+/// known to be gone.
 const _: () = assert!(SILENCE.as_millis() + KEEP_ALIVE.as_millis() <= 2000);
-/// So much of one connection, and of one stream, may have come that nobody has heard yet: what a
-/// gigabit link carries in a round trip of 100 ms, and more of it if several speak.
+/// Largest number of bytes of one connection, and of one stream, that have arrived unread: for a
+/// stream, the data of a gigabit link in a round trip of 100 ms, and more for several streams.
 const UNHEARD_BYTES_MAX: u32 = 32 << 20;
 const UNHEARD_STREAM_BYTES_MAX: u32 = 12 << 20;
-/// Handshakes that have not begun here yet, and the bytes kept for one and for all of them: packets
-/// that came too early.
+/// Number of handshakes that have not started here yet, and bytes kept for one and for all of them:
+/// packets that came too early.
 const INCOMING_MAX: usize = 1024;
 const INCOMING_BYTES: u64 = 16 << 10;
 const INCOMING_BYTES_TOTAL: u64 = 1 << 20;
-/// The codes of QUIC by which one side does not accept the other's certificate, among others of TLS
-/// (RFC 9001, section 4.8).
+/// Codes of QUIC with which one side refuses the other's certificate, among others of TLS (RFC
+/// 9001, section 4.8).
 const TLS_CODES: std::ops::Range<u64> = 0x100..0x200;
 
-/// Why a registry cannot be opened or reached.
+/// Reason why a registry cannot be opened or reached.
 #[derive(Debug, Error)]
 pub enum RemoteError {
     /// A token cannot be read or written.
@@ -44,7 +45,7 @@ pub enum RemoteError {
     Token {
         /// Its path.
         path: PathBuf,
-        /// Why.
+        /// The reason.
         error: io::Error,
     },
     /// Certificates cannot be made or used.
@@ -56,44 +57,45 @@ pub enum RemoteError {
     /// The servers of the registry have failed.
     #[error("the servers have failed: {0}")]
     Servers(String),
-    /// Nobody answers at the registry.
-    #[error("nobody answers at {address}: {reason}; is its daemon still there?")]
+    /// The registry does not answer.
+    #[error("nothing answers at {address}: {reason}; is its daemon still running?")]
     Away {
-        /// Where the token says the registry is.
+        /// Address of the registry in the token.
         address: SocketAddr,
-        /// What was seen.
+        /// The observed error.
         reason: String,
     },
-    /// Who is there does not know the token, or is not known by it.
+    /// The process at the address does not accept the token, or is not the one that the token
+    /// names.
     #[error(
-        "the token is stale: who answers at {address} is not the daemon that wrote it, or has written another since \
-         ({reason}); take the token that it has now"
+        "the token is stale: the process at {address} is not the daemon that wrote it, or has written another since \
+         ({reason}); use its current token"
     )]
     Stale {
-        /// Where the token says the registry is.
+        /// Address of the registry in the token.
         address: SocketAddr,
-        /// What was seen.
+        /// The observed error.
         reason: String,
     },
-    /// Nobody can be told where the registry is.
+    /// The registry has no address at which others can reach it.
     #[error(
-        "nobody finds a registry that is at {0}; say with --advertise by which address others reach this machine, or \
+        "others cannot find a registry at {0}; give with --advertise the address at which they reach this machine, or \
          listen there"
     )]
     Nowhere(SocketAddr),
     /// The registry does not let a server join.
     #[error("the daemon does not let the server join: {0}")]
     Unwelcome(String),
-    /// More is said than may be waiting.
-    #[error("more is asked at once than the daemon may keep; ask again later, or for less")]
+    /// The requests exceed the bytes that may wait.
+    #[error("the requests exceed what the daemon may keep at once; ask again later, or for less")]
     TooMuch,
-    /// What is said cannot be understood.
-    #[error("the other side of the registry says what cannot be understood: {0}")]
+    /// A message cannot be understood.
+    #[error("the other side of the registry sent a message that cannot be understood: {0}")]
     Malformed(String),
 }
 
 impl RemoteError {
-    /// What became of a connection.
+    /// Returns the error for a connection that has ended.
     pub(crate) fn away(address: SocketAddr, error: &ConnectionError) -> Self {
         let code = match error {
             ConnectionError::TransportError(error) => u64::from(error.code),
@@ -108,16 +110,16 @@ impl RemoteError {
     }
 }
 
-/// Where a registry is, and the certificate of its callers. It holds a private key.
+/// The address of a registry, and the certificate of its callers. It contains a private key.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Token {
     version: u32,
-    /// Where the registry is.
+    /// Address of the registry.
     pub address: SocketAddr,
     identity: Identity,
 }
 
-/// What the daemon keeps for itself.
+/// The daemon's own key.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Key {
     version: u32,
@@ -126,7 +128,7 @@ pub(crate) struct Key {
 }
 
 impl Token {
-    /// A token and the daemon's key for it, for a registry at an address.
+    /// Creates a token and the daemon's key for it, for a registry at an address.
     pub(crate) fn new(address: SocketAddr) -> Result<(Self, Key), RemoteError> {
         let authority = Authority::new("registry")?;
         let [own, callers] = [0, 1].map(|node| authority.issue(NodeId(node), 1));
@@ -134,7 +136,7 @@ impl Token {
         Ok((Self { version: VERSION, address, identity: callers? }, key))
     }
 
-    /// The same for a registry that is at another address.
+    /// Replaces the address of the registry.
     pub(crate) fn at(self, address: SocketAddr) -> Self {
         Self { address, ..self }
     }
@@ -148,24 +150,25 @@ impl Token {
         }
     }
 
-    /// Writes it to a file that its user alone can read.
+    /// Writes it to a file that only its user can read.
     pub(crate) fn write(&self, path: &Path) -> Result<(), RemoteError> {
         write(path, self)
     }
 
-    /// How a caller reaches the registry.
+    /// Returns the configuration with which a caller connects to the registry.
     pub(crate) fn client(&self) -> Result<ClientConfig, RemoteError> {
         let mut config = ClientConfig::new(self.identity.quic_client()?);
         config.transport_config(transport());
         Ok(config)
     }
 
-    /// How a server that has joined lets others in that have the token, or the daemon.
+    /// Returns the configuration with which a server that has joined accepts the daemon, and other
+    /// holders of the token.
     pub(crate) fn server(&self) -> Result<ServerConfig, RemoteError> {
         Ok(server(ServerConfig::with_crypto(self.identity.quic_server()?)))
     }
 
-    /// What the certificates of the daemon, and of whoever has the token, name.
+    /// Returns the names in the certificates of the daemon, and of holders of the token.
     pub(crate) fn names(&self) -> [String; 2] {
         names(&self.identity)
     }
@@ -176,7 +179,8 @@ fn names(identity: &Identity) -> [String; 2] {
 }
 
 impl Key {
-    /// Where the registry was, if this is of the version that is understood.
+    /// Reads the key and the former address of the registry; `None` if there is no key of this
+    /// version.
     pub(crate) fn read(path: &Path) -> Result<Option<Self>, RemoteError> {
         if !path.exists() {
             return Ok(None);
@@ -189,7 +193,7 @@ impl Key {
         write(path, self)
     }
 
-    /// The same for a registry that is at another address.
+    /// Replaces the address of the registry.
     pub(crate) fn at(self, address: SocketAddr) -> Self {
         Self { address, ..self }
     }
@@ -198,27 +202,27 @@ impl Key {
         self.address
     }
 
-    /// How the daemon reaches servers that have joined.
+    /// Returns the configuration with which the daemon connects to servers that have joined.
     pub(crate) fn client(&self) -> Result<ClientConfig, RemoteError> {
         let mut config = ClientConfig::new(self.identity.quic_client()?);
         config.transport_config(transport());
         Ok(config)
     }
 
-    /// What the certificates of the daemon, and of whoever has the token, name.
+    /// Returns the names in the certificates of the daemon, and of holders of the token.
     pub(crate) fn names(&self) -> [String; 2] {
         names(&self.identity)
     }
 
-    /// How the registry lets callers in.
+    /// Returns the configuration with which the registry accepts callers.
     pub(crate) fn server(&self) -> Result<ServerConfig, RemoteError> {
         Ok(server(ServerConfig::with_crypto(self.identity.quic_server()?)))
     }
 }
 
-/// Where the daemon's key is, beside its token.
+/// Returns the path of the daemon's key, beside its token.
 pub(crate) fn key_path(token: &Path) -> PathBuf {
-    // Appended, so that no two tokens have the same, and none has itself.
+    // The ending is appended, so that no two tokens have the same key, and none is its own key.
     let mut name = OsString::from(token);
     name.push(".key");
     name.into()
@@ -254,8 +258,8 @@ fn read<T: serde::de::DeserializeOwned>(path: &Path) -> Result<T, RemoteError> {
 
 fn write<T: Serialize>(path: &Path, value: &T) -> Result<(), RemoteError> {
     let written = || {
-        // Whole or not at all: somebody may be waiting for it. Its own file, which nobody else
-        // could open before.
+        // The file is written as a whole or not at all, because a process may wait for it. It is a
+        // new file, which no other user could open before.
         let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
         let mut file = tempfile::NamedTempFile::new_in(folder.unwrap_or(Path::new(".")))?;
         file.write_all(&serde_json::to_vec(value)?)?;

@@ -1,4 +1,4 @@
-//! Data of groups on its way: bytes by themselves, not in JSON, and how fast they came.
+//! Transfers of data of groups: as bytes, not in JSON, and their rates.
 
 use crate::wire::messages::{Request, write_message};
 use crate::wire::token::RemoteError;
@@ -6,36 +6,35 @@ use bytes::Bytes;
 use quinn::{Connection, RecvStream, SendStream, VarInt};
 use std::time::{Duration, Instant};
 
-/// So much of a stream is taken from the network at once.
+/// Number of bytes of a stream that are taken from the network at once.
 const CHUNK_BYTES: usize = 1 << 20;
-/// Larger data is not brought: no server has room for it.
+/// Size of the largest data that is fetched: no server has room for more.
 pub(crate) const BYTES_MAX: u64 = 8 << 30;
-/// The first byte of an answer to whoever asks for data.
+/// First byte of the answer to a request for data.
 const HERE: u8 = 1;
 const NOT_HERE: u8 = 0;
 
-/// How bytes came.
+/// Measurement of a transfer.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Flow {
-    /// The bytes of the second half: while the first comes, the connection learns how much it may
-    /// send.
+    /// Bytes of the second half: during the first, the connection learns how much it may send.
     pub(crate) bytes: u64,
-    /// How long they took.
+    /// Time that these bytes took.
     pub(crate) took: Duration,
-    /// How long all took, from the first byte.
+    /// Time of the whole transfer, from the first byte.
     pub(crate) all: Duration,
 }
 
-/// Why data did not come.
+/// Reason why data was not fetched.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum FetchError {
-    /// Who was asked does not have it, or has something else.
+    /// The other side does not have it, or has something else.
     Missing,
-    /// Who was asked did not say, or not all of it.
+    /// The other side did not answer, or not completely.
     Broken,
 }
 
-/// Gives data, or says that it is not here.
+/// Sends data, or reports that it is not here.
 pub(crate) async fn give(
     segments: Option<Vec<Bytes>>,
     to: &mut SendStream,
@@ -49,12 +48,12 @@ pub(crate) async fn give(
             }
         }
     }
-    // The stream is not closed yet.
+    // This succeeds, because the stream is not closed yet.
     let _ = to.finish();
     Ok(())
 }
 
-/// The same of data whose segments come one by one, each with how many there are.
+/// Sends data in segments that are read one by one, each with the number of segments.
 pub(crate) async fn give_segments(
     mut segment: impl FnMut(u32) -> Option<(Bytes, u32)>,
     to: &mut SendStream,
@@ -64,18 +63,18 @@ pub(crate) async fn give_segments(
     to.write_chunk(first).await?;
     for index in 1..count {
         let Some((segment, _)) = segment(index) else {
-            // It was freed, or cannot be read again: what has come is not all of it.
+            // The segment was freed, or cannot be read again: the data is incomplete.
             let _ = to.reset(VarInt::from_u32(0));
             return Ok(());
         };
         to.write_chunk(segment).await?;
     }
-    // The stream is not closed yet.
+    // This succeeds, because the stream is not closed yet.
     let _ = to.finish();
     Ok(())
 }
 
-/// Data of a group from the other end of a connection, as large as it must be.
+/// Fetches data of a group, of this size, from the other end of a connection.
 pub(crate) async fn fetch(
     from: &Connection,
     group: u64,
@@ -92,12 +91,12 @@ pub(crate) async fn fetch(
     match first {
         [HERE] => take(&mut receive, bytes, true).await,
         [NOT_HERE] => Err(FetchError::Missing),
-        // What is said to whoever asks too much.
+        // The answer to a request that exceeds the budget.
         _ => Err(FetchError::Broken),
     }
 }
 
-/// So many bytes of nothing from the other end of a connection, for how fast they come.
+/// Receives `bytes` zero bytes from the other end of a connection, to measure their rate.
 pub(crate) async fn pour(from: &Connection, bytes: u64) -> Option<Flow> {
     let (_send, mut receive) = request_response(from, &Request::Pour(bytes)).await.ok()?;
     take(&mut receive, bytes, false).await.ok().map(|(_, flow)| flow)
@@ -113,7 +112,7 @@ async fn request_response(
     Ok((send, receive))
 }
 
-/// Takes as many bytes as there must be, and no more.
+/// Reads the expected number of bytes; more or fewer are an error.
 async fn take(
     from: &mut RecvStream,
     bytes: u64,

@@ -1,4 +1,4 @@
-//! Servers behind routers that do not let everybody in.
+//! Servers behind routers that admit only some senders.
 
 use super::nat::Rule;
 use super::{ADD, COUNT, FILL, Grid, SUM, SUM_OF_ALL, within_limit};
@@ -13,7 +13,7 @@ use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-/// Every task is on another server than the one before.
+/// Maps every task to another server than the task before.
 struct InTurn;
 
 impl Heuristic for InTurn {
@@ -29,14 +29,14 @@ impl Heuristic for InTurn {
 }
 
 impl Grid {
-    /// Where servers are, as the registry sees them.
+    /// Returns the addresses of servers, as the registry sees them.
     async fn addresses(&self) -> Vec<(String, SocketAddr)> {
         let listed = self.client().list().await.unwrap().into_iter();
         listed.map(|listed| (listed.card.name, listed.address.unwrap())).collect()
     }
 }
 
-/// The servers that the client knows not to reach each other, by name.
+/// Returns the servers that the client knows not to reach each other, by name.
 async fn apart(remote: &Remote) -> BTreeSet<(String, String)> {
     let beliefs = Beliefs { lan: Link::lan(), wan: Link::wan(), measures: true };
     let cards = remote.cards().await.unwrap();
@@ -45,8 +45,8 @@ async fn apart(remote: &Remote) -> BTreeSet<(String, String)> {
     platform.apart().iter().map(|&(from, to)| (name(from), name(to))).collect()
 }
 
-/// Numbers from 0, filled in on both servers and added on both; their sums come to the client,
-/// which says how much it kept.
+/// Fills in numbers from 0 on both servers, and adds them on both. Returns four times the sum of
+/// each vector, which comes to the client.
 async fn crosswise(remote: &Remote) -> Result<(u64, u64), RpcError> {
     let group = remote.map(&InTurn, async |group| {
         let count = group.value(&COUNT)?;
@@ -56,7 +56,7 @@ async fn crosswise(remote: &Remote) -> Result<(u64, u64), RpcError> {
         let (twice,) = group.call(&ADD, (&both, &both));
         let (sum,) = group.call(&SUM, (&twice,));
         assert_eq!(group.get(&sum).await?, SUM_OF_ALL);
-        // And in another window, of what servers have from the first.
+        // In another window, of data that servers have from the first.
         let (first,) = group.call(&SUM, (one,));
         let (again,) = group.call(&SUM, (other,));
         Ok((4 * group.get(&first).await?, 4 * group.get(&again).await?))

@@ -1,12 +1,12 @@
-//! Functions of one name that are of other types for servers than for the client; and clients that
-//! come early.
+//! Functions of one name with different types at servers and at the client; and clients that start
+//! early.
 
 use super::{Grid, LARGEST, Process, SUM_OF_ALL, sum, within_limit};
 use gridspan_rpc::calls::Function;
 use gridspan_runtime::Numbers;
 use gridspan_workflow::heuristics::HeftC;
 
-/// For a client whose numbers are integers.
+/// The function of a client that uses integers as numbers.
 const OF_INTEGERS: Function<(Numbers<u64>,), (f64,)> =
     Function::new("largest", |_, _| Err("it is not executed here".into()));
 

@@ -1,4 +1,4 @@
-//! Servers at two sites, between which routers delay what they pass on.
+//! Servers at two sites, between which routers delay packets.
 
 use super::nat::{Nat, Rule};
 use super::{Grid, WHERE, within_limit};
@@ -12,12 +12,12 @@ use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-/// One way, between sites.
+/// Latency between sites, in one direction.
 const FAR: Duration = Duration::from_millis(40);
-/// What is less far is at one site, however busy the machine is.
+/// Largest latency inside a site, however busy the machine is.
 const NEAR_MAX: Duration = Duration::from_millis(25);
 
-/// By their names. The registry and the client are at the site of the first.
+/// Names of the servers. The registry and the client are at the site of the first.
 const SERVERS: [&str; 4] = ["near 1", "near 2", "far 1", "far 2"];
 
 fn site_of(name: &str) -> &str {
@@ -27,7 +27,7 @@ fn site_of(name: &str) -> &str {
 /// Routers, by the sites of their servers.
 type Routers = Arc<Mutex<Vec<(&'static str, Nat)>>>;
 
-/// What comes from another site takes its time.
+/// Returns a rule that delays packets from another site.
 fn rule(own: &'static str, routers: &Routers) -> Rule {
     let routers = routers.clone();
     Arc::new(move |other| {
@@ -48,7 +48,7 @@ async fn two_sites() -> Grid {
     grid
 }
 
-/// Whether all ways are known, and as far as they are.
+/// Whether all links are known, with the expected latencies.
 fn are_known(listed: &[ListedServer]) -> bool {
     let site = |number: u32| {
         let of = listed.iter().find(|other| other.card.number == number);
@@ -74,7 +74,7 @@ async fn short_tasks_stay_at_the_site_that_measured_links_say_is_near() {
     let platform = remote.platform(&cards, &beliefs, &|_| 1.0).await.unwrap();
     let end = |server: usize| Endpoint::Server(ServerId(server as u32));
 
-    // A busy machine may make near ones look apart, but nothing makes far ones look near.
+    // A busy machine may make near servers look apart, but nothing makes far servers look near.
     for (one, of_one) in cards.iter().enumerate() {
         let is_far = site_of(&of_one.name) == "far";
         assert!(!(is_far && platform.is_near(end(one), Endpoint::Client)), "{}", of_one.name);
@@ -96,6 +96,6 @@ async fn short_tasks_stay_at_the_site_that_measured_links_say_is_near() {
         Ok(names)
     });
     let names = within_limit(executed).await.unwrap();
-    // Two each take 20 ms there, and a round trip to the others 80 ms.
+    // Two tasks on each server take 20 ms there, and a round trip to the others takes 80 ms.
     assert_eq!(names, ["near 1", "near 2"].map(str::to_owned).into());
 }

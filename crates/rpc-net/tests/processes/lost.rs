@@ -1,4 +1,4 @@
-//! What it costs that a server is killed, or the registry.
+//! The cost of killing a server, or the registry.
 
 use super::{COUNT, FILL, Grid, HOLD, Process, SUM_AFTER, SUM_OF_ALL, sum, within_limit};
 use gridspan_workflow::heuristics::Heuristic;
@@ -6,11 +6,10 @@ use gridspan_workflow::{MapError, Mapping, Platform, ServerId, TaskGraph};
 use std::fs;
 use std::time::{Duration, Instant};
 
-/// Two seconds until a server that says nothing is lost, and something for what is done again on a
-/// machine that is busy.
+/// Two seconds until a silent server is lost, and some time to repeat its work on a busy machine.
 const COST_MAX: Duration = Duration::from_millis(2500);
 
-/// `fill` goes to the server `one`, and all else to another.
+/// Maps `fill` to the server `one`, and all else to another.
 struct FillsOnOne;
 
 impl Heuristic for FillsOnOne {
@@ -30,8 +29,8 @@ impl Heuristic for FillsOnOne {
     }
 }
 
-/// How long a group takes from when the server is killed that its call is at, or that has what a
-/// call needs.
+/// Returns the time that a group takes after a server is killed: the server that executes its call,
+/// or the one that has data for a call.
 async fn cost(is_at_it: bool) -> Duration {
     let mut grid = Grid::new(&["one", "other"]);
     let (remote, file) = (grid.remote(), grid.file("go"));
@@ -67,7 +66,7 @@ async fn a_server_that_is_killed_at_a_call_costs_the_group_two_seconds_at_most()
     assert!(cost < COST_MAX, "{cost:?}");
 }
 
-/// The other server looks for it longer than the client does, and is told what to do meanwhile.
+/// The other server looks for it longer than the client does, and gets new orders meanwhile.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn and_so_does_one_that_is_killed_with_what_a_call_needs() {
     let cost = cost(false).await;
@@ -85,10 +84,10 @@ async fn new_groups_of_a_client_go_on_while_the_registry_is_killed_and_restarted
         assert_eq!(within_limit(sum(&remote)).await.unwrap().0, SUM_OF_ALL, "it is away");
     }
     grid.registry = Some(Process::start("registry", &grid.token()));
-    // At once, and until all servers have found it.
+    // Groups run at once, and until all servers have found the registry.
     let begun = Instant::now();
     while begun.elapsed() < Duration::from_secs(3) {
-        assert_eq!(within_limit(sum(&remote)).await.unwrap().0, SUM_OF_ALL, "it has begun anew");
+        assert_eq!(within_limit(sum(&remote)).await.unwrap().0, SUM_OF_ALL, "it has restarted");
     }
     grid.listed(|listed| listed.len() == 2).await;
     assert_eq!(within_limit(sum(&remote)).await.unwrap().0, SUM_OF_ALL);

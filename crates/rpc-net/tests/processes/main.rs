@@ -1,5 +1,5 @@
 //! Groups and calls between processes: a registry, servers of a program's own functions, and a
-//! client. Some are killed.
+//! client. Some processes are killed.
 #![cfg(target_os = "linux")]
 #![allow(missing_docs, clippy::unwrap_used)]
 
@@ -28,14 +28,14 @@ use std::thread;
 use std::time::{Duration, Instant};
 use tokio::sync::oneshot;
 
-/// No test waits longer for anything.
+/// Longest time that a test waits for anything.
 const LIMIT: Duration = Duration::from_secs(60);
-/// What a process of these tests is, if it is not the test itself.
+/// Variables that give a process of these tests its role and its token.
 const ROLE: &str = "GRIDSPAN_TEST_ROLE";
 const TOKEN: &str = "GRIDSPAN_TEST_TOKEN";
 
-/// Waits until a file is there, and gives what it was given: so tests say when a call ends. Says
-/// who is at it in another file.
+/// Waits until a file exists, and returns its argument, so that tests control when a call ends.
+/// Names its server by the ending of another file.
 const HOLD: Function<(PathBuf, u64), (u64,)> = Function::new("hold", |(file, value), _| {
     fs::write(file.with_extension(std::env::var(ROLE).unwrap()), "").unwrap();
     while !file.exists() {
@@ -43,7 +43,7 @@ const HOLD: Function<(PathBuf, u64), (u64,)> = Function::new("hold", |(file, val
     }
     Ok((value,))
 });
-/// As `hold`, but on one server only.
+/// As `hold`, but only on one server.
 const HOLD_ON: Function<(String, PathBuf, u64), (u64,)> =
     Function::new("hold on", |(server, file, value), _| {
         while std::env::var(ROLE).is_ok_and(|own| own == server) && !file.exists() {
@@ -51,7 +51,7 @@ const HOLD_ON: Function<(String, PathBuf, u64), (u64,)> =
         }
         Ok((value,))
     });
-/// What a server of the name `small` keeps in memory.
+/// Memory of a server with the name `small`.
 const SMALL_BYTES: u64 = 1 << 20;
 type Numbers = Vec<u64>;
 const FILL: Function<(u64,), (Numbers,)> =
@@ -59,18 +59,18 @@ const FILL: Function<(u64,), (Numbers,)> =
 const ADD: Function<(Numbers, Numbers), (Numbers,)> = Function::new("add", |(one, other), _| {
     Ok((one.iter().zip(&other).map(|(one, other)| one + other).collect(),))
 });
-/// The same, when something else is done.
+/// As `sum`, after something else is done.
 const SUM_AFTER: Function<(Numbers, u64), (u64,)> =
     Function::new("sum after", |(numbers, _), _| Ok((numbers.iter().sum(),)));
 const SUM: Function<(Numbers,), (u64,)> =
     Function::new("sum", |(numbers,), _| Ok((numbers.iter().sum(),)));
-/// Takes a moment, and says where.
+/// Takes a moment, and returns the name of its server.
 const WHERE: Function<(u64,), (String,)> = Function::new("where", |_, _| {
     thread::sleep(Duration::from_millis(10));
     Ok((std::env::var(ROLE).unwrap(),))
 })
 .computes("0.01");
-/// The largest, or 0.
+/// Returns the largest number, or 0.
 const LARGEST: Function<(Block<f64>,), (f64,)> =
     Function::new("largest", |(block,), _| Ok((block.iter().copied().fold(0.0, f64::max),)));
 const REFUSE: Function<(u64,), (u64,)> = Function::new("refuse", |_, _| Err("never".to_owned()));
@@ -90,7 +90,7 @@ impl Catalogue for All {
     }
 }
 
-/// What the processes do that tests start: they are this program, told to run this test only.
+/// Runs the processes that tests start: they are this program, restricted to this test.
 #[test]
 fn a_process_of_another_test() {
     let Ok(role) = std::env::var(ROLE) else { return };
@@ -125,7 +125,7 @@ impl Process {
         let output = BufReader::new(process.0.stdout.take().unwrap());
         let mut lines = output.lines().map_while(Result::ok);
         assert!(lines.any(|line| line.contains("it is there")), "{role} should have begun");
-        // Whoever writes to a pipe that nobody reads is ended.
+        // A process that writes to a pipe without a reader is ended.
         thread::spawn(move || lines.for_each(drop));
         process
     }
@@ -176,7 +176,7 @@ impl Grid {
         Client::new(Token::read(&self.token()).unwrap()).unwrap()
     }
 
-    /// Waits until the registry lists what is looked for.
+    /// Waits until the registry lists the expected servers.
     async fn listed(&self, is_it: impl Fn(&[ListedServer]) -> bool) {
         let (client, begun) = (self.client(), Instant::now());
         while !client.list().await.is_ok_and(|listed| is_it(&listed)) {
@@ -186,15 +186,15 @@ impl Grid {
     }
 }
 
-/// A future goes on, though not for ever.
+/// Awaits a future, with a time limit.
 async fn within_limit<T>(future: impl Future<Output = T>) -> T {
     tokio::time::timeout(LIMIT, future).await.unwrap()
 }
 
 const COUNT: u64 = 100_000;
 
-/// Two vectors of numbers from 0, added; only the sum of all comes to the client, which says how
-/// much it kept.
+/// Adds two vectors of numbers from 0; only the sum of all comes to the client. Returns the sum,
+/// and the number of bytes that the client kept.
 async fn sum(remote: &Remote) -> Result<(u64, u64), RpcError> {
     let (mapper, dice) = (remote.mapper(), RandomMapping::new(3));
     let group = mapper.map(&dice, async |group| {
@@ -209,7 +209,7 @@ async fn sum(remote: &Remote) -> Result<(u64, u64), RpcError> {
     group.await
 }
 
-/// Of numbers below `COUNT`, four times (Gauss).
+/// Four times the sum of the numbers below `COUNT` (Gauss).
 const SUM_OF_ALL: u64 = 4 * (COUNT * (COUNT - 1) / 2);
 
 #[tokio::test]
@@ -270,7 +270,7 @@ async fn when_a_server_is_killed_in_mid_group_another_does_again_what_it_had() {
                 }
                 tokio::time::sleep(Duration::from_millis(10)).await;
             };
-            // With all that it has made, and what it is at.
+            // The server is lost with all that it has made, and with its current call.
             drop(grid.servers.remove(holder));
             fs::write(&file, "").unwrap();
         };
@@ -329,7 +329,7 @@ async fn a_group_goes_on_while_its_registry_is_away_and_servers_find_the_next_on
         assert_eq!(group.await.unwrap(), SUM_OF_ALL / 4);
     })
     .await;
-    // And who comes anew.
+    // A new client can use it too.
     assert_eq!(within_limit(sum(&grid.remote())).await.unwrap().0, SUM_OF_ALL);
 }
 
@@ -345,20 +345,20 @@ async fn calls_that_nobody_waits_for_any_more_are_not_begun() {
         let calls = async |count: u32| grid.listed(|listed| listed[0].calls == count).await;
         let mut first = Box::pin(call(&go, LIMIT));
         tokio::select! {
-            _ = &mut first => panic!("nobody has let it go"),
+            _ = &mut first => panic!("its file does not exist yet"),
             () = calls(1) => {}
         }
-        // Two wait behind it: one of a caller that goes away, and one that may wait for a moment
-        // only.
+        // Two calls are queued behind it: one of a caller that goes away, and one with a short
+        // timeout.
         let away = call(&never, LIMIT);
         tokio::select! {
             _ = away => panic!("it cannot have begun"),
-            _ = &mut first => panic!("nobody has let it go"),
+            _ = &mut first => panic!("its file does not exist yet"),
             () = calls(2) => {}
         }
         let late = call(&never, Duration::from_millis(100)).await.unwrap();
         assert_eq!(late, Err(RpcError::CommunicationFailed));
-        // They leave the queue while the server is at the first.
+        // They leave the queue while the server executes the first.
         calls(1).await;
 
         fs::write(&go, "").unwrap();
@@ -382,7 +382,7 @@ async fn who_waits_for_a_call_finds_the_next_registry() {
         grid.listed(|listed| listed[0].calls == 1).await;
         grid.registry = None;
         grid.registry = Some(Process::start("registry", &grid.token()));
-        // The server has found it, and the call has come to it once more.
+        // The server has found the registry, and the call has come to it once more.
         grid.listed(|listed| listed.first().is_some_and(|server| server.calls == 1)).await;
         fs::write(&go, "").unwrap();
     };
@@ -398,7 +398,7 @@ async fn links_between_servers_are_measured_and_listed() {
     within_limit(grid.listed(|listed| {
         let is_known = |listed: &ListedServer| {
             listed.links.iter().any(|(_, link)| {
-                // On one machine, however busy it is.
+                // Both are on one machine, however busy it is.
                 link.latency.duration() < Duration::from_secs(1) && link.bandwidth.is_some()
             })
         };

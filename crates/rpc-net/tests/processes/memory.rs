@@ -1,15 +1,15 @@
-//! What a registry keeps of connections, and of those that have gone.
+//! Memory of a registry for open and for closed connections.
 
 use super::{Grid, Process, within_limit};
 use std::fs;
 
 const CONNECTIONS: u64 = 200;
-/// So many come before memory is measured: the first ones make room that others use again.
+/// Number of connections before memory is measured: the first ones make room that others use again.
 const WARM_UP: u64 = 40;
-/// What one connection may take that asks nothing: twice what was measured.
+/// Largest memory of a connection without requests: twice the measured size.
 const CONNECTION_BYTES_MAX: u64 = 72 << 10;
 
-/// How much memory a process has, in bytes.
+/// Returns the resident memory of a process, in bytes.
 fn resident(process: &Process) -> u64 {
     let status = fs::read_to_string(format!("/proc/{}/status", process.0.id())).unwrap();
     let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap();

@@ -1,5 +1,5 @@
-//! A router with address translation, as servers stand behind: on loopback, and it says whom it
-//! lets in, and how far they are.
+//! A router with address translation in front of a server: it is on loopback, admits only some
+//! senders, and delays their packets.
 
 use super::Grid;
 use gridspan_rpc_net::Token;
@@ -10,11 +10,11 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tokio::net::UdpSocket;
 
-/// What becomes of what comes from an address, and goes there: it is dropped, or takes so long.
+/// Delay of packets from and to an address; `None` drops them.
 pub(crate) type Rule = Arc<dyn Fn(SocketAddr) -> Option<Duration> + Send + Sync>;
 
-/// The router of one server. What the server sends to others without having been asked does not
-/// pass here.
+/// The router of one server. Packets that the server sends to others without a request do not pass
+/// here.
 #[derive(Clone)]
 pub(crate) struct Nat {
     outside: Arc<UdpSocket>,
@@ -24,14 +24,15 @@ pub(crate) struct Nat {
 
 #[derive(Default)]
 struct Inside {
-    /// Where the server is, once it has said something.
+    /// Address of the server, once it has sent something.
     server: Option<SocketAddr>,
-    /// As what the server sees each other.
+    /// Sockets that represent the others to the server.
     others: BTreeMap<SocketAddr, Arc<UdpSocket>>,
 }
 
 impl Nat {
-    /// A router of a server that speaks first with `registry`, and by which address the server does so.
+    /// Opens the router of a server that first contacts `registry`. Also returns the address at
+    /// which the server does so.
     pub(crate) async fn open(registry: SocketAddr, rule: Rule) -> (Self, SocketAddr) {
         let nat = Self { outside: socket().await, rule, inside: Arc::default() };
         let to_registry = nat.other(registry).await.local_addr().unwrap();
@@ -39,17 +40,17 @@ impl Nat {
         (nat, to_registry)
     }
 
-    /// Where the server is for itself, once it has said something.
+    /// Returns the server's address inside, once it has sent something.
     pub(crate) fn server(&self) -> Option<SocketAddr> {
         self.inside.lock().unwrap().server
     }
 
-    /// As what others see the server.
+    /// Returns the address at which others see the server.
     pub(crate) fn address(&self) -> SocketAddr {
         self.outside.local_addr().unwrap()
     }
 
-    /// Passes on what others send.
+    /// Forwards packets from others.
     async fn receive(self) {
         let mut packet = [0; 65_536];
         while let Ok((bytes, from)) = self.outside.recv_from(&mut packet).await {
@@ -66,12 +67,13 @@ impl Nat {
             if !delay.is_zero() {
                 tokio::time::sleep(delay).await;
             }
-            // As routers do, it promises nothing.
+            // As with routers, delivery is not guaranteed.
             let _ = by.send_to(&packet, to).await;
         });
     }
 
-    /// What stands for another inside, and passes on what the server sends there.
+    /// Returns the socket that represents another process inside. It forwards the server's
+    /// packets to that process.
     async fn other(&self, other: SocketAddr) -> Arc<UdpSocket> {
         let known = self.inside.lock().unwrap().others.get(&other).cloned();
         if let Some(known) = known {
@@ -99,7 +101,7 @@ impl Grid {
         token.address = registry;
         let path = self.file(&format!("{name}.token"));
         fs::write(&path, serde_json::to_vec(&token).unwrap()).unwrap();
-        // It says that it has begun once it has joined, and packets pass meanwhile.
+        // The server reports its start once it has joined, and packets pass meanwhile.
         tokio::task::block_in_place(|| self.join(name, &path));
         nat
     }

@@ -1,4 +1,4 @@
-//! A server that is to keep more data of groups than its memory may hold.
+//! A server that keeps more data of groups than its memory may hold.
 
 use super::{ADD, COUNT, FILL, Grid, Process, SMALL_BYTES, SUM, within_limit};
 use gridspan_workflow::heuristics::HeftC;
@@ -6,8 +6,8 @@ use std::fs;
 use std::path::Path;
 use std::time::Duration;
 
-/// How long the files in a folder are that a process has open although nothing names them, in bytes
-/// together; nothing if it has none there.
+/// Returns the total size of the unnamed files in a folder that a process has open, in bytes;
+/// `None` if there is none.
 fn unnamed_bytes(process: &Process, folder: &Path) -> Option<u64> {
     let open = fs::read_dir(format!("/proc/{}/fd", process.0.id())).unwrap();
     let is_there = |path: &Path| {

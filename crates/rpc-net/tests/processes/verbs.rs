@@ -7,10 +7,10 @@ use std::fs;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-/// For a client whose `sum` is of something else.
+/// The function of a client that uses another signature of `sum`.
 const OTHER_SUM: Function<(String,), (u64,)> = Function::new("sum", |_, _| Err("not here".into()));
 
-/// A call that goes on until a file is there.
+/// Starts a call that runs until a file exists.
 async fn held(
     rpc: &RemoteRpc,
     grid: &Grid,
@@ -101,7 +101,7 @@ async fn of_two_calls_at_the_same_time_each_has_a_server_for_itself() {
                     rpc.call_async(&handle, &(file.clone(), round)).unwrap();
                 session
             });
-            // Both have begun, though neither can end.
+            // Both have started, though neither can end.
             for file in &files {
                 let has_begun =
                     || ["one", "other"].iter().any(|by| file.with_extension(by).exists());
@@ -142,7 +142,7 @@ async fn a_wait_that_is_dropped_takes_no_session_with_it() {
     let grid = Grid::new(&["one"]);
     let rpc = grid.remote().rpc(&Config::default()).unwrap();
     within_limit(async {
-        // Dropped before the session has ended, and after that.
+        // The wait is dropped before the session has ended, and after that.
         for is_over in [false, true] {
             let (go, session) = held(&rpc, &grid, &format!("go-{is_over}"), 1).await;
             let mut any = Box::pin(rpc.wait_any());
@@ -172,7 +172,7 @@ async fn calls_that_find_nobody_end_together_when_their_time_is_over() {
         let sum = rpc.handle(&SUM).await.unwrap();
         grid.registry = None;
         grid.servers.clear();
-        // Until it is no longer fresh who was there.
+        // Until the list of servers is no longer fresh.
         tokio::time::sleep(Duration::from_millis(1100)).await;
         let begun = Instant::now();
         let sessions: Vec<_> = (0..8).map(|_| rpc.call_async(&sum, &(vec![1],)).unwrap()).collect();
@@ -180,7 +180,7 @@ async fn calls_that_find_nobody_end_together_when_their_time_is_over() {
             assert!(rpc.wait(session).await.is_err());
         }
         let took = begun.elapsed();
-        // To ask who is there takes a second, and so may asking who was there last.
+        // A request for the servers takes a second, and so may a call to the last known ones.
         assert!(took < Duration::from_millis(2500), "it took {took:?}");
     })
     .await;
@@ -210,7 +210,7 @@ async fn a_server_that_takes_a_call_over_is_busy_with_it() {
         names.remove(place);
         drop(grid.servers.remove(place));
         let second = holder(names.clone()).await;
-        // Whoever calls it now waits for ever.
+        // A call to this server would wait for ever.
         let idle = names.into_iter().find(|name| *name != second).unwrap();
         let whereabouts = rpc.handle(&WHERE).await.unwrap();
         for _ in 0..5 {
@@ -239,7 +239,7 @@ async fn a_call_whose_server_is_killed_or_late_goes_to_another() {
         fs::write(&go, "").unwrap();
         assert_eq!(rpc.wait(&session).await, Ok((7,)));
 
-        // Both are late, and then there is nobody else.
+        // Both are late, and then there is no other server.
         let config = Config { timeout: Duration::from_millis(300), attempts: 3 };
         grid.servers.push(Process::start("third", &grid.token()));
         let remote = grid.remote();
@@ -267,7 +267,7 @@ async fn each_server_of_a_call_has_its_own_time_and_none_gets_it_twice() {
             tokio::time::sleep(Duration::from_millis(10)).await;
         };
         let (place, _) = take_holder(&mut names).await;
-        // Most of its time is over when it is lost.
+        // Most of its time has passed when it is lost.
         tokio::time::sleep(limit * 3 / 4).await;
         drop(grid.servers.remove(place));
         let (_, second) = take_holder(&mut names).await;

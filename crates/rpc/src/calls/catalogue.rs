@@ -1,4 +1,4 @@
-//! Which functions there are: the part of a program that servers are made of.
+//! The catalogue of functions: the part of a program from which its servers are built.
 
 use super::error::RpcError;
 use super::function::{Body, Function, Work, guarded};
@@ -10,7 +10,7 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// The functions of a program. All nodes of a job have the same.
+/// The functions of a program. All nodes of a job have the same catalogue.
 pub trait Catalogue: Send + Sync + 'static {
     /// The functions that servers can execute.
     fn functions() -> Functions;
@@ -18,29 +18,30 @@ pub trait Catalogue: Send + Sync + 'static {
 
 type Run = Box<dyn Fn(&[u8], &mut Work) -> Result<EncodedBlock, String> + Send>;
 
-/// Results one by one, and how long they computed by the function's formula, in seconds.
+/// The results one by one, and the time that the function's formula predicts, in seconds.
 type Made = (Vec<Vec<u8>>, Option<f64>);
 type RunParts = Box<dyn Fn(&[u8], &mut Work) -> Result<Made, String> + Send>;
 
-/// What reads arguments and writes results may be of the user as well.
-const CODING: &str = "what reads arguments or writes results";
+/// Name of the code that decodes arguments and encodes results in panic messages. It may be the
+/// user's code as well.
+const CODING: &str = "the encoding of arguments or results";
 
-/// A function, from its arguments to its results in each form.
+/// The entry points of a function, from its arguments to its results in each form.
 struct Entry {
     encoded: Run,
     text: Run,
     signature: Signature,
 }
 
-/// How the arguments and results of a call are written.
+/// Encoding of the arguments and results of a call.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum CallForm {
-    /// As programs write them.
+    /// The binary encoding that programs use.
     #[default]
     Encoded,
     /// In JSON.
     Text,
-    /// As programs write them, and each of so many results in one segment of its own, for groups.
+    /// The binary encoding, with each of this number of results in a separate segment, for groups.
     Parts(u32),
 }
 
@@ -52,12 +53,12 @@ pub struct Functions {
 }
 
 impl Functions {
-    /// None yet.
+    /// An empty set of functions.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// The same and one more, in place of one of the same name.
+    /// Adds a function, and replaces one of the same name.
     pub fn with<I, O>(mut self, function: &Function<I, O>) -> Self
     where
         I: DeserializeOwned + 'static,
@@ -73,8 +74,8 @@ impl Functions {
         self
     }
 
-    /// The same and one more, whose arguments and results are tuples, so that it can be called in
-    /// groups as well.
+    /// Adds a function that can be called in groups as well, because its arguments and results are
+    /// tuples.
     pub fn with_parts<I: Parts, O: Parts>(mut self, function: &Function<I, O>) -> Self {
         let of_call = *function;
         let run = move |bytes: &[u8], work: &mut Work| {
@@ -87,18 +88,19 @@ impl Functions {
         self.with(function)
     }
 
-    /// The names, in order.
+    /// The names of the functions, in order.
     pub fn names(&self) -> impl Iterator<Item = &'static str> {
         self.entries.keys().copied()
     }
 
-    /// The functions by name, with what each takes and gives.
+    /// The signatures of the functions, by name.
     pub fn signatures(&self) -> BTreeMap<String, Signature> {
         let signed = |(name, entry): (&&str, &Entry)| ((*name).to_owned(), entry.signature.clone());
         self.entries.iter().map(signed).collect()
     }
 
-    /// Whether a function of this server takes and gives what a call says; why not.
+    /// Checks that the signature of a call is that of the function on this server. The error gives
+    /// the reason.
     pub(super) fn check(&self, name: &str, called: &Signature, server: &str) -> Result<(), String> {
         match self.entries.get(name) {
             Some(entry) if entry.signature != *called => {
@@ -108,8 +110,8 @@ impl Functions {
         }
     }
 
-    /// Executes a function on arguments in a form; why not, if it does not exist, refuses or
-    /// panics.
+    /// Executes a function on arguments in a form. The error gives the reason if the function does
+    /// not exist, refuses or panics.
     pub(super) fn run(
         &self,
         name: &str,
@@ -128,7 +130,8 @@ impl Functions {
         guarded(CODING, || run(bytes, work))?
     }
 
-    /// Executes a function on arguments that are encoded one after the other, for so many results.
+    /// Executes a function on arguments that are encoded one after the other; fails unless it gives
+    /// `results` results.
     pub(super) fn run_parts(
         &self,
         name: &str,

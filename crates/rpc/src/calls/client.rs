@@ -29,12 +29,12 @@ pub struct Handle<I, O> {
 }
 
 impl<I, O> Handle<I, O> {
-    /// Of the client with this number, bound to the server with that one if there is one.
+    /// A handle of the client with number `owner`, bound to the server with number `bound`, if any.
     pub fn new(owner: u32, function: &Function<I, O>, bound: Option<u32>) -> Self {
         Self { owner, function: *function, bound }
     }
 
-    /// The number of its client.
+    /// The number of the client that owns the handle.
     pub fn owner(&self) -> u32 {
         self.owner
     }
@@ -44,7 +44,7 @@ impl<I, O> Handle<I, O> {
         &self.function
     }
 
-    /// The number of the server that it is bound to.
+    /// The number of the server to which the handle is bound.
     pub fn bound(&self) -> Option<u32> {
         self.bound
     }
@@ -54,7 +54,7 @@ impl<I, O> Handle<I, O> {
         self.function.name()
     }
 
-    /// Whether only one server may execute it.
+    /// Whether the handle is bound, so that only one server may execute the function.
     pub fn is_bound(&self) -> bool {
         self.bound.is_some()
     }
@@ -77,17 +77,17 @@ impl<O> Clone for CallSession<O> {
 impl<O> Copy for CallSession<O> {}
 
 impl<O> CallSession<O> {
-    /// Of the client with this number.
+    /// A session of the client with number `owner`.
     pub fn new(owner: u32, id: SessionId) -> Self {
         Self { owner, id, results: PhantomData }
     }
 
-    /// The number of its client.
+    /// The number of the client that owns the session.
     pub fn owner(&self) -> u32 {
         self.owner
     }
 
-    /// Its identifier, for verbs that take several sessions.
+    /// The session's identifier, for verbs that take several sessions.
     pub fn id(&self) -> SessionId {
         self.id
     }
@@ -98,8 +98,8 @@ struct Open<C: Catalogue> {
     session_manager: Member<SessionManager<C>>,
 }
 
-/// A client of servers. Dropping it is [finalising](Self::finalize) it. What a session gave is kept
-/// until somebody takes it, or to the end of the client.
+/// A client of servers. Dropping it [finalises](Self::finalize) it. The results of a session are
+/// kept until they are taken or the client ends.
 pub struct GridRpc<C: Catalogue> {
     services: Services<C>,
     open: Option<Open<C>>,
@@ -111,7 +111,7 @@ impl<C: Catalogue> GridRpc<C> {
         Self { services: services.clone(), open: None }
     }
 
-    /// Begins (`grpc_initialize`).
+    /// Initialises the client (`grpc_initialize`).
     pub fn initialize(&mut self, config: &Config) -> Result<(), RpcError> {
         if self.open.is_some() {
             return Err(RpcError::AlreadyInitialized);
@@ -122,8 +122,8 @@ impl<C: Catalogue> GridRpc<C> {
         Ok(())
     }
 
-    /// Ends, and cancels what runs (`grpc_finalize`). Handles and sessions are invalid from then
-    /// on.
+    /// Ends the client and cancels its running calls (`grpc_finalize`). Its handles and sessions
+    /// are invalid from then on.
     pub async fn finalize(&mut self) -> Result<(), RpcError> {
         self.ask(|reply| SessionMessage::Close(Some(reply))).await?;
         self.open = None;
@@ -141,7 +141,7 @@ impl<C: Catalogue> GridRpc<C> {
         self.open()?.session_manager.ask(FOREVER, question).await.map_err(|error| from_grid(&error))
     }
 
-    /// A handle of a function that any server may execute (`grpc_function_handle_default`).
+    /// Creates a handle of a function that any server may execute (`grpc_function_handle_default`).
     pub async fn handle<I, O>(&self, function: &Function<I, O>) -> Result<Handle<I, O>, RpcError> {
         let owner = self.open()?.owner;
         let name = function.name().to_owned();
@@ -157,7 +157,7 @@ impl<C: Catalogue> GridRpc<C> {
         Ok(Handle::new(owner, function, None))
     }
 
-    /// A handle of a function that one server executes (`grpc_function_handle_init`).
+    /// Creates a handle of a function that one server executes (`grpc_function_handle_init`).
     pub async fn handle_on<I, O>(
         &self,
         function: &Function<I, O>,
@@ -191,7 +191,7 @@ impl<C: Catalogue> GridRpc<C> {
         Ok(CallTarget { function, arguments, form, signature, work_s, bound })
     }
 
-    /// Calls, and waits for the results (`grpc_call`).
+    /// Calls a function and waits for its results (`grpc_call`).
     pub async fn call<I, O>(&self, handle: &Handle<I, O>, arguments: &I) -> Result<O, RpcError>
     where
         I: Serialize + DeserializeOwned + 'static,
@@ -203,10 +203,10 @@ impl<C: Catalogue> GridRpc<C> {
         decode(&results)
     }
 
-    /// Calls a function by its name, with arguments in JSON, and waits for the results in JSON, as
-    /// long as `given_up` does not resolve. Then the call is taken back, and this ends with
-    /// [`RpcError::SessionFailed`] once no server has anything to do with it: a function that is
-    /// executed already is executed to its end. To be awaited to its own end.
+    /// Calls a function by name, with arguments in JSON, and waits for the results in JSON, until
+    /// `given_up` resolves. Then the call is cancelled, and the future ends with
+    /// [`RpcError::SessionFailed`] once no server holds the call any longer: a function that is
+    /// already being executed runs to its end. Await this future to its end.
     pub async fn call_text_until(
         &self,
         function: &str,
@@ -217,9 +217,9 @@ impl<C: Catalogue> GridRpc<C> {
         text(&self.call_until(wanted, given_up).await?)
     }
 
-    /// Calls a function of a group by its name, with its arguments encoded one after the other, for
-    /// so many results, each encoded by itself; as long as `given_up` does not resolve, as
-    /// [`call_text_until`](Self::call_text_until) does.
+    /// Calls a function of a group by name, with its arguments encoded one after the other, and
+    /// waits for `results` results, each encoded separately. When `given_up` resolves, the call is
+    /// cancelled as in [`call_text_until`](Self::call_text_until).
     pub async fn call_parts_until(
         &self,
         (function, signature): (&str, &Signature),
@@ -236,7 +236,7 @@ impl<C: Catalogue> GridRpc<C> {
         let made = self.call_until(wanted, given_up).await?.into_segments();
         match made.len() == results as usize {
             true => Ok(made),
-            false => Err(RpcError::Other { reason: format!("{} results came", made.len()) }),
+            false => Err(RpcError::Other { reason: format!("got {} results", made.len()) }),
         }
     }
 
@@ -249,7 +249,7 @@ impl<C: Catalogue> GridRpc<C> {
         let (ids, mut given_up) = ([id], pin!(given_up));
         let mut waiting = pin!(self.wait_and(&ids));
         let is_given_up = poll_fn(|cx| match waiting.as_mut().poll(cx) {
-            // How it ended is said where the results are taken.
+            // `Take` below returns the outcome.
             Poll::Ready(_) => Poll::Ready(false),
             Poll::Pending => given_up.as_mut().poll(cx).map(|()| true),
         });
@@ -260,7 +260,7 @@ impl<C: Catalogue> GridRpc<C> {
         self.ask(move |reply| SessionMessage::Take(id, reply)).await?
     }
 
-    /// Calls, and gives the session once the call is on its way (`grpc_call_async`).
+    /// Starts a call and returns its session once the call is on its way (`grpc_call_async`).
     pub async fn call_async<I, O>(
         &self,
         handle: &Handle<I, O>,
@@ -275,7 +275,7 @@ impl<C: Catalogue> GridRpc<C> {
         Ok(CallSession::new(handle.owner, id))
     }
 
-    /// The identifier of a session of this client.
+    /// The identifier of a session; an error unless this client owns it.
     fn own<O>(&self, session: &CallSession<O>) -> Result<SessionId, RpcError> {
         match session.owner == self.open()?.owner {
             true => Ok(session.id),
@@ -283,20 +283,19 @@ impl<C: Catalogue> GridRpc<C> {
         }
     }
 
-    /// Whether a session has ended (`grpc_probe`): [`RpcError::NotCompleted`] if not.
+    /// Checks whether a session has ended (`grpc_probe`): [`RpcError::NotCompleted`] if not.
     pub async fn probe(&self, session: SessionId) -> Result<(), RpcError> {
         self.ask(move |reply| SessionMessage::Probe(session, reply)).await?
     }
 
-    /// One of the sessions that has ended (`grpc_probe_or`): [`RpcError::NoneCompleted`] if none
-    /// has.
+    /// Returns one of the sessions that has ended (`grpc_probe_or`): [`RpcError::NoneCompleted`] if
+    /// none has.
     pub async fn probe_or(&self, sessions: &[SessionId]) -> Result<SessionId, RpcError> {
         let sessions = sessions.to_vec();
         self.ask(move |reply| SessionMessage::ProbeOr(sessions, reply)).await?
     }
 
-    /// Waits for a session and takes its results (`grpc_wait`). The session is invalid from then
-    /// on.
+    /// Waits for a session and takes its results (`grpc_wait`). The session is invalid afterwards.
     pub async fn wait<O: DeserializeOwned>(&self, session: &CallSession<O>) -> Result<O, RpcError> {
         let id = self.own(session)?;
         let waited = self.wait_and(&[id]).await;
@@ -306,7 +305,7 @@ impl<C: Catalogue> GridRpc<C> {
         self.results(session).await
     }
 
-    /// The results of a session that has ended. The session is invalid from then on.
+    /// Takes the results of a session that has ended. The session is invalid afterwards.
     pub async fn results<O: DeserializeOwned>(
         &self,
         session: &CallSession<O>,
@@ -316,15 +315,15 @@ impl<C: Catalogue> GridRpc<C> {
         decode(&results)
     }
 
-    /// Waits until all of the sessions have ended (`grpc_wait_and`); with the error of the first
-    /// that failed, if one did.
+    /// Waits until all of the sessions have ended (`grpc_wait_and`). Returns the error of the first
+    /// that failed, if any.
     pub async fn wait_and(&self, sessions: &[SessionId]) -> Result<(), RpcError> {
         let sessions = sessions.to_vec();
         self.ask(move |reply| SessionMessage::Wait(sessions, Until::All, reply)).await?.map(|_| ())
     }
 
-    /// Waits until one of the sessions has ended, and gives it (`grpc_wait_or`), whether it failed
-    /// or not.
+    /// Waits until one of the sessions has ended, and returns it (`grpc_wait_or`), whether it
+    /// failed or not.
     pub async fn wait_or(&self, sessions: &[SessionId]) -> Result<SessionId, RpcError> {
         let sessions = sessions.to_vec();
         let waited =
@@ -332,41 +331,41 @@ impl<C: Catalogue> GridRpc<C> {
         waited?.ok_or(RpcError::NoneCompleted)
     }
 
-    /// Waits until all sessions have ended (`grpc_wait_all`); with the error of the first that
-    /// failed, if one did.
+    /// Waits until all sessions have ended (`grpc_wait_all`). Returns the error of the first that
+    /// failed, if any.
     pub async fn wait_all(&self) -> Result<(), RpcError> {
         self.ask(|reply| SessionMessage::WaitOpen(Until::All, reply)).await?.map(|_| ())
     }
 
-    /// Waits until any session has ended, and gives it (`grpc_wait_any`). A session that a wait has
-    /// named before does not count; without any other it is [`RpcError::NoneCompleted`].
+    /// Waits until any session has ended, and returns it (`grpc_wait_any`). Skips sessions that an
+    /// earlier wait returned; without any other session it is [`RpcError::NoneCompleted`].
     pub async fn wait_any(&self) -> Result<SessionId, RpcError> {
         let waited = self.ask(|reply| SessionMessage::WaitOpen(Until::One, reply)).await?;
         waited?.ok_or(RpcError::NoneCompleted)
     }
 
-    /// Gives a session up (`grpc_cancel`). A function that is being executed is, to its end, for
-    /// nothing. A session that has ended stays as it is.
+    /// Cancels a session (`grpc_cancel`). A function that is already being executed runs to its
+    /// end, and its results are dropped. A session that has ended stays as it is.
     pub async fn cancel(&self, session: SessionId) -> Result<(), RpcError> {
         self.ask(move |reply| SessionMessage::Cancel(session, reply)).await?
     }
 
-    /// Gives all sessions up (`grpc_cancel_all`).
+    /// Cancels all sessions (`grpc_cancel_all`).
     pub async fn cancel_all(&self) -> Result<(), RpcError> {
         self.ask(SessionMessage::CancelAll).await
     }
 
-    /// The function that a session calls (`grpc_get_handle`).
+    /// Returns the function that a session calls (`grpc_get_handle`).
     pub async fn function_of(&self, session: SessionId) -> Result<String, RpcError> {
         self.ask(move |reply| SessionMessage::Function(session, reply)).await?
     }
 
-    /// Why a session failed (`grpc_get_error`); nothing if it did not.
+    /// Returns the error of a session that failed (`grpc_get_error`); `None` if it did not fail.
     pub async fn error(&self, session: SessionId) -> Result<Option<RpcError>, RpcError> {
         self.ask(move |reply| SessionMessage::Error(session, reply)).await?
     }
 
-    /// A session that failed, each once, the first first (`grpc_get_failed_sessionid`).
+    /// Returns the next failed session, oldest first and each once (`grpc_get_failed_sessionid`).
     pub async fn failed_session(&self) -> Result<Option<SessionId>, RpcError> {
         self.ask(SessionMessage::Failed).await
     }
@@ -385,7 +384,7 @@ fn wanted_text(function: &str, arguments: &str) -> Result<CallTarget, RpcError> 
     let arguments = EncodedBlock::cut("the text of its arguments", arguments, CALL_SEGMENT_BYTES)
         .map_err(|reason| RpcError::RpcRefused { reason })?;
     let function = function.to_owned();
-    // JSON is checked as it is read.
+    // JSON needs no signature: its structure is checked as it is read.
     let (form, signature) = (CallForm::Text, None);
     Ok(CallTarget { function, arguments, form, signature, work_s: None, bound: None })
 }

@@ -5,16 +5,16 @@ use serde::Deserialize;
 use std::path::Path;
 use std::time::Duration;
 
-/// Longer than any job: for questions that are answered when something has happened.
+/// A timeout longer than any job, for questions that are answered when an event happens.
 pub(super) const FOREVER: Duration = Duration::from_secs(100 * 365 * 86_400);
 
 /// The settings of a client.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Config {
-    /// How long a server has to answer before the next is tried. Default an hour; from 1 ms to a
-    /// year.
+    /// Time that a server has to answer before the next is tried. From 1 ms to a year; an hour by
+    /// default.
     pub timeout: Duration,
-    /// How many servers are tried for a call at most. Default 3; from 1.
+    /// Maximum number of servers that are tried for a call. At least 1; 3 by default.
     pub attempts: u32,
 }
 
@@ -32,7 +32,7 @@ struct Stored {
 }
 
 impl Config {
-    /// Settings as TOML, such as `timeout = "30s"` and `attempts = 2`.
+    /// Parses settings in TOML, such as `timeout = "30s"` and `attempts = 2`.
     pub fn parse(text: &str) -> Result<Self, RpcError> {
         let wrong = |reason: String| RpcError::ConfigFileError { reason };
         let stored: Stored = toml::from_str(text).map_err(|error| wrong(error.to_string()))?;
@@ -47,19 +47,19 @@ impl Config {
         Ok(config)
     }
 
-    /// Settings from a file.
+    /// Reads settings from a file.
     pub fn read(path: &Path) -> Result<Self, RpcError> {
         let text = std::fs::read_to_string(path)
             .map_err(|_| RpcError::ConfigFileNotFound { path: path.display().to_string() })?;
         Self::parse(&text)
     }
 
-    /// Whether all settings are within their bounds; an error that says which are not.
+    /// Checks that all settings are within their bounds; the error names the one that is not.
     pub fn check(&self) -> Result<(), RpcError> {
         let range = Duration::from_millis(1)..=Duration::from_secs(365 * 86_400);
         let reason = match self {
-            _ if !range.contains(&self.timeout) => "write a timeout from 1ms to a year",
-            _ if self.attempts == 0 => "write at least one attempt",
+            _ if !range.contains(&self.timeout) => "set a timeout from 1ms to a year",
+            _ if self.attempts == 0 => "set at least one attempt",
             _ => return Ok(()),
         };
         Err(RpcError::ConfigFileError { reason: reason.to_owned() })

@@ -1,5 +1,4 @@
-//! What the registry knows: servers, what they offer, how fast they are, and how much they have to
-//! do.
+//! The registry's data: servers, their functions, their speeds, and the load of their calls.
 
 use super::error::RpcError;
 use super::signature::Signature;
@@ -7,25 +6,26 @@ use gridspan_workflow::performance::History;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// What a server says of itself.
+/// A server's description of itself.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ServerCard {
-    /// Its number among the servers: the index of its actor.
+    /// The server's number: the index of its actor.
     pub number: u32,
-    /// What it is called.
+    /// Name of the server.
     pub name: String,
-    /// The site it is in.
+    /// Site of the server.
     pub site: u32,
-    /// How fast it is.
+    /// Speed of the server: a call takes its work divided by the speed.
     pub speed: f64,
-    /// Whether it sends data to other servers; otherwise it speaks with the client only.
+    /// Whether the server sends data to other servers. If not, it communicates with the client
+    /// only.
     pub is_direct: bool,
-    /// The functions that it offers, by name, with what they take and give.
+    /// The functions that the server offers, with their signatures, by name.
     pub functions: BTreeMap<String, Signature>,
 }
 
-/// Why a call of a function is executed by none of these servers: none has one of its name, or to
-/// all that have it is another. Nothing if one executes it.
+/// Why none of these servers can execute a call: none offers a function of this name, or all that
+/// do have another signature. `None` if one can execute it.
 pub fn not_offered(
     function: &str,
     signature: &Signature,
@@ -45,50 +45,51 @@ pub fn not_offered(
     })
 }
 
-/// A server for a call.
+/// A candidate server for a call.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Offer {
     /// The server.
     pub number: u32,
-    /// How long the call will compute there, in seconds, as far as is known.
+    /// Estimated time that the call computes there, in seconds.
     pub time_s: f64,
-    /// Whether the server has let the time to answer pass.
+    /// Whether the server did not answer the call in time.
     pub is_late: bool,
 }
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
 struct Listed {
     card: ServerCard,
-    /// How long the calls that it has to do compute, in seconds.
+    /// Estimated time of the calls that the server still has to do, in seconds.
     load_s: f64,
-    /// How many calls it has let the time to answer pass of, and still has.
+    /// Number of unfinished calls that the server did not answer in time.
     late: u32,
 }
 
-/// All servers by number, and how long functions take. It decides where single calls go.
+/// All servers by number, and the time histories of functions. Decides which server executes a
+/// single call.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct ServerDirectory {
     servers: BTreeMap<u32, Listed>,
     histories: BTreeMap<String, History>,
 }
 
-/// What a function is taken to need before its first call has ended, in seconds.
+/// Assumed work of a function before its first call has ended, in seconds.
 const UNKNOWN_WORK_S: f64 = 1.0;
 
 impl ServerDirectory {
-    /// A server is there.
+    /// Adds a server.
     pub fn join(&mut self, card: ServerCard) {
         self.servers.insert(card.number, Listed { card, load_s: 0.0, late: 0 });
     }
 
-    /// A server takes no more calls; what it said of itself, if it was there.
+    /// Removes a server that takes no more calls; returns its description if it was present.
     pub fn leave(&mut self, number: u32) -> Option<ServerCard> {
         self.servers.remove(&number).map(|listed| listed.card)
     }
 
-    /// Who takes over from a server that has left: one that offers all that it did, at the same
-    /// site if there is one. Each is named after the one before it was let go, so none is ever its
-    /// own heir's heir.
+    /// The heir of a server that has left: a server that offers all of its functions, at the same
+    /// site if possible. Heirs are chosen one by one, each from the servers that are still listed,
+    /// so heirs never form a circle.
     pub fn heir(&self, left: &ServerCard) -> Option<u32> {
         let others = self.servers.values().map(|listed| &listed.card);
         let direct = others.filter(|card| left.is_direct && card.is_direct);
@@ -100,14 +101,15 @@ impl ServerDirectory {
         able.min_by_key(|card| (card.site != left.site, card.number)).map(|card| card.number)
     }
 
-    /// What all servers say of themselves, by number.
+    /// The descriptions of all servers, by number.
     pub fn cards(&self) -> Vec<ServerCard> {
         self.servers.values().map(|listed| listed.card.clone()).collect()
     }
 
-    /// The servers that offer a function, or the `only` one that may execute it; the one that would
-    /// end a call first in front, and behind all others those that are late with a call. `work_s`
-    /// is what the call needs on a server of speed 1, if that is known otherwise than by history.
+    /// The servers that offer a function, or just the `only` one that may execute it. The server
+    /// with the earliest predicted end of the call comes first, and servers that are late with a
+    /// call come last. `work_s` is the work of the call on a server of speed 1; if `None`, it is
+    /// predicted from history.
     pub fn find(
         &self,
         function: &str,
@@ -144,7 +146,7 @@ impl ServerDirectory {
         Ok(offers.into_iter().map(|(_, offer)| offer).collect())
     }
 
-    /// The server of this name that offers a function.
+    /// The number of the server of this name, if it offers the function.
     pub fn bound(&self, function: &str, server: &str) -> Result<u32, RpcError> {
         let found = self.servers.values().find(|listed| listed.card.name == server);
         let card = found.map(|listed| &listed.card);
@@ -155,21 +157,21 @@ impl ServerDirectory {
         }
     }
 
-    /// A call goes to a server.
+    /// Adds a call to the load of a server.
     pub fn placed(&mut self, offer: Offer) {
         if let Some(listed) = self.servers.get_mut(&offer.number) {
             listed.load_s += offer.time_s;
         }
     }
 
-    /// A server has let the time to answer a call pass.
+    /// Records that a server did not answer a call in time.
     pub fn late(&mut self, number: u32) {
         if let Some(listed) = self.servers.get_mut(&number) {
             listed.late += 1;
         }
     }
 
-    /// A server has nothing to do with a call any more.
+    /// Removes a call that has ended or was withdrawn from the load of its server.
     pub fn ended(&mut self, offer: Offer) {
         if let Some(listed) = self.servers.get_mut(&offer.number) {
             listed.load_s = (listed.load_s - offer.time_s).max(0.0);
@@ -177,17 +179,17 @@ impl ServerDirectory {
         }
     }
 
-    /// How long the calls that a server has to do compute, in seconds.
+    /// Estimated time of the calls that a server still has to do, in seconds.
     pub fn load_of_s(&self, number: u32) -> f64 {
         self.servers.get(&number).map_or(0.0, |listed| listed.load_s)
     }
 
-    /// How long all calls that servers have to do compute, in seconds.
+    /// Estimated time of the calls that all servers still have to do, in seconds.
     pub fn load_s(&self) -> f64 {
         self.servers.values().map(|listed| listed.load_s).sum()
     }
 
-    /// A call that waited for nothing took so long.
+    /// Records the time of a call that did not have to wait.
     pub fn observe(&mut self, function: &str, number: u32, bytes: u64, took_s: f64) {
         let speed = self.servers.get(&number).map_or(1.0, |listed| listed.card.speed);
         self.histories.entry(function.to_owned()).or_default().observe(bytes, took_s * speed);
@@ -222,7 +224,7 @@ mod tests {
             order.push(offer.number);
         }
 
-        // The second is twice as fast, so it gets two of three.
+        // The second server is twice as fast, so it gets two thirds of the calls.
         assert_eq!(order.iter().filter(|&&number| number == 1).count(), 4);
     }
 

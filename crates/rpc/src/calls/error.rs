@@ -4,7 +4,7 @@ use super::signature::Signature;
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
-/// Why a verb of GridRPC did not do what was asked. Each variant has a code of the standard.
+/// The error of a GridRPC verb. Each variant has a code of the standard.
 #[derive(Clone, Debug, PartialEq, Eq, Error, Serialize, Deserialize)]
 pub enum RpcError {
     /// The client is not initialised, or is finalised.
@@ -13,17 +13,17 @@ pub enum RpcError {
     /// The configuration file cannot be read.
     #[error("cannot read the configuration {path}; check the path")]
     ConfigFileNotFound {
-        /// Its path.
+        /// Path of the file.
         path: String,
     },
-    /// The configuration says something wrong.
+    /// The configuration is invalid.
     #[error("the configuration is wrong: {reason}")]
     ConfigFileError {
-        /// What is wrong.
+        /// The invalid setting.
         reason: String,
     },
-    /// There is no such server, or none at all.
-    #[error("there is no server `{server}`; `Services::list` gives those there are")]
+    /// The server does not exist, or there are no servers.
+    #[error("there is no server `{server}`; see `Services::list`")]
     ServerNotFound {
         /// The server that was asked for.
         server: String,
@@ -36,13 +36,13 @@ pub enum RpcError {
         /// The function.
         function: String,
     },
-    /// The handle is of another client, or of a time before this one was initialised.
-    #[error("the handle is not one of this client; make it anew")]
+    /// The handle belongs to another client, or to this one before it was last initialised.
+    #[error("the handle does not belong to this client; create it again")]
     InvalidFunctionHandle,
-    /// A server has the function, but it takes or gives something else than the call says. Build
-    /// both programs with the same definition of it.
+    /// A server offers the function with a signature other than that of the call. Build both
+    /// programs with the same definition of it.
     #[error(
-        "server `{server}` has `{function}` as {offered}, and the call is of {called}; \
+        "server `{server}` offers `{function}` as {offered}, but the call has {called}; \
          build both programs with the same definition of it"
     )]
     FunctionDiffers {
@@ -50,9 +50,9 @@ pub enum RpcError {
         function: String,
         /// The server.
         server: String,
-        /// What it takes and gives there.
+        /// The server's signature.
         offered: String,
-        /// What it takes and gives for the caller.
+        /// The caller's signature.
         called: String,
     },
     /// There is no such session, or its result has been taken.
@@ -64,16 +64,16 @@ pub enum RpcError {
     /// Every server refused the call.
     #[error("the call was refused: {reason}")]
     RpcRefused {
-        /// Why.
+        /// Reason of the refusal.
         reason: String,
     },
     /// No server answered in time.
-    #[error("no server answered in time; give a longer time-out, or look at the links")]
+    #[error("no server answered in time; set a longer timeout, or check the links")]
     CommunicationFailed,
     /// The function failed, or the call was cancelled.
     #[error("the call failed: {reason}")]
     SessionFailed {
-        /// Why.
+        /// Reason of the failure.
         reason: String,
     },
     /// The call has not ended.
@@ -82,13 +82,13 @@ pub enum RpcError {
     /// None of the calls has ended.
     #[error("none of the calls has ended yet; wait for one")]
     NoneCompleted,
-    /// Something else, which the standard has no code for.
+    /// An error for which the standard has no code.
     #[error("{reason}")]
     Other {
-        /// What.
+        /// Description of the error.
         reason: String,
     },
-    /// An error of a code that the standard does not know.
+    /// An error whose code is not in the standard.
     #[error("an error of unknown code {code}")]
     Unknown {
         /// The code.
@@ -99,7 +99,7 @@ pub enum RpcError {
     AlreadyInitialized,
 }
 
-/// What the standard says of a code it does not know.
+/// The standard's text for an unknown code.
 pub const UNKNOWN_CODE_TEXT: &str = "GRPC_UNKNOWN_ERROR_CODE";
 
 /// The standard's names of the codes from 0 on.
@@ -124,7 +124,7 @@ const NAMES: [&str; 17] = [
 ];
 
 impl RpcError {
-    /// A function takes or gives something else at a server than for its caller.
+    /// The error for a function whose signature at a server is not that of the call.
     pub(crate) fn differs(
         function: &str,
         server: &str,
@@ -158,7 +158,7 @@ impl RpcError {
     }
 }
 
-/// The standard's text for a code: its name.
+/// The standard's text for a code, which is its name.
 pub fn error_string(code: i32) -> &'static str {
     let name = usize::try_from(code).ok().and_then(|code| NAMES.get(code));
     name.copied().unwrap_or(UNKNOWN_CODE_TEXT)

@@ -8,11 +8,10 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Duration;
 use thiserror::Error;
 
-/// Why it cannot be said how long a call computes. The function was not executed; correct what it
-/// is said to cost.
+/// The time of a call cannot be computed. The function was not executed; correct its cost.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum CostError {
-    /// The text is no formula.
+    /// The text is not a formula.
     #[error("the formula of the cost: {0}")]
     Formula(#[from] FormulaError),
     /// The scalars for the formula could not be taken from the arguments.
@@ -20,9 +19,9 @@ pub enum CostError {
     Panicked(String),
 }
 
-/// Does what a user's program says; why not, if that panics.
+/// Runs the user's code; returns the reason if it panics.
 pub(super) fn guarded<T>(what: &str, program: impl FnOnce() -> T) -> Result<T, String> {
-    // Nothing that it could have left half done outlives it: it has its arguments for itself.
+    // Unwind safe: the code owns its arguments, so no half-changed state outlives it.
     let outcome = catch_unwind(AssertUnwindSafe(program));
     outcome.map_err(|panic| format!("{what} panicked: {}", text(&*panic)))
 }
@@ -32,7 +31,7 @@ fn text(panic: &(dyn Any + Send)) -> &str {
     literal.or_else(|| panic.downcast_ref::<String>().map(String::as_str)).unwrap_or("no reason")
 }
 
-/// What a function can do while it is executed, besides computing.
+/// Services for a function while it is executed.
 #[derive(Debug)]
 pub struct Work {
     speed: f64,
@@ -44,8 +43,8 @@ impl Work {
         Self { speed, emulated: Duration::ZERO }
     }
 
-    /// Takes as long as a server of speed 1 would need this time, in the simulator's virtual time.
-    /// Elsewhere it counts as load only.
+    /// Emulates work that takes this time on a server of speed 1. In the simulator it takes virtual
+    /// time; elsewhere it counts as load only.
     pub fn emulate(&mut self, time: Duration) {
         self.emulated += time.div_f64(self.speed);
     }
@@ -55,18 +54,18 @@ impl Work {
     }
 }
 
-/// What a function does: from its arguments to its results. What it changes (the standard's
-/// `INOUT`) is moved in and given back.
+/// Body of a function, from its arguments to its results. A value that the function changes (the
+/// standard's `INOUT`) is moved in and returned.
 pub(super) type Body<I, O> = fn(I, &mut Work) -> Result<O, String>;
 
-/// How long a function computes.
+/// Predicted time of a function.
 #[derive(Debug)]
 struct Cost<I> {
     /// A formula: seconds on a server of speed 1.
     formula: &'static str,
-    /// The names of the scalars in it.
+    /// The names of the scalars in the formula.
     names: &'static [&'static str],
-    /// Their values for a call.
+    /// Computes the scalars from the arguments of a call.
     values: fn(&I) -> Vec<f64>,
 }
 
@@ -78,7 +77,7 @@ impl<I> Clone for Cost<I> {
 
 impl<I> Copy for Cost<I> {}
 
-/// A function of arguments `I` and results `O`, which servers know by its name. Both the client's
+/// A function with arguments `I` and results `O`, which servers look up by name. Both the client's
 /// and the servers' programs name it, as a constant:
 ///
 /// ```
@@ -100,30 +99,30 @@ pub struct Function<I, O> {
     volumes: Volumes,
 }
 
-/// How volumes decide what a function computes and gives, by formulas of the sizes of its arguments
-/// in bytes: `in0`, `in1` and so on.
+/// Formulas for the time of a function and the sizes of its results, in terms of the sizes of its
+/// arguments in bytes: `in0`, `in1` and so on.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Volumes {
     work: Option<&'static str>,
     results: &'static [&'static str],
 }
 
-/// What the formulas call the sizes of arguments.
+/// Names of the sizes of arguments in formulas.
 const SIZES: [&str; 6] = ["in0", "in1", "in2", "in3", "in4", "in5"];
 
 impl Volumes {
-    /// How long a call computes on a server of speed 1, in seconds, if a formula says so.
+    /// Time of a call on a server of speed 1, in seconds, if there is a formula for it.
     pub(crate) fn work_s(&self, sizes: &[f64]) -> Option<f64> {
         evaluate(self.work?, sizes)
     }
 
-    /// How large a result is, in bytes, if a formula says so.
+    /// Size of a result in bytes, if there is a formula for it.
     pub(crate) fn result_bytes(&self, place: usize, sizes: &[f64]) -> Option<f64> {
         evaluate(self.results.get(place)?, sizes)
     }
 }
 
-/// A formula that cannot be read says nothing: what was learned counts then.
+/// Evaluates a formula. `None` if it cannot be parsed: then the learned value is used.
 fn evaluate(formula: &str, sizes: &[f64]) -> Option<f64> {
     let names = SIZES.get(..sizes.len())?;
     Some(Formula::parse(formula, names).ok()?.value(sizes))
@@ -138,13 +137,13 @@ impl<I, O> Clone for Function<I, O> {
 impl<I, O> Copy for Function<I, O> {}
 
 impl<I, O> Function<I, O> {
-    /// A function whose time is learned from calls.
+    /// A function whose time is learned from its calls.
     pub const fn new(name: &'static str, body: Body<I, O>) -> Self {
         Self { name, body, cost: None, volumes: Volumes { work: None, results: &[] } }
     }
 
-    /// The same function, whose time is a [formula](Formula) of scalars: seconds on a server of
-    /// speed 1.
+    /// Sets the function's time to a [formula](Formula) of scalars, in seconds on a server of speed
+    /// 1.
     pub const fn costs(
         mut self,
         formula: &'static str,
@@ -155,16 +154,16 @@ impl<I, O> Function<I, O> {
         self
     }
 
-    /// The same function, whose time in a group is a [formula](Formula) of the sizes of its
-    /// arguments where those of [`costs`](Self::costs) are not known to the client: seconds on a
-    /// server of speed 1, of bytes `in0`, `in1` and so on.
+    /// Sets the function's time in a group to a [formula](Formula) of the sizes of its arguments,
+    /// in seconds on a server of speed 1, where the client does not know the scalars of
+    /// [`costs`](Self::costs). The sizes are `in0`, `in1` and so on, in bytes.
     pub const fn computes(mut self, formula: &'static str) -> Self {
         self.volumes.work = Some(formula);
         self
     }
 
-    /// The same function, the sizes of whose results in a group are [formulas](Formula) of the
-    /// sizes of its arguments: bytes, of bytes `in0`, `in1` and so on.
+    /// Sets the sizes of the function's results in a group, in bytes, to [formulas](Formula) of the
+    /// sizes of its arguments: `in0`, `in1` and so on, in bytes.
     pub const fn gives(mut self, results: &'static [&'static str]) -> Self {
         self.volumes.results = results;
         self
@@ -178,12 +177,12 @@ impl<I, O> Function<I, O> {
         self.cost.is_some()
     }
 
-    /// Its name.
+    /// The function's name.
     pub const fn name(&self) -> &'static str {
         self.name
     }
 
-    /// What it takes and gives, as it looks on the wire.
+    /// The function's signature: the types of its arguments and results on the wire.
     pub fn signature(&self) -> Signature
     where
         I: DeserializeOwned + 'static,
@@ -196,12 +195,12 @@ impl<I, O> Function<I, O> {
         self.body
     }
 
-    /// How long a call with these arguments computes on a server of speed 1, in seconds; `None` if
-    /// that is learned.
+    /// Time of a call with these arguments on a server of speed 1, in seconds; `None` if the time
+    /// is learned.
     pub fn work_s(&self, arguments: &I) -> Result<Option<f64>, CostError> {
         let Some(cost) = &self.cost else { return Ok(None) };
         let formula = Formula::parse(cost.formula, cost.names)?;
-        let values = guarded("what gives them", || (cost.values)(arguments));
+        let values = guarded("the function that computes them", || (cost.values)(arguments));
         Ok(Some(formula.value(&values.map_err(CostError::Panicked)?)))
     }
 }

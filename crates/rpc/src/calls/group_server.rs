@@ -1,4 +1,4 @@
-//! What a server does for groups: keeps data, passes it on, and executes orders.
+//! The part of a server that works for groups: keeps data, passes it on, and executes orders.
 
 use super::catalogue::Catalogue;
 use super::function::Work;
@@ -11,7 +11,7 @@ use gridspan_runtime::{Context, Ix1};
 use std::time::Duration;
 
 impl<C: Catalogue> Server<C> {
-    /// A group wants something.
+    /// Handles a message of a group.
     pub(super) fn group(&mut self, message: GroupMessage, cx: &mut Context<'_, Self>) {
         let Some(message) = self.pass_by(message, cx) else { return };
         match message {
@@ -33,7 +33,7 @@ impl<C: Catalogue> Server<C> {
             GroupMessage::Share(DataPacket { key, routes }, reply) => {
                 let is_there = self.store.has(key);
                 if is_there {
-                    // Segments of what others share may come to the same server.
+                    // Several servers may send segments of shared data to the same server.
                     let attempt = SHARED + cx.index().0.unsigned_abs();
                     pass_on(key, attempt, &self.store.get(key), &routes, cx);
                 }
@@ -56,7 +56,7 @@ impl<C: Catalogue> Server<C> {
         }
     }
 
-    /// Executes the order that goes first, if one can begin.
+    /// Executes the first order that can begin, if any.
     pub(super) fn execute_order(&mut self, speed: f64, cx: &mut Context<'_, Self>) {
         let Some((order, arguments)) = self.store.next() else { return };
         let mut work = Work::new(speed);
@@ -85,12 +85,12 @@ impl<C: Catalogue> Server<C> {
         }
         let done = Done { outcome, input_bytes, work_s, took_s: None };
         self.pending = Some(Pending { reply: order.reply, done, begun: cx.now() });
-        // In a later turn, whose time shows how long it took.
+        // Report in a later turn, whose time shows how long the order took.
         let me = cx.me();
         cx.send_after(Duration::from_nanos(1), &me, ServerMessage::Report);
     }
 
-    /// Tells how the order ended that was executed last.
+    /// Reports the outcome of the order that was executed last.
     pub(super) fn report(&mut self, cx: &mut Context<'_, Self>) {
         if let Some(Pending { reply, mut done, begun }) = self.pending.take() {
             let took_s = cx.now().since(begun).as_secs_f64();
@@ -99,7 +99,7 @@ impl<C: Catalogue> Server<C> {
         }
     }
 
-    /// Gives up all orders, and forgets all data.
+    /// Gives up all orders, and drops all data.
     pub(super) fn give_up_orders(&mut self, cx: &mut Context<'_, Self>) {
         self.store.clear();
         for order in self.store.take_orders() {
@@ -108,9 +108,9 @@ impl<C: Catalogue> Server<C> {
     }
 }
 
-/// Attempts at data that a server shares have numbers from here on.
+/// First attempt number for data that a server shares.
 const SHARED: u32 = 1 << 31;
-/// Shorter times than this are those of the server's own turns.
+/// Shorter times are not reported, because they are those of the server's own turns.
 const TELLING_S: f64 = 1e-4;
 
 fn pass_on<C: Catalogue>(
@@ -120,7 +120,7 @@ fn pass_on<C: Catalogue>(
     routes: &[Route],
     cx: &mut Context<'_, Server<C>>,
 ) {
-    // The segments in turn, so that whoever passes them on can begin.
+    // Segment by segment, so that the servers that pass them on can begin.
     for piece in pieces(key, attempt, held) {
         for Route { to, then } in routes {
             send(Piece { then: then.clone(), ..piece.clone() }, *to, cx);
@@ -133,7 +133,7 @@ fn send<C: Catalogue>(piece: Piece, to: u32, cx: &mut Context<'_, Server<C>>) {
     cx.send(&server, ServerMessage::Group(GroupMessage::Data(piece)));
 }
 
-/// Nobody executes the order here.
+/// Reports an order as lost, because this server does not execute it.
 pub(super) fn give_up<C: Catalogue>(
     order: &TaskOrder,
     reason: &str,

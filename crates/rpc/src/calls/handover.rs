@@ -1,9 +1,10 @@
-//! A server that leaves: what it keeps for groups goes to its heir, and what comes late as well.
+//! A server that leaves: it hands its data and orders for groups to its heir, and passes on the
+//! messages that arrive later.
 //!
-//! Orders go first, and then data, a window of it at a time: the next goes when the heir has the
-//! last, so that what was on disk is never in memory as a whole. What was not handed on yet is
-//! still given to whoever asks for it. Of groups that have ended, and of what was freed, nothing is
-//! passed on, whether the heir has heard of that or not.
+//! Orders go first, and then data, one window at a time. The next window goes when the heir has the
+//! last, so that data on disk is never in memory as a whole. Data that is not handed over yet is
+//! still served on request. Data that was freed, and data of groups that have ended, is not passed
+//! on, whether the heir knows of that or not.
 
 use super::catalogue::Catalogue;
 use super::config::FOREVER;
@@ -12,11 +13,11 @@ use super::server::{Handover, Server, ServerMessage};
 use crate::group::order::GroupMessage;
 use gridspan_runtime::{ActorRef, Context, Ix1, Reply};
 
-/// So much data is on its way to the heir, and in memory for that.
+/// Amount of data on its way to the heir at a time, and in memory for that.
 const WINDOW_BYTES: usize = 64 << 20;
 
 impl<C: Catalogue> Server<C> {
-    /// Hands on all orders and data from now on, and whatever comes for groups.
+    /// Starts to hand over all orders and data, and to pass on later messages of groups.
     pub(super) fn hand_over(&mut self, heir: u32, reply: Reply<()>, cx: &mut Context<'_, Self>) {
         self.handover = Some(Handover { heir, reply: Some(reply) });
         let to = cx.collection().at(Ix1(heir as i32));
@@ -26,7 +27,7 @@ impl<C: Catalogue> Server<C> {
         self.hand_on(cx);
     }
 
-    /// Hands on the next window of data.
+    /// Sends the next window of data to the heir.
     pub(super) fn hand_on(&mut self, cx: &mut Context<'_, Self>) {
         let Some(handover) = &mut self.handover else { return };
         let to: ActorRef<Self> = cx.collection().at(Ix1(handover.heir as i32));
@@ -42,12 +43,12 @@ impl<C: Catalogue> Server<C> {
             cx.send(&to, ServerMessage::Group(GroupMessage::Data(piece)));
         }
         let has_come = |reply| ServerMessage::Group(GroupMessage::Handed(reply));
-        // Should the heir be lost meanwhile, the rest is lost with it.
+        // If the heir is lost meanwhile, the rest is lost with it.
         cx.ask(&to, FOREVER, has_come, |_: Result<(), _>| ServerMessage::HandOn);
     }
 
-    /// A group wants something of a server that has left; gives it back if it is not for somebody
-    /// else.
+    /// Passes a message for a server that has left on to the heir. Returns the message if this
+    /// server has to handle it.
     pub(super) fn pass_by(
         &mut self,
         message: GroupMessage,
@@ -66,7 +67,7 @@ impl<C: Catalogue> Server<C> {
                 return None;
             }
             GroupMessage::Free { group, data } => self.store.free(*group, data),
-            // Its orders are the heir's.
+            // The heir has its orders.
             GroupMessage::End { group, floor } => drop(self.store.end(*group, *floor)),
             _ => {}
         }

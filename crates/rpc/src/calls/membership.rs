@@ -1,5 +1,4 @@
-//! What the client's side knows without asking: servers that were started and that left, and groups
-//! that go on.
+//! The client-side record of the servers that were started and that left, and of running groups.
 
 use gridspan_runtime::PeId;
 use std::collections::{BTreeMap, BTreeSet};
@@ -9,33 +8,33 @@ use std::task::Waker;
 #[derive(Debug, Default)]
 pub(super) struct Membership {
     started: BTreeMap<PeId, u32>,
-    /// What those that were let in are called.
+    /// Names of the servers that the registry has accepted.
     names: BTreeMap<u32, String>,
-    /// Who has taken over from each server that left; nobody if it is lost.
+    /// Heir of each server that left; `None` if its data is lost.
     left: BTreeMap<u32, Option<u32>>,
     clients: u32,
     groups: u32,
     going_on: BTreeSet<u32>,
-    /// How many servers are handing over now, and have begun to.
+    /// Number of servers that are handing over, and of those that have ever started to.
     handing_over: u32,
     handed_over: u64,
     waiting: Vec<Waker>,
 }
 
 impl Membership {
-    /// How many servers were started on a PE before this one.
+    /// Counts a server that starts on a PE; returns the number of earlier ones there.
     pub(super) fn start(&mut self, pe: PeId) -> u32 {
         let count = self.started.entry(pe).or_default();
         *count += 1;
         *count - 1
     }
 
-    /// A server is let in.
+    /// Records the name of a server that joins.
     pub(super) fn name(&mut self, number: u32, name: String) {
         self.names.insert(number, name);
     }
 
-    /// It was not.
+    /// Removes the name of a server whose registration failed.
     pub(super) fn forget_name(&mut self, number: u32) {
         self.names.remove(&number);
     }
@@ -46,7 +45,7 @@ impl Membership {
         named.map(|(number, _)| *number).find(|number| !self.left.contains_key(number))
     }
 
-    /// The numbers of all servers that were ever started, of a job with so many PEs.
+    /// The numbers of all servers that were started, in a job with `pe_count` PEs.
     pub(super) fn ever_started(&self, pe_count: u32) -> Vec<u32> {
         let of_pe = |(pe, count): (&PeId, &u32)| {
             let first = pe.0;
@@ -55,9 +54,9 @@ impl Membership {
         self.started.iter().flat_map(of_pe).collect()
     }
 
-    /// Those that have not left, by number with their names, of a job with so many PEs.
+    /// The servers that have not left, by number with their names, in a job with `pe_count` PEs.
     pub(super) fn standing_servers(&self, pe_count: u32) -> BTreeMap<u32, String> {
-        // One that has not been let in has no name yet.
+        // A server that has not joined yet has no name.
         let name = |number: u32| {
             let name = self.names.get(&number).cloned();
             (number, name.unwrap_or_else(|| format!("server {number}")))
@@ -66,14 +65,15 @@ impl Membership {
         started.filter(|number| !self.left.contains_key(number)).map(name).collect()
     }
 
-    /// A server begins to hand over: it is not on the registry's list any more, and another does
-    /// not have all yet.
+    /// A server starts to hand over: the registry no longer lists it, and the heir does not have
+    /// all of its data yet.
     pub(super) fn begin_leave(&mut self) {
         self.handing_over += 1;
         self.handed_over += 1;
     }
 
-    /// It has handed over, to nobody if it is lost; or the registry has not let it go at all.
+    /// A handover has ended: `outcome` is the heir, or `Some(None)` if the server is lost, or
+    /// `None` if the registry has not removed the server.
     pub(super) fn end_leave(&mut self, number: u32, outcome: Option<Option<u32>>) {
         if let Some(heir) = outcome {
             self.leave(number, heir);
@@ -82,7 +82,8 @@ impl Membership {
         self.waiting.drain(..).for_each(Waker::wake);
     }
 
-    /// How many have ever begun to hand over, if none does now; otherwise `waker` is woken then.
+    /// Number of handovers so far, if none is in progress; otherwise `waker` is woken when one
+    /// ends.
     pub(super) fn settled(&mut self, waker: &Waker) -> Option<u64> {
         if self.handing_over == 0 {
             return Some(self.handed_over);
@@ -91,17 +92,18 @@ impl Membership {
         None
     }
 
-    /// A server has left, and another may have taken over from it.
+    /// Records that a server has left, with its heir if it has one.
     pub(super) fn leave(&mut self, number: u32, heir: Option<u32>) {
         self.left.insert(number, heir);
     }
 
-    /// How many have left.
+    /// Number of servers that have left.
     pub(super) fn departures(&self) -> usize {
         self.left.len()
     }
 
-    /// Who has what a server kept: itself, or who took over from it; nobody if that is lost.
+    /// The server that has the data of this one: itself, or its last heir; `None` if the data is
+    /// lost.
     pub(super) fn standing(&self, mut number: u32) -> Option<u32> {
         while let Some(heir) = self.left.get(&number) {
             number = (*heir)?;
@@ -109,13 +111,13 @@ impl Membership {
         Some(number)
     }
 
-    /// A number that no other client has.
+    /// Returns a new client number.
     pub(super) fn client(&mut self) -> u32 {
         self.clients += 1;
         self.clients - 1
     }
 
-    /// A number that no other group has.
+    /// Starts a group and returns its number.
     pub(super) fn begin(&mut self) -> u32 {
         let group = self.groups;
         self.groups += 1;
@@ -123,7 +125,7 @@ impl Membership {
         group
     }
 
-    /// A group has ended; before which number all have.
+    /// Ends a group; returns the number below which all groups have ended.
     pub(super) fn end(&mut self, group: u32) -> u32 {
         self.going_on.remove(&group);
         self.going_on.first().copied().unwrap_or(self.groups)

@@ -2,36 +2,35 @@
 //!
 //! | part | is |
 //! | --- | --- |
-//! | `function`, `catalogue` | typed functions, and which there are |
-//! | `client` | what `main` calls: the verbs of the standard (GFD-R.P.052) as futures |
-//! | `session_manager` | the actor beside `main` that keeps its sessions; `request`: what it is asked; `replies`: and what it hears of servers; `sessions`: their states |
-//! | `registry` | the actor that knows servers and what they offer; `directory`: what it knows |
-//! | `server` | the actor that executes calls; `group_server`: and what groups order; `handover`: and how it leaves |
-//! | `services` | starts and ends them; `membership`: and knows what has become of them |
-//! | `signature` | what functions take and give, which calls and registrations say |
+//! | `function`, `catalogue` | typed functions, and the set of them |
+//! | `client` | the API for `main`: the verbs of the standard (GFD-R.P.052) as futures |
+//! | `session_manager` | the actor beside `main` that keeps its sessions; `request`: its messages; `replies`: its handling of servers' answers; `sessions`: the states of sessions |
+//! | `registry` | the actor that knows the servers and their functions; `directory`: its data |
+//! | `server` | the actor that executes calls; `group_server`: its work for groups; `handover`: how it leaves |
+//! | `services` | starts and ends servers; `membership`: the record of those that started and left |
+//! | `signature` | the types of functions, which calls and registrations carry |
 //! | `error` | the standard's errors |
 //!
 //! **A call.** The session manager asks the registry for servers that offer the function, best
-//! first, and sends the arguments to the first of them. The server puts calls in a queue and
-//! executes one after the other, so that it hears of cancellations between them. Its answer ends
-//! the session.
+//! first, and sends the arguments to the first of them. The server queues calls and executes one
+//! per turn, so that it receives cancellations between them. Its answer ends the session.
 //!
-//! **Types.** A typed call says what structure its arguments and results have on the wire, as each
-//! server does of its functions. A server executes no call of another structure, for bytes of one
-//! type can be read as another.
+//! **Types.** A typed call states the structure of its arguments and results on the wire, as each
+//! server does for its functions. A server refuses to execute a call of another structure, because
+//! bytes of one type may be readable as another.
 //!
-//! **Failure.** A server that refuses, that has left, or that does not answer in time is passed
-//! over for another, which the registry is asked for anew, unless the handle is bound to it. So a
-//! function may be executed more than once, and only the first answer counts. What a late server
-//! was sent counts as its load, and others go before it, until it says that it has nothing to do
-//! with that any more. A function that returns an error or panics has answered: that is not tried
-//! again.
+//! **Failure.** If a server refuses a call, has left, or does not answer in time, the session
+//! manager asks the registry again and tries another server, unless the handle is bound. So a
+//! function may be executed more than once, and only the first answer counts. A call that a late
+//! server holds counts as that server's load, and other servers are preferred to it, until it
+//! reports that it no longer holds the call. An error or a panic of the function is an answer: the
+//! call is not retried.
 //!
-//! **Size.** Arguments and results beyond a frame go in segments: arguments before the call,
-//! results as the client asks for them after the answer.
+//! **Size.** Arguments and results larger than a frame go in segments: arguments before the call,
+//! results after the answer, when the client asks for them.
 //!
-//! **End.** A client that is finalised or dropped takes back what it has called. A server that
-//! leaves gives back the calls that wait, and what it keeps for groups goes to another.
+//! **End.** A client that is finalised or dropped cancels its calls. A server that leaves returns
+//! the calls in its queue, and hands its data for groups to another server.
 
 mod catalogue;
 mod client;
@@ -68,7 +67,7 @@ pub use signature::{SIGNATURE_BYTES_MAX, Signature};
 
 use gridspan_runtime::{Job, PeId};
 
-/// Adds what calls need to a job: actor types, and a placement map.
+/// Adds the actor types and the placement map that calls need to a job.
 pub fn with_rpc<C: Catalogue>(job: Job) -> Job {
     let job = job.actor::<Registry>().actor::<Server<C>>().actor::<SessionManager<C>>();
     job.placement(services::BESIDE_MAIN, |_, _| PeId(0))

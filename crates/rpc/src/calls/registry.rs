@@ -7,72 +7,71 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// So long a registry that began anew waits for servers. They answer between two calls, and one
-/// that is at a long call must not hold all clients; most calls are shorter.
+/// Time that a restarted registry waits for servers. A server answers between two calls, and one in
+/// a long call must not hold up all clients; most calls are shorter.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// Knows servers, the functions that they offer, and their load. There is one, beside the client.
+/// Knows servers, the functions that they offer, and their load. A job has one registry, beside the
+/// client.
 ///
-/// One that begins anew knows nothing. Servers register with it again, and until all have, what is
-/// asked waits, though not for longer than ten seconds: whoever asks sees no difference but time. A
-/// server that is late then is not there for whoever asks, until it registers after all. How long
-/// functions take is learned again, and calls that go on count as no load.
+/// A restarted registry has lost its data. Servers register with it again, and questions wait until
+/// all have, though at most ten seconds: clients notice only a delay. A server that has not
+/// registered by then is unavailable until it does. The times of functions are learned again, and
+/// calls in progress do not count as load.
 #[derive(Serialize, Deserialize)]
 pub struct Registry {
     directory: ServerDirectory,
-    /// How often it began anew.
+    /// Number of restarts.
     epoch: u64,
-    /// The servers that have not registered again, by number with their names, and for which what
-    /// is asked waits.
+    /// Servers that have not registered again and for which questions wait, by number with their
+    /// names.
     awaited: BTreeMap<u32, String>,
-    /// When that is over.
+    /// Timer that ends the wait.
     deadline: Option<Timer>,
-    /// The servers that have not registered in time. They still may.
+    /// Servers that did not register in time. They may still do so.
     overdue: BTreeMap<u32, String>,
-    /// What was asked meanwhile.
+    /// Questions that wait.
     held: Vec<RegistryMessage>,
 }
 
-/// What the registry is told and asked.
+/// Messages to the registry.
 #[derive(Clone, Serialize, Deserialize)]
 pub enum RegistryMessage {
-    /// A server is there.
+    /// A server takes calls from now on.
     Join(ServerCard, Reply<()>),
-    /// What was known is lost. These servers may be there, by number with their names.
+    /// Restart: drop all data. These servers may exist, by number with their names.
     Restart(BTreeMap<u32, String>, Reply<()>),
-    /// Servers had time enough to register after the registry began anew: the time of this number.
+    /// The time to register after the restart of this number is over.
     Overdue(u64),
-    /// What a server of this number offers, after the registry was lost; nothing if it takes no
-    /// calls.
+    /// The description of the server of this number, after a restart; `None` if it takes no calls.
     Register(u32, Option<ServerCard>),
-    /// A server takes no more calls. Who takes over what it keeps for groups, if anybody is to and
-    /// can?
+    /// A server takes no more calls. Asks for the server that takes over its data for groups.
     Leave {
         /// The server.
         number: u32,
-        /// Whether it hands over at all.
+        /// Whether it hands over; if not, the answer is `None`.
         hands_over: bool,
-        /// Where the answer goes; an error if the server is not there.
+        /// Where the answer goes; an error if the server is not listed.
         reply: Reply<Result<Option<u32>, RpcError>>,
     },
-    /// A server has left for good, whatever it said when the registry began anew.
+    /// A server has left for good; a registration that it sent before is ignored.
     Left(u32),
-    /// Which servers are there?
+    /// Asks for the servers.
     List(Reply<Vec<ServerCard>>),
-    /// Which servers offer a function, best first?
+    /// Asks for the servers that offer a function, best first.
     Find {
         /// The function.
         function: String,
-        /// How large the arguments are.
+        /// Size of the arguments.
         bytes: u64,
-        /// What the call needs on a server of speed 1, in seconds, if a formula says so.
+        /// Work of the call on a server of speed 1, in seconds, if a formula gives it.
         work_s: Option<f64>,
-        /// The one server that may execute it, if not any may.
+        /// The only server that may execute it; `None` if any may.
         only: Option<u32>,
         /// Where the answer goes.
         reply: Reply<Result<Vec<Offer>, RpcError>>,
     },
-    /// Which number has the server of this name, if it offers the function?
+    /// Asks for the number of the server of this name, if it offers the function.
     Bound {
         /// The function.
         function: String,
@@ -81,23 +80,23 @@ pub enum RegistryMessage {
         /// Where the answer goes.
         reply: Reply<Result<u32, RpcError>>,
     },
-    /// A call goes to a server.
+    /// A call was sent to a server.
     Placed(Offer),
-    /// A server has let the time to answer a call pass.
+    /// A server did not answer a call in time.
     Late(u32),
-    /// A server has nothing to do with a call any more.
+    /// A server no longer holds a call.
     Ended(Offer),
-    /// How long do all calls that servers have to do compute, in seconds?
+    /// Asks for the estimated time of all calls that servers still have to do, in seconds.
     Load(Reply<f64>),
-    /// A call that did not have to wait took so long, from the client and back.
+    /// The time of a call that did not have to wait, from the client and back.
     Took {
         /// The function.
         function: String,
         /// The server.
         number: u32,
-        /// How large the arguments were.
+        /// Size of the arguments.
         bytes: u64,
-        /// How long, in seconds.
+        /// The time in seconds.
         took_s: f64,
     },
 }
@@ -135,7 +134,7 @@ impl Actor for Registry {
                 }
             }
             RegistryMessage::Register(number, card) => {
-                // One that has left since it said so, or said it already, is not awaited.
+                // Ignore a server that has left since it sent this, or has registered already.
                 if self.expect_no_more(number) {
                     card.into_iter().for_each(|card| self.directory.join(card));
                     self.go_on(cx);
@@ -172,16 +171,16 @@ impl Actor for Registry {
     }
 }
 
-/// Why nothing is done with a server that has not registered in time.
+/// The error for a server that has not registered in time.
 fn overdue(name: &str) -> RpcError {
     let reason = format!(
-        "`{name}` has not registered again since the registry began anew; wait until its call has ended, or lose it with `Services::lose`"
+        "`{name}` has not registered again since the registry restarted; wait until its call has ended, or lose it with `Services::lose`"
     );
     RpcError::Other { reason }
 }
 
 impl Registry {
-    /// Knows nothing any more, and waits for servers.
+    /// Drops all data, and waits for servers.
     fn begin_anew(&mut self, awaited: BTreeMap<u32, String>, cx: &mut Context<'_, Self>) {
         (self.directory, self.awaited) = (ServerDirectory::default(), awaited);
         self.overdue.clear();
@@ -194,22 +193,22 @@ impl Registry {
         }
     }
 
-    /// A server is not expected to register any more; whether it was.
+    /// Stops waiting for a server to register; returns whether the registry waited for it.
     fn expect_no_more(&mut self, number: u32) -> bool {
         let expected = self.awaited.remove(&number).or_else(|| self.overdue.remove(&number));
         expected.is_some()
     }
 
-    /// Lets a server go, which has not left as far as who asks knows; who takes over what it keeps.
+    /// Removes a server that leaves; returns its heir.
     fn let_go(&mut self, number: u32, hands_over: bool) -> Result<Option<u32>, RpcError> {
         match (self.directory.leave(number), self.overdue.get(&number)) {
             (Some(card), _) => Ok(self.directory.heir(&card).filter(|_| hands_over)),
-            // Nobody knows what another must offer to take over from it.
+            // The functions that an heir must offer are unknown.
             (None, Some(name)) if hands_over => Err(overdue(name)),
-            // It hands over already. Or who had it leave gave that up before the answer, and it
-            // never heard of it.
+            // The server hands over already; or an earlier caller of `leave` gave up before the
+            // answer arrived, and so the server was never notified.
             (None, None) if hands_over => {
-                let reason = "the server has begun to leave before; wait until it has left, or lose it with `Services::lose`";
+                let reason = "the server is already leaving; wait until it has left, or lose it with `Services::lose`";
                 Err(RpcError::Other { reason: reason.to_owned() })
             }
             (None, _) => {
@@ -232,10 +231,10 @@ impl Registry {
         }
     }
 
-    /// Answers what was held, once nobody is waited for any more.
+    /// Answers the held questions once all awaited servers have registered.
     fn go_on(&mut self, cx: &mut Context<'_, Self>) {
         if self.awaited.is_empty() {
-            // So that the job does not wait for it.
+            // A pending timer would keep the job waiting.
             self.deadline.take().into_iter().for_each(|deadline| cx.cancel(deadline));
             for message in std::mem::take(&mut self.held) {
                 self.handle(message, cx);
@@ -249,7 +248,7 @@ impl RegistryMessage {
     fn asks_for_servers(&self) -> bool {
         matches!(
             self,
-            // Who is lost hands over to nobody.
+            // A server that is lost has no heir.
             Self::Leave { hands_over: true, .. }
                 | Self::List(_)
                 | Self::Find { .. }

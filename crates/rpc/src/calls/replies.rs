@@ -1,4 +1,4 @@
-//! What a session manager does with the answers of servers: results, refusals, and silence.
+//! The session manager's handling of answers from servers: results, refusals, and timeouts.
 
 use super::catalogue::Catalogue;
 use super::error::RpcError;
@@ -11,7 +11,7 @@ use crate::block::{Arriving, SEGMENTS_MAX};
 use gridspan_runtime::{Context, Ix1, Numbers};
 
 impl<C: Catalogue> SessionManager<C> {
-    /// A server has answered an attempt, or has not in time.
+    /// Handles a server's answer to an attempt, or its timeout.
     pub(super) fn answered(
         &mut self,
         id: SessionId,
@@ -46,11 +46,11 @@ impl<C: Catalogue> SessionManager<C> {
         self.look_up(id, cx);
     }
 
-    /// The current server has let the time to answer pass.
+    /// Handles the timeout of the current server.
     fn is_late(&mut self, id: SessionId, cx: &mut Context<'_, Self>) {
         let Some(ongoing) = self.calls.get_mut(&id) else { return };
         ongoing.problem = Some(RpcError::CommunicationFailed);
-        // Other segments may fail to come as well: once is enough.
+        // Further segments may be missing too; handle the timeout once.
         ongoing.results = None;
         if let Some(offer) = &mut ongoing.current {
             offer.is_late = true;
@@ -60,7 +60,7 @@ impl<C: Catalogue> SessionManager<C> {
         self.look_up(id, cx);
     }
 
-    /// Asks for the segments of the results that did not come with the answer.
+    /// Requests the segments of the results that did not come with the answer.
     fn collect(
         &mut self,
         id: SessionId,
@@ -88,7 +88,7 @@ impl<C: Catalogue> SessionManager<C> {
         self.arrived(id, attempt, 0, Some(first), cx);
     }
 
-    /// A segment of the results comes, or does not.
+    /// Handles a segment of the results, or its absence.
     pub(super) fn arrived(
         &mut self,
         id: SessionId,

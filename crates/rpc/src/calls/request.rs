@@ -1,4 +1,5 @@
-//! What a client asks of its session manager, and what that hears of others.
+//! The messages that a session manager receives: from its client, from the registry and from
+//! servers.
 
 use super::catalogue::CallForm;
 use super::directory::Offer;
@@ -10,68 +11,66 @@ use crate::block::EncodedBlock;
 use gridspan_runtime::{Numbers, Reply};
 use serde::{Deserialize, Serialize};
 
-/// What is to be called.
+/// A call to make.
 #[derive(Clone, Serialize, Deserialize)]
 pub struct CallTarget {
     /// The function.
     pub function: String,
-    /// Its arguments.
+    /// The arguments.
     pub arguments: EncodedBlock,
-    /// How they are written.
+    /// Encoding of the arguments.
     pub form: CallForm,
-    /// What the function takes and gives for the caller, if the arguments do not say themselves
-    /// what they are.
+    /// The caller's signature of the function; `None` if the arguments describe themselves.
     pub signature: Option<Signature>,
-    /// What the call needs on a server of speed 1, in seconds, if a formula says so.
+    /// Work of the call on a server of speed 1, in seconds, if a formula gives it.
     pub work_s: Option<f64>,
-    /// The one server that may execute it; `None` if any may.
+    /// The only server that may execute it; `None` if any may.
     pub bound: Option<u32>,
 }
 
-/// Who hears of a call.
+/// The receiver of a call's outcome.
 #[derive(Clone, Copy, Serialize, Deserialize)]
 pub enum Caller {
-    /// Somebody who waits for the results.
+    /// A caller that waits for the results.
     Results(Reply<Result<EncodedBlock, RpcError>>),
-    /// Somebody who wants to know the session once the call is on its way.
+    /// A caller that waits for the session, which it gets once the call is on its way.
     Session(Reply<Result<SessionId, RpcError>>),
 }
 
-/// What a session manager is told and asked.
+/// Messages to a session manager.
 #[derive(Clone, Serialize, Deserialize)]
 pub enum SessionMessage {
     /// Make a call.
     Begin(CallTarget, Caller),
-    /// The registry has answered; `None` if it did not.
+    /// The registry's answer; `None` if it did not answer.
     Found(SessionId, Option<Result<Vec<Offer>, RpcError>>),
-    /// A server has answered an attempt; `None` if it did not.
+    /// A server's answer to an attempt; `None` if it did not answer.
     Answered(SessionId, u32, Option<Answer>),
-    /// A further segment of the results of an attempt; `None` if it did not come.
+    /// A further segment of the results of an attempt; `None` if it did not arrive.
     Segment(SessionId, u32, u32, Option<Numbers<u8>>),
-    /// Has a session ended?
+    /// Asks whether a session has ended.
     Probe(SessionId, Reply<Result<(), RpcError>>),
-    /// Which of these has ended?
+    /// Asks for one of these sessions that has ended.
     ProbeOr(Vec<SessionId>, Reply<Result<SessionId, RpcError>>),
-    /// Answer when these have ended.
+    /// Asks for an answer when these sessions have ended.
     Wait(Vec<SessionId>, Until, Reply<Waited>),
-    /// Answer when all, or any, that were begun have ended.
+    /// Asks for an answer when all started sessions, or any of them, have ended.
     WaitOpen(Until, Reply<Waited>),
-    /// A session is not wanted any more.
+    /// Cancel a session.
     Cancel(SessionId, Reply<Result<(), RpcError>>),
-    /// None is wanted any more.
+    /// Cancel all sessions.
     CancelAll(Reply<()>),
-    /// What is the result?
+    /// Takes the results of a session.
     Take(SessionId, Reply<Result<EncodedBlock, RpcError>>),
-    /// What was called?
+    /// Asks for the name of the function that a session calls.
     Function(SessionId, Reply<Result<String, RpcError>>),
-    /// Why did it fail?
+    /// Asks for the error of a session.
     Error(SessionId, Reply<Result<Option<RpcError>, RpcError>>),
-    /// Which failed?
+    /// Asks for the next failed session.
     Failed(Reply<Option<SessionId>>),
-    /// A session is of no use any more, nor its results; answered once no server has anything to do
-    /// with it.
+    /// Cancel a session and drop its results; answered once no server holds the call.
     GiveUp(SessionId, Reply<()>),
-    /// A server has nothing to do any more with an attempt at a call that it did not answer.
+    /// A server no longer holds an attempt that it did not answer.
     Released(SessionId, u32, Offer),
     /// The client is finalised, or was dropped.
     Close(Option<Reply<()>>),

@@ -14,26 +14,27 @@ use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, VecDeque};
 use std::marker::PhantomData;
 
-/// So many calls may wait at a server; further ones are refused and tried elsewhere.
+/// Number of calls that may wait at a server. Further ones are refused and tried elsewhere.
 const WAITING_MAX: usize = 10_000;
 
-/// Executes the functions of a catalogue. Every PE has one, which is closed until it is opened.
+/// Executes the functions of a catalogue. Every PE has a server, which is closed until it is
+/// opened.
 #[derive(Serialize, Deserialize)]
 #[serde(bound = "")]
 pub struct Server<C> {
-    /// What it says of itself, while it is open.
+    /// The server's description, while it is open.
     card: Option<ServerCard>,
     waiting: VecDeque<Call>,
-    /// Arguments of calls that have not come yet.
+    /// Segments of arguments whose calls have not arrived yet.
     arriving: BTreeMap<Ticket, Vec<Numbers<u8>>>,
     /// Segments of results that the client has not taken yet.
     results: BTreeMap<(Ticket, u32), Numbers<u8>>,
     pub(super) store: Store,
-    /// Who takes over what was kept for groups.
+    /// The handover of data for groups to the heir.
     pub(super) handover: Option<Handover>,
-    /// The order that was executed, as long as nobody was told.
+    /// The order that was executed, until its outcome is reported.
     pub(super) pending: Option<Pending>,
-    /// Whether a message to go on is under way.
+    /// Whether a `Next` message is under way.
     is_going: bool,
     #[serde(skip)]
     functions: Option<Functions>,
@@ -49,26 +50,26 @@ pub(super) struct Pending {
     pub(super) begun: Time,
 }
 
-/// Who takes over from a server.
+/// A handover to another server.
 #[derive(Serialize, Deserialize)]
 pub(super) struct Handover {
     pub(super) heir: u32,
-    /// Who hears that the heir has all, as long as it does not.
+    /// Receiver of the notice that the heir has all data, until it is sent.
     pub(super) reply: Option<Reply<()>>,
 }
 
-/// What a server offers from now on.
+/// Settings of a server that opens.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Opening {
-    /// What it is called.
+    /// Name of the server.
     pub name: String,
-    /// How fast it is.
+    /// Speed of the server.
     pub speed: f64,
-    /// Whether it sends data to other servers.
+    /// Whether the server sends data to other servers.
     pub is_direct: bool,
-    /// The functions that it offers; all of the catalogue if none is named.
+    /// The functions that it offers; an empty list means all of the catalogue.
     pub offers: Vec<String>,
-    /// How much it keeps for groups.
+    /// Space for the data of groups.
     pub room: Room,
 }
 
@@ -77,41 +78,40 @@ pub struct Opening {
 pub struct Ticket {
     /// The client.
     pub client: u64,
-    /// Its session.
+    /// The session.
     pub session: u64,
-    /// Which attempt.
+    /// Number of the attempt.
     pub attempt: u32,
 }
 
-/// A call that waits.
+/// A call in a server's queue.
 #[derive(Clone, Serialize, Deserialize)]
 pub struct Call {
-    /// Which it is.
+    /// The identity of the attempt.
     pub ticket: Ticket,
     /// The function.
     pub function: String,
-    /// The last segment of its arguments; all of them once it waits.
+    /// The last segment of the arguments; all of them once the call is queued.
     pub arguments: EncodedBlock,
-    /// How they are written, and the results.
+    /// Encoding of the arguments and the results.
     pub form: CallForm,
-    /// What the function takes and gives for the caller, if the arguments do not say themselves
-    /// what they are.
+    /// The caller's signature of the function; `None` if the arguments describe themselves.
     pub signature: Option<Signature>,
     /// Where the answer goes.
     pub reply: Reply<Answer>,
 }
 
-/// What becomes of a call.
+/// A server's answer to a call.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum Answer {
     /// The results, encoded.
     Results {
-        /// Their first segment.
+        /// The first segment.
         first: Numbers<u8>,
-        /// How many there are. The others are asked for.
+        /// Number of segments. The client asks for the others.
         count: u32,
     },
-    /// The function failed; calling it elsewhere would not help.
+    /// The function failed; it would fail on another server too.
     Failed(String),
     /// The server takes no more calls now; another may.
     Refused(String),
@@ -119,31 +119,31 @@ pub enum Answer {
     Gone,
 }
 
-/// What a server is told.
+/// Messages to a server.
 #[derive(Clone, Serialize, Deserialize)]
 pub enum ServerMessage {
-    /// Take calls from now on.
+    /// Take calls from now on; answered with the server's description.
     Open(Opening, Reply<ServerCard>),
-    /// The registry has begun anew: tell it what you offer, if you do.
+    /// The registry has restarted: register with it if open.
     Register(ActorRef<Registry>),
-    /// A segment of the arguments of a call that comes after all but its last.
+    /// A segment of the arguments of a call. The last segment comes with the call, which follows.
     Argument(Ticket, Numbers<u8>),
-    /// Execute this.
+    /// Queue a call.
     Call(Call),
-    /// What is this segment of the results, from 0? It is forgotten then; `None` if it was.
+    /// Takes a segment of the results, counted from 0; `None` if it was taken already.
     Take(Ticket, u32, Reply<Option<Numbers<u8>>>),
     /// Execute the next call.
     Next,
-    /// Tell how the last order ended.
+    /// Report the outcome of the last order.
     Report,
-    /// A call is not wanted any more; answered once nothing is done for it.
+    /// Cancel a call; answered once the server no longer works for it.
     Cancel(Ticket, Reply<()>),
-    /// Take no more calls, give back those that wait, and hand on what is kept for groups, if there
-    /// is somebody.
+    /// Take no more calls, return the queued ones, and hand the data for groups to the heir, if
+    /// any.
     Leave(Option<u32>, Reply<()>),
-    /// The heir has what was handed on last.
+    /// The heir has the last window of data.
     HandOn,
-    /// Something for a group.
+    /// A message of a group.
     Group(GroupMessage),
 }
 
@@ -245,7 +245,7 @@ impl<C: Catalogue> Server<C> {
         if !self.is_open() {
             cx.reply(call.reply, Answer::Gone);
         } else if self.waiting.len() >= WAITING_MAX {
-            let reason = format!("{WAITING_MAX} calls wait at the server already");
+            let reason = format!("{WAITING_MAX} calls are queued at the server already");
             cx.reply(call.reply, Answer::Refused(reason));
         } else {
             self.waiting.push_back(call);
@@ -253,7 +253,8 @@ impl<C: Catalogue> Server<C> {
         }
     }
 
-    /// Executes the next call in a turn of its own, so that others are heard before.
+    /// Executes the next call in a later turn, so that messages that have arrived are handled
+    /// first.
     fn go_on(&mut self, cx: &mut Context<'_, Self>) {
         if !self.is_going && (!self.waiting.is_empty() || self.store.has_ready()) {
             self.is_going = true;
@@ -262,7 +263,7 @@ impl<C: Catalogue> Server<C> {
         }
     }
 
-    /// Calls that somebody waits for go before groups.
+    /// Executes a call, or an order of a group if no call waits.
     fn next(&mut self, cx: &mut Context<'_, Self>) {
         self.is_going = false;
         let Some(speed) = self.card.as_ref().map(|card| card.speed) else { return };
@@ -270,7 +271,7 @@ impl<C: Catalogue> Server<C> {
             Some(call) => self.execute(&call, speed, cx),
             None => self.execute_order(speed, cx),
         }
-        // After an order its report comes first.
+        // After an order, its report comes first.
         self.is_going = self.pending.is_some();
         self.go_on(cx);
     }
@@ -281,7 +282,7 @@ impl<C: Catalogue> Server<C> {
         let outcome = self.check(&call.function, call.signature.as_ref()).and_then(|()| {
             let outcome = self.functions().run(&call.function, call.form, &arguments, &mut work);
             match call.form {
-                // Whoever calls one function knows which; of a group there are many.
+                // The caller of a single call knows its function; a group has many calls.
                 CallForm::Parts(_) => {
                     outcome.map_err(|reason| self.failure(&call.function, &reason))
                 }
@@ -298,7 +299,7 @@ impl<C: Catalogue> Server<C> {
         );
     }
 
-    /// Keeps all but the first segment of results until the client takes them.
+    /// Answers with the first segment, and keeps the others until the client takes them.
     fn answer(&mut self, ticket: Ticket, results: EncodedBlock) -> Answer {
         let count = results.segments().len() as u32;
         let mut segments = results.into_segments().into_iter();
@@ -311,7 +312,7 @@ impl<C: Catalogue> Server<C> {
         self.functions.get_or_insert_with(C::functions)
     }
 
-    /// Whether a function takes and gives here what its caller says; why not.
+    /// Checks that the function has the caller's signature here; the error gives the reason.
     pub(super) fn check(
         &mut self,
         function: &str,
@@ -326,12 +327,12 @@ impl<C: Catalogue> Server<C> {
         self.card.as_ref().map_or("", |card| &card.name)
     }
 
-    /// Why a call of a group failed.
+    /// The error text for a failed call of a group.
     pub(super) fn failure(&self, function: &str, reason: &str) -> String {
         format!("`{function}` on `{}`: {reason}", self.name())
     }
 
-    /// Bytes that are kept: for groups, of calls that wait, and of results that were not taken.
+    /// Bytes of group data, of queued calls, and of results that were not taken.
     pub(super) fn kept_bytes(&self) -> u64 {
         let arriving = self.arriving.values().flatten().map(|segment| segment.len());
         let waiting = self.waiting.iter().map(|call| call.arguments.len());

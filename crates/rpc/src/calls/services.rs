@@ -1,4 +1,4 @@
-//! The servers of a job and their registry, as `main` starts and ends them.
+//! The API with which `main` starts and ends the servers of a job and their registry.
 
 use super::catalogue::Catalogue;
 use super::config::{Config, FOREVER};
@@ -19,23 +19,24 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::Poll;
 use std::time::Duration;
 
-/// The placement map of what should be where `main` is.
+/// Name of the placement map that puts actors on the PE of `main`.
 pub(super) const BESIDE_MAIN: &str = "rpc beside main";
 
-/// A server that is to be started.
+/// A server to start.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ServerPlan {
-    /// What it is called; each differently.
+    /// Name of the server, which must be unique.
     pub name: String,
-    /// The PE that it computes on.
+    /// PE on which the server computes.
     pub pe: PeId,
-    /// How fast it is: a call takes its work divided by it.
+    /// Speed of the server: a call takes its work divided by the speed.
     pub speed: f64,
-    /// Whether it sends data to other servers; otherwise groups go to it by way of the client.
+    /// Whether the server sends data to other servers. If not, the data of groups goes through the
+    /// client.
     pub is_direct: bool,
-    /// The functions that it offers; all of the catalogue if none is named.
+    /// The functions that it offers; an empty list means all of the catalogue.
     pub offers: Vec<String>,
-    /// How much it keeps for groups.
+    /// Space for the data of groups.
     pub room: Room,
 }
 
@@ -53,7 +54,7 @@ impl ServerPlan {
     }
 }
 
-/// The registry and the servers of a catalogue. Clones are of the same.
+/// The registry and the servers of a catalogue. Clones share them.
 pub struct Services<C: Catalogue> {
     grid: Grid,
     registries: Collection<Registry>,
@@ -74,7 +75,7 @@ impl<C: Catalogue> Clone for Services<C> {
     }
 }
 
-/// Why the grid did not do what a call needs.
+/// Converts an error of the grid.
 pub(super) fn from_grid(error: &GridError) -> RpcError {
     match error {
         GridError::Ask(gridspan_runtime::AskError::Timeout) => RpcError::CommunicationFailed,
@@ -90,8 +91,8 @@ impl<C: Catalogue> Services<C> {
         let registry = registries.member(Ix1(0)).reference();
         let servers = grid.create_group::<Server<C>>(Per::Pe, |_| ());
         let servers = servers.await.map_err(|error| from_grid(&error))?;
-        // Desks come later: then a collection could not be made before all PEs that compute have
-        // paused.
+        // Session managers are inserted later. Their collection is created now, because creating it
+        // later would have to wait until every PE that computes pauses.
         let beside_main = || Placement::Custom(BESIDE_MAIN.to_owned());
         let nobody = Vec::<Ix1>::new();
         let start = |_| SessionManagerInit::new(registry, servers.reference(), &Config::default());
@@ -107,8 +108,8 @@ impl<C: Catalogue> Services<C> {
         })
     }
 
-    /// Starts a registry, and a server on every PE but that of `main` (on that if it is the only
-    /// one), called after their site and PE, such as `delft/pe3`.
+    /// Starts a registry, and a server on every PE except that of `main` (which gets one if it is
+    /// the only PE). The servers are named after their site and PE, such as `delft/pe3`.
     pub async fn on_all_pes(grid: &Grid) -> Result<Self, RpcError> {
         let services = Self::new(grid).await?;
         let layout = grid.layout();
@@ -128,12 +129,12 @@ impl<C: Catalogue> Services<C> {
         self.membership.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A number that no other group has.
+    /// Starts a group and returns its number.
     pub(crate) fn next_group(&self) -> u32 {
         self.membership().begin()
     }
 
-    /// Has servers forget a group that has ended, and drop what is still on its way.
+    /// Ends a group, and makes servers forget it and drop its data that is still on its way.
     pub(crate) fn forget_group(&self, group: u32, servers: impl IntoIterator<Item = u32>) {
         let floor = self.membership().end(group);
         for server in servers {
@@ -142,12 +143,13 @@ impl<C: Catalogue> Services<C> {
         }
     }
 
-    /// Who has what a server kept: itself, or who took over from it; nobody if that is lost.
+    /// The server that has the data of this one: itself, or its last heir; `None` if the data is
+    /// lost.
     pub(crate) fn heir_of(&self, number: u32) -> Option<u32> {
         self.membership().standing(number)
     }
 
-    /// How many servers have ever left.
+    /// Number of servers that have left.
     pub(crate) fn departures(&self) -> usize {
         self.membership().departures()
     }
@@ -157,7 +159,7 @@ impl<C: Catalogue> Services<C> {
         self.grid.layout()
     }
 
-    /// What is known of the links between groups of nodes.
+    /// The estimates of the links between groups of nodes.
     pub(crate) async fn links(&self) -> Result<Links, RpcError> {
         self.grid.links().await.map_err(|error| from_grid(&error))
     }
@@ -167,13 +169,13 @@ impl<C: Catalogue> Services<C> {
         self.grid.now().await.map_or(0.0, |now| now.since(Time::default()).as_secs_f64())
     }
 
-    /// Waits.
+    /// Waits for a time.
     pub(crate) async fn sleep(&self, pause: Duration) {
-        // It ends early only with the job.
+        // The sleep ends early only if the job ends.
         let _ = self.grid.sleep(pause).await;
     }
 
-    /// Asks a server of this number.
+    /// Asks the server of this number.
     pub(crate) async fn ask_server<T: DeserializeOwned + Send + 'static>(
         &self,
         number: u32,
@@ -183,12 +185,12 @@ impl<C: Catalogue> Services<C> {
         server.ask(FOREVER, question).await.map_err(|error| from_grid(&error))
     }
 
-    /// Tells a server of this number.
+    /// Sends a message to the server of this number.
     pub(crate) fn tell_server(&self, number: u32, message: ServerMessage) {
         self.servers.member(Ix1(number as i32)).send(message);
     }
 
-    /// A session manager for a client, and its number.
+    /// Starts a session manager for a client; returns the client's number and the session manager.
     pub(super) fn session_manager(&self, config: &Config) -> (u32, Member<SessionManager<C>>) {
         let number = self.membership().client();
         let registry = self.registry().reference();
@@ -197,7 +199,7 @@ impl<C: Catalogue> Services<C> {
         (number, self.session_managers.member(Ix1(number as i32)))
     }
 
-    /// Starts a server. It can be called when this resolves.
+    /// Starts a server. Once this resolves, clients can call it.
     pub async fn join(&self, plan: ServerPlan) -> Result<(), RpcError> {
         if !self.grid.layout().contains(plan.pe) {
             let reason = format!("there is no {} to start `{}` on", plan.pe, plan.name);
@@ -213,8 +215,8 @@ impl<C: Catalogue> Services<C> {
         let card = server.ask(FOREVER, move |reply| ServerMessage::Open(opening, reply)).await;
         let card = card.map_err(|error| from_grid(&error))?;
         let (number, registry) = (card.number, self.registry());
-        // Before the registry lists it: should nobody wait for its answer, the server can still be
-        // named.
+        // Record the name before the registry lists the server, so that the server can be named
+        // even if this future is dropped before the registry answers.
         self.membership().name(number, card.name.clone());
         let joined = registry.ask(FOREVER, move |reply| RegistryMessage::Join(card, reply));
         joined.await.map_err(|error| {
@@ -223,8 +225,8 @@ impl<C: Catalogue> Services<C> {
         })
     }
 
-    /// A server on a PE that has not been open yet: the one of the group, and then others at
-    /// indices whose home is that PE as well, so that what is sent to them passes by no other PE.
+    /// A server on a PE that has not been open yet: first the member of the group, then new members
+    /// at indices whose home is that PE as well, so that messages to them pass through no other PE.
     fn server_on(&self, pe: PeId) -> Member<Server<C>> {
         let round = self.membership().start(pe);
         let index = Ix1((pe.0 + round * self.grid.layout().pe_count()) as i32);
@@ -240,17 +242,17 @@ impl<C: Catalogue> Services<C> {
         listed.map_err(|error| from_grid(&error))
     }
 
-    /// How long all single calls compute that servers have to do, in seconds, as far as the
-    /// registry knows.
+    /// The registry's estimate of the time of all single calls that servers still have to do, in
+    /// seconds.
     pub async fn load_s(&self) -> Result<f64, RpcError> {
         let load_s = self.registry().ask(FOREVER, RegistryMessage::Load).await;
         load_s.map_err(|error| from_grid(&error))
     }
 
-    /// Has the registry begin anew, with nothing: servers register with it again, and what clients
-    /// ask waits until they have, or ten seconds. A server that is at a longer call is not there
-    /// until that has ended; groups whose data it has wait for it. How long functions take, and how
-    /// much servers have to do, is learned again.
+    /// Restarts the registry without its data: servers register again, and clients' questions wait
+    /// until they have, or ten seconds. A server in a longer call is unavailable until that has
+    /// ended; groups whose data it has wait for it. The times of functions and the load of servers
+    /// are learned again.
     pub async fn restart_registry(&self) -> Result<(), RpcError> {
         let standing = self.membership().standing_servers(self.grid.layout().pe_count());
         let (awaited, registry) = (standing.clone(), self.registry());
@@ -263,7 +265,7 @@ impl<C: Catalogue> Services<C> {
         Ok(())
     }
 
-    /// How many bytes all servers keep for groups and of calls, those that have left among them.
+    /// Number of bytes that all servers, including those that have left, keep for groups and calls.
     pub async fn kept_bytes(&self) -> Result<u64, RpcError> {
         let servers = self.membership().ever_started(self.grid.layout().pe_count());
         let mut bytes = 0;
@@ -274,41 +276,41 @@ impl<C: Catalogue> Services<C> {
         Ok(bytes)
     }
 
-    /// Has a server take no more calls; those that wait there are made elsewhere. What it keeps and
-    /// has to do for groups goes to another server that offers all that it does, one at the same
-    /// site if there is one. If there is none, or the server speaks with the client only, it is
-    /// lost as with [`lose`](Self::lose). Resolves once the server knows, which is after the call
-    /// that it executes, and the other has all. Windows of groups are not mapped meanwhile. If this
-    /// is dropped before it resolves, the server may be off the list without having heard of it:
-    /// then it can be lost only.
+    /// Makes a server leave. It takes no more calls, and those in its queue go to other servers.
+    /// Its data and orders for groups go to a server that offers all of its functions, at the same
+    /// site if possible. If there is none, or if the server communicates with the client only, they
+    /// are lost as with [`lose`](Self::lose). Resolves once the server has finished its current
+    /// call and the heir has all data. Windows of groups are not mapped meanwhile. If this future
+    /// is dropped before it resolves, the registry may have removed the server without notifying
+    /// it; then the only way out is [`lose`](Self::lose).
     pub async fn leave(&self, name: &str) -> Result<(), RpcError> {
         self.end_server(name, true).await
     }
 
-    /// The same, but for groups nobody takes over: what only this server has is lost, and windows
-    /// are mapped without it at once. For servers that have gone wrong, and those whose leaving
-    /// has.
+    /// Makes a server leave without an heir: data of groups that only this server has is lost, and
+    /// windows are mapped without it at once. For servers that have failed, and for those whose
+    /// [`leave`](Self::leave) has failed.
     pub async fn lose(&self, name: &str) -> Result<(), RpcError> {
         self.end_server(name, false).await
     }
 
     async fn end_server(&self, name: &str, hands_over: bool) -> Result<(), RpcError> {
-        // Not by the registry's list, on which one that is stuck may not be.
+        // The registry's list may lack a server that is stuck.
         let number = self.membership().named(name);
         let number = number.ok_or_else(|| RpcError::ServerNotFound { server: name.to_owned() })?;
         let registry = self.registry();
         self.membership().begin_leave();
         let mut leaving = Leaving { services: self, number, outcome: None };
-        // First nobody new is sent there, nor named as heir to another.
+        // First, the registry stops sending new calls there and naming it as an heir.
         let question = move |reply| RegistryMessage::Leave { number, hands_over, reply };
         let heir = registry.ask(FOREVER, question).await.map_err(|error| from_grid(&error))??;
         // The heir may have been lost since.
         let heir = heir.filter(|&heir| self.heir_of(heir).is_some());
         leaving.outcome = Some(heir);
         if heir.is_none() {
-            // What it keeps is lost from now on.
+            // Its data is lost from now on.
             self.membership().leave(number, None);
-            // Nor has anybody to wait for that: it may be stuck.
+            // Mapping must not wait for its answer, because it may be stuck.
             drop(leaving);
         }
         let left = self.ask_server(number, move |reply| ServerMessage::Leave(heir, reply)).await;
@@ -332,11 +334,11 @@ impl<C: Catalogue> Services<C> {
     }
 }
 
-/// A server hands over as long as this lives.
+/// Marks a server as handing over until it is dropped.
 struct Leaving<'a, C: Catalogue> {
     services: &'a Services<C>,
     number: u32,
-    /// Who takes over, once the registry has let the server go.
+    /// The heir, once the registry has removed the server.
     outcome: Option<Option<u32>>,
 }
 

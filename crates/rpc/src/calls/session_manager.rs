@@ -24,15 +24,16 @@ pub struct SessionManager<C: Catalogue> {
     attempts: u32,
     sessions: Sessions<EncodedBlock, Reply<Waited>>,
     pub(super) calls: BTreeMap<SessionId, PendingCall>,
-    /// Who waits until the server of an attempt has nothing to do with it any more.
+    /// Callers that wait until the server of an attempt no longer holds it.
     given_up: BTreeMap<(SessionId, u32), Reply<()>>,
-    /// How many calls each server has from here.
+    /// Number of calls of this client that each server holds.
     at_servers: BTreeMap<u32, u32>,
-    /// The client is gone; the session manager stays until no server has anything of it.
+    /// Whether the client is gone. The session manager stays until no server holds any of its
+    /// calls.
     is_closing: bool,
 }
 
-/// What a session manager begins with.
+/// Initial values of a session manager.
 #[derive(Serialize, Deserialize)]
 #[serde(bound = "")]
 pub struct SessionManagerInit<C: Catalogue> {
@@ -40,14 +41,14 @@ pub struct SessionManagerInit<C: Catalogue> {
     pub registry: ActorRef<Registry>,
     /// The servers to call.
     pub servers: CollectionRef<Server<C>>,
-    /// How long a server has to answer.
+    /// Time that a server has to answer.
     pub timeout: Duration,
-    /// How many servers are tried.
+    /// Maximum number of servers that are tried for a call.
     pub attempts: u32,
 }
 
 impl<C: Catalogue> SessionManagerInit<C> {
-    /// A session manager with these settings.
+    /// Initial values with the settings of `config`.
     pub fn new(
         registry: ActorRef<Registry>,
         servers: CollectionRef<Server<C>>,
@@ -60,17 +61,17 @@ impl<C: Catalogue> SessionManagerInit<C> {
 #[derive(Serialize, Deserialize)]
 pub(super) struct PendingCall {
     pub(super) wanted: CallTarget,
-    /// Who has not heard of it yet.
+    /// The caller, until it has its answer.
     caller: Option<Caller>,
-    /// The servers that are not tried again.
+    /// Servers that are not tried again.
     tried: BTreeSet<u32>,
     pub(super) current: Option<Offer>,
     pub(super) attempt: u32,
     pub(super) begun: Time,
     pub(super) was_alone: bool,
-    /// The results, of which segments are to come.
+    /// The results, while segments are missing.
     pub(super) results: Option<Arriving>,
-    /// Why the last attempt came to nothing.
+    /// Why the last attempt failed.
     pub(super) problem: Option<RpcError>,
 }
 
@@ -176,8 +177,8 @@ impl<C: Catalogue> SessionManager<C> {
         self.look_up(id, cx);
     }
 
-    /// Asks for servers before each attempt: those that were there before the last may have left,
-    /// and others may have come.
+    /// Asks the registry for servers. This happens before each attempt, because servers may have
+    /// left or joined since the last.
     pub(super) fn look_up(&mut self, id: SessionId, cx: &mut Context<'_, Self>) {
         let Some(ongoing) = self.calls.get_mut(&id) else { return };
         if ongoing.attempt >= self.attempts {
@@ -252,7 +253,7 @@ impl<C: Catalogue> SessionManager<C> {
         Ticket { client: u64::from(cx.index().0.unsigned_abs()), session: id.0, attempt }
     }
 
-    /// The current server has answered a call, and so has nothing to do with it any more.
+    /// Records that the current server has answered a call, and so no longer holds it.
     pub(super) fn answered_by(&mut self, id: SessionId, cx: &mut Context<'_, Self>) {
         let offer = self.calls.get_mut(&id).and_then(|ongoing| ongoing.current.take());
         if let Some(offer) = offer {
@@ -277,8 +278,9 @@ impl<C: Catalogue> SessionManager<C> {
         }
     }
 
-    /// Takes a call back that the current server has not answered. The call counts as the server's
-    /// load until it says that it has nothing to do with it any more: it may be executing it.
+    /// Cancels a call at the current server, which has not answered it. The call counts as the
+    /// server's load until the server reports that it no longer holds it, because it may be
+    /// executing it.
     pub(super) fn call_back(&mut self, id: SessionId, cx: &mut Context<'_, Self>) {
         let Some(ongoing) = self.calls.get_mut(&id) else { return };
         let attempt = ongoing.attempt;
@@ -300,7 +302,7 @@ impl<C: Catalogue> SessionManager<C> {
         self.call_back(id, cx);
         let Some(ongoing) = self.calls.remove(&id) else { return };
         match ongoing.caller {
-            // A call that blocks, or that never got on its way, is no session.
+            // A blocking call, or one that was never sent, has no session.
             Some(Caller::Results(reply)) => cx.reply(reply, outcome),
             Some(Caller::Session(reply)) => cx.reply(reply, outcome.map(|_| id)),
             None => {
@@ -327,7 +329,7 @@ impl<C: Catalogue> SessionManager<C> {
         let ongoing = self.calls.get(&id);
         let at_server = ongoing.filter(|call| call.current.is_some()).map(|call| call.attempt);
         self.cancel(id, cx);
-        // Nobody asks for its results.
+        // No caller will ask for its results.
         let _ = self.sessions.take(id);
         match at_server {
             Some(attempt) => drop(self.given_up.insert((id, attempt), reply)),

@@ -1,15 +1,15 @@
-//! The sessions of one client: which run, how the others ended, and who waits for which.
+//! The sessions of one client: their states and outcomes, and the waits for them.
 
 use super::error::RpcError;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, VecDeque};
 
-/// Names a call that does not block. Numbers are not used twice.
+/// Identifier of a call that does not block. Numbers are not reused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct SessionId(pub u64);
 
-/// For which of several sessions somebody waits.
+/// The sessions for which a wait waits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Until {
     /// All of them.
@@ -27,7 +27,7 @@ enum State<R> {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 struct Entry<R> {
     state: State<R>,
-    /// How many waits have named it; waiting for any gives each session once.
+    /// Number of waits that returned it; waiting for any returns each session once.
     named: u32,
     /// The function that was called.
     function: String,
@@ -40,24 +40,24 @@ struct Waiter<W> {
     until: Until,
 }
 
-/// What a wait comes to: the session that has ended, or the last of all, which is none if none was
-/// named.
+/// Outcome of a wait: the session that has ended, or the last of all, or `None` if the wait was for
+/// no session.
 pub type Waited = Result<Option<SessionId>, RpcError>;
 
 /// A wait that is over.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Over<W> {
-    /// Who waited.
+    /// The waiter.
     pub who: W,
-    /// What it comes to.
+    /// Its outcome.
     pub waited: Waited,
-    /// The sessions that it has named. If nobody hears of it they are to be
-    /// [given back](Sessions::give_back).
+    /// The sessions that it returned. If the outcome is not delivered, [give them
+    /// back](Sessions::give_back).
     pub named: Vec<SessionId>,
 }
 
-/// All sessions of a client, with results `R`, and those who wait, `W`. It is told what happens, and
-/// says whose waiting that ends.
+/// All sessions of a client, with results `R` and waiters `W`. Its methods record events and return
+/// the waits that they end.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Sessions<R, W> {
     next: u64,
@@ -66,24 +66,25 @@ pub struct Sessions<R, W> {
     waiters: Vec<Waiter<W>>,
 }
 
-/// Of so many failed sessions it is known that they failed; the oldest are forgotten.
+/// Number of failed sessions that are remembered for [`Sessions::pop_failed`]; the oldest are
+/// dropped.
 const FAILED_MAX: usize = 10_000;
 
 impl<R, W: Clone> Sessions<R, W> {
-    /// Of the client with this number, whose sessions no other client has.
+    /// The sessions of a client. Its number makes their identifiers unique.
     pub fn new(client: u32) -> Self {
         let next = (u64::from(client) << 32) + 1;
         Self { next, entries: BTreeMap::new(), failed: VecDeque::new(), waiters: Vec::new() }
     }
 
-    /// A number that no session has had.
+    /// Reserves a session number.
     pub fn reserve(&mut self) -> SessionId {
         let id = SessionId(self.next);
         self.next += 1;
         id
     }
 
-    /// A session of a reserved number runs.
+    /// Starts a session with a reserved number.
     pub fn open(&mut self, id: SessionId, function: String) {
         self.entries.insert(id, Entry { state: State::Running, named: 0, function });
     }
@@ -107,7 +108,7 @@ impl<R, W: Clone> Sessions<R, W> {
         self.entries.keys().copied().filter(|&id| self.is_running(id)).collect()
     }
 
-    /// A session that runs ends; whose waiting that ends.
+    /// Ends a running session; returns the waits that end with it.
     pub fn end(&mut self, id: SessionId, outcome: Result<R, RpcError>) -> Vec<Over<W>> {
         let Some(entry) = self.entries.get_mut(&id) else { return Vec::new() };
         if !matches!(entry.state, State::Running) {
@@ -122,7 +123,7 @@ impl<R, W: Clone> Sessions<R, W> {
         entry.state = State::Ended(outcome);
         let mut over = Vec::new();
         for waiter in std::mem::take(&mut self.waiters) {
-            // Those that have ended and were taken meanwhile are waited for no longer.
+            // Sessions that have ended and were taken meanwhile no longer count.
             let sessions = waiter.sessions.iter().copied();
             let left: Vec<SessionId> =
                 sessions.filter(|id| self.entries.contains_key(id)).collect();
@@ -134,12 +135,13 @@ impl<R, W: Clone> Sessions<R, W> {
         over
     }
 
-    /// Forgets who waits and has given up.
+    /// Removes the waiters that have given up.
     pub fn forget(&mut self, is_it: impl Fn(&W) -> bool) {
         self.waiters.retain(|waiter| !is_it(&waiter.who));
     }
 
-    /// Nobody has heard that a wait named these sessions: waiting for any may give them again.
+    /// Reverts that a wait returned these sessions, because its outcome was not delivered: waiting
+    /// for any may return them again.
     pub fn give_back(&mut self, named: &[SessionId]) {
         for id in named {
             if let Some(entry) = self.entries.get_mut(id) {
@@ -165,7 +167,7 @@ impl<R, W: Clone> Sessions<R, W> {
         ended.ok_or(RpcError::NoneCompleted)
     }
 
-    /// Waits for sessions; what it comes to, if that is clear already.
+    /// Waits for sessions; returns the outcome if the wait is over already.
     pub fn wait(&mut self, who: W, sessions: Vec<SessionId>, until: Until) -> Option<Waited> {
         match self.waited(&sessions, until) {
             Some((waited, _)) => Some(waited),
@@ -176,14 +178,14 @@ impl<R, W: Clone> Sessions<R, W> {
         }
     }
 
-    /// The sessions that waiting for any is about: those that run, and those that no wait has
-    /// named.
+    /// The sessions for which waiting for any waits: those that no wait has returned, running or
+    /// ended.
     pub fn unnamed(&self) -> Vec<SessionId> {
         let unnamed = self.entries.iter().filter(|(_, entry)| entry.named == 0);
         unnamed.map(|(id, _)| *id).collect()
     }
 
-    /// What a wait comes to, with the sessions that it names.
+    /// The outcome of a wait with the sessions that it returns; `None` if it is not over.
     fn waited(&mut self, ids: &[SessionId], until: Until) -> Option<(Waited, Vec<SessionId>)> {
         if let Some(error) = ids.iter().find_map(|&id| self.entry(id).err()) {
             return Some((Err(error), Vec::new()));
@@ -216,7 +218,7 @@ impl<R, W: Clone> Sessions<R, W> {
         ids.to_vec()
     }
 
-    /// The result of a session that has ended, which is forgotten with it.
+    /// Takes the result of a session that has ended, and forgets the session.
     pub fn take(&mut self, id: SessionId) -> Result<R, RpcError> {
         self.probe(id)?;
         match self.entries.remove(&id).map(|entry| entry.state) {
@@ -225,7 +227,7 @@ impl<R, W: Clone> Sessions<R, W> {
         }
     }
 
-    /// Why a session failed; nothing if it did not, or not yet.
+    /// The error of a session that has ended; `None` if it did not fail.
     pub fn error(&self, id: SessionId) -> Result<Option<RpcError>, RpcError> {
         match &self.entry(id)?.state {
             State::Running => Err(RpcError::NotCompleted),
@@ -233,7 +235,7 @@ impl<R, W: Clone> Sessions<R, W> {
         }
     }
 
-    /// A session that failed, each once, the first first.
+    /// Removes and returns the oldest failed session, if any.
     pub fn pop_failed(&mut self) -> Option<SessionId> {
         self.failed.pop_front()
     }

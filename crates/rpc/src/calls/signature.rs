@@ -1,4 +1,4 @@
-//! What a function takes and gives, as it looks on the wire: compared before a call is executed.
+//! The types of a function's arguments and results on the wire, compared before a call is executed.
 
 use gridspan_runtime::schema::{Fingerprint, Schema};
 use serde::de::DeserializeOwned;
@@ -8,20 +8,20 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// Each side of a text has about so many bytes at most: it goes with each call and each
-/// registration, and usual ones have a tenth.
+/// Approximate maximum length of each side of a signature's text: the text goes with each call and
+/// each registration. Typical ones have a tenth of that.
 const SIDE_BYTES_MAX: usize = 500;
-/// No text is longer than this, which leaves room for what follows the last part. A longer one that
-/// comes from outside is refused.
+/// Maximum length of a text, with room for what follows the last part. A longer text from another
+/// process is refused.
 pub const SIGNATURE_BYTES_MAX: usize = 8 * SIDE_BYTES_MAX;
 
 /// The structure of the arguments and results of a function on the wire. Two signatures are equal
 /// if their fingerprints are.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Signature {
-    /// Of the arguments and the results together.
+    /// Fingerprint of the arguments and the results together.
     pub fingerprint: Fingerprint,
-    /// Both for people, maybe cut short.
+    /// Readable form of both, possibly cut short.
     pub text: Arc<str>,
 }
 
@@ -39,11 +39,11 @@ impl fmt::Display for Signature {
     }
 }
 
-/// Signatures that were asked for: a text is not written for each call.
+/// Cache of signatures, so that the text is not built for each call.
 static KNOWN: Mutex<BTreeMap<(TypeId, TypeId), Signature>> = Mutex::new(BTreeMap::new());
 
 impl Signature {
-    /// Of a function from `I` to `O`.
+    /// The signature of a function from `I` to `O`.
     pub fn of<I: DeserializeOwned + 'static, O: DeserializeOwned + 'static>() -> Self {
         let key = (TypeId::of::<I>(), TypeId::of::<O>());
         let known = || KNOWN.lock().unwrap_or_else(PoisonError::into_inner);

@@ -1,4 +1,4 @@
-//! Begins groups, and brings results to the client.
+//! Starts groups, and fetches results to the client.
 
 use super::given_graph::GivenGraph;
 use super::keyed_mutex::KeyedMutex;
@@ -14,7 +14,7 @@ use std::cell::RefCell;
 
 impl<S: Execute> Mapper<S> {
     /// Maps the calls that `body` makes by a heuristic, window by window, and executes them. Ends
-    /// when all have ended, with what `body` gives, or with the first error.
+    /// when all calls have ended, with the value of `body` or with the first error.
     pub async fn map<R>(
         &self,
         heuristic: &dyn Heuristic,
@@ -23,10 +23,11 @@ impl<S: Execute> Mapper<S> {
         self.map_as(heuristic, None, body).await
     }
 
-    /// The same, mapped along a graph that is like the group: each call goes where the heuristic
-    /// has mapped the next task of the function's name. For groups whose calls depend on results
-    /// (paper 5, section 4), which are many small windows otherwise. Its data is at the client, or
-    /// on servers by their position among those that there are.
+    /// Like [`map`](Self::map), but maps the group along a given graph that resembles it: each call
+    /// goes to the server to which the heuristic has mapped the next task with the function's name.
+    /// For groups whose calls depend on results, which otherwise form many small windows (Brady et
+    /// al. (2010), section 4). The graph's data is at the client or on servers, which it identifies
+    /// by their positions in the list of servers.
     pub async fn map_along<R>(
         &self,
         heuristic: &dyn Heuristic,
@@ -58,12 +59,12 @@ impl<S: Execute> Mapper<S> {
 }
 
 impl<S: Execute> CallGroup<'_, S> {
-    /// Executes what was gathered, and brings a result to the client. A call that fails fails what
-    /// depends on it, and no other: this is an error if the result was not made, whatever became of
-    /// other calls.
+    /// Executes the gathered calls, and fetches a result to the client. A call that fails fails
+    /// only the calls that depend on it: this is an error only if the requested result was not
+    /// made, whatever the outcome of other calls.
     pub async fn get<T: DeserializeOwned>(&self, lazy: &Lazy<T>) -> Result<T, RpcError> {
         if lazy.token.0 != self.number {
-            return Err(RpcError::Other { reason: "the data is of another group".to_owned() });
+            return Err(RpcError::Other { reason: "the data belongs to another group".to_owned() });
         }
         let data = lazy.token.1;
         if let Err(error) = self.run().await {
@@ -92,7 +93,7 @@ impl<S: Execute> CallGroup<'_, S> {
         for server in known.maker.into_iter().chain(known.servers) {
             let Some(server) = services.standing(server) else { continue };
             let fetched = self.fetch_from(server, data).await;
-            // Who was lost meanwhile says that the data was freed.
+            // A server that was lost meanwhile answers that the data was freed.
             if fetched.is_ok() || services.standing(server).is_some() {
                 return fetched;
             }

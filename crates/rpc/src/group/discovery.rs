@@ -1,4 +1,4 @@
-//! From calls that were gathered to a task graph, with volumes and times as far as they are known.
+//! Builds a task graph from gathered calls, with volumes and times where they are known.
 
 use crate::calls::{RpcError, Signature, Volumes};
 use gridspan_workflow::performance::History;
@@ -6,51 +6,51 @@ use gridspan_workflow::{DataId, Endpoint, ServerId};
 use gridspan_workflow::{GraphBuilder, TaskGraph, TaskGraphError};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// A call that was gathered.
+/// A gathered call.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Gathered {
     pub(super) function: &'static str,
-    /// What it takes and gives.
+    /// The function's signature for the caller.
     pub(super) signature: Signature,
     pub(super) inputs: Vec<u32>,
     pub(super) outputs: Vec<u32>,
-    /// What the call needs on a server of speed 1, in seconds, if the client knows all that a
-    /// formula asks for.
+    /// Work of the call on a server of speed 1, in seconds, if there is a formula and the client
+    /// knows all its values.
     pub(super) work_s: Option<f64>,
     pub(super) volumes: Volumes,
 }
 
-/// Data that is there: how large it is, and who has it.
+/// The record of data: its size, and where it is.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Known {
     pub(super) bytes: u64,
     pub(super) at_client: bool,
     pub(super) servers: BTreeSet<u32>,
-    /// The server that made it.
+    /// The server that made the data.
     pub(super) maker: Option<u32>,
-    /// Why it will never be.
+    /// The error, if the data will never exist.
     pub(super) failure: Option<RpcError>,
 }
 
-/// What was learned of a function.
+/// The history of a function.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Learned {
     pub(super) time: History,
-    /// The size of each result, over that of the arguments together.
+    /// The size of each result as a function of the total size of the arguments.
     pub(super) outputs: Vec<History>,
 }
 
-/// What a call is taken to compute before the first of its function has ended, in seconds.
+/// Assumed work of a call before the first call of its function has ended, in seconds.
 const UNKNOWN_WORK_S: f64 = 1.0;
 
-/// A graph, and which data of the group each of its data is.
+/// A graph, and the number in the group of each of its data.
 pub(super) struct Discovered {
     pub(super) graph: TaskGraph,
     pub(super) names: Vec<u32>,
 }
 
-/// The graph of a window. `number_of` says which server of the platform has a number in the
-/// registry; `able`, which servers offer a function.
+/// Builds the graph of a window. `place_of` returns the platform's server for a server number in
+/// the registry; `able` returns the servers that offer a call's function.
 pub(super) fn discover(
     calls: &[Gathered],
     known: &BTreeMap<u32, Known>,
@@ -90,7 +90,7 @@ pub(super) fn discover(
         }
         for (place, &output) in call.outputs.iter().enumerate() {
             let history = learned.and_then(|learned| learned.outputs.get(place));
-            // Before anything is known a result is as large as all arguments.
+            // Without any history, assume that a result is as large as all arguments.
             let by_history = || history.and_then(|history| history.predict_s(bytes));
             let size = call.volumes.result_bytes(place, &sizes).or_else(by_history);
             let size = size.map_or(bytes, |size| size as u64);

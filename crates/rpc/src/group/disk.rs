@@ -1,5 +1,5 @@
-//! Where a server keeps data beyond its memory: one file without a name, which ends with the
-//! process, however that ends.
+//! The disk space in which a server keeps data beyond its memory: one unnamed file, which the
+//! system removes when the process ends, however it ends.
 
 use super::free_list::FreeList;
 use super::order::DataKey;
@@ -11,15 +11,15 @@ use std::io;
 use std::os::unix::fs::FileExt;
 use std::path::PathBuf;
 
-/// How much a server keeps for groups, in a job or in a process that others reach.
+/// Space that a server has for the data of groups, in a job or in a server process.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Room {
-    /// In memory; what was not used for the longest time goes to disk beyond. Default 1 GiB.
+    /// Bytes in memory. The least recently used data beyond that goes to disk. Default 1 GiB.
     pub memory_bytes: u64,
-    /// On disk; what is more fails with whatever needs it. Default 64 GiB.
+    /// Bytes on disk. Data beyond that fails, with the calls that need it. Default 64 GiB.
     pub disk_bytes: u64,
-    /// The folder on whose disk the server keeps it, without a name. Default: where the system
-    /// keeps what is temporary.
+    /// Folder on whose disk the server keeps its unnamed file. Default: the system's folder for
+    /// temporary files.
     pub folder: Option<PathBuf>,
 }
 
@@ -29,25 +29,25 @@ impl Default for Room {
     }
 }
 
-/// A file with all data in it. Parts that are free take no space.
+/// A file with all data on disk. Free parts of it take no space.
 #[derive(Debug, Default)]
 pub(crate) struct Disk {
-    /// Made when something is first written. Nothing names it, so the system frees it with the
+    /// The file, created by the first write. It has no name, so the system frees it with the
     /// process.
     file: Option<File>,
     extents: FreeList,
-    /// From where, and how long.
+    /// Offset and length of each datum.
     places: BTreeMap<DataKey, (u64, u64)>,
     used_bytes: u64,
 }
 
 impl Disk {
-    /// Whether anything is there.
+    /// Whether the file contains data.
     pub(crate) fn is_used(&self) -> bool {
         self.used_bytes > 0
     }
 
-    /// Writes data, or leaves nothing of it.
+    /// Writes data. A write that fails leaves nothing behind.
     pub(crate) fn write(
         &mut self,
         room: &Room,
@@ -88,7 +88,7 @@ impl Disk {
         Ok(())
     }
 
-    /// Reads so many bytes of data that was written, from an offset.
+    /// Reads `bytes` bytes of data that was written, from an offset in it.
     pub(crate) fn read(&self, key: DataKey, offset: u64, bytes: usize) -> Result<Vec<u8>, String> {
         let read = || {
             let missing = || io::Error::other("it was not written");
@@ -109,7 +109,7 @@ impl Disk {
         self.extents.give_back(offset, bytes);
         let Some(file) = &self.file else { return };
         if self.extents.end() < before {
-            // Where this cannot be, the space is used again, or free with the file.
+            // If this fails, the space is reused, or freed with the file.
             let _ = file.set_len(self.extents.end());
         } else if bytes > 0 {
             punch(file, offset, bytes);
@@ -117,8 +117,7 @@ impl Disk {
     }
 }
 
-/// Has a part of a file take no space. Where the system cannot, it is used again, or free with the
-/// file.
+/// Deallocates a part of a file. If the system cannot, the space is reused, or freed with the file.
 #[cfg(target_os = "linux")]
 fn punch(file: &File, offset: u64, bytes: u64) {
     use rustix::fs::{FallocateFlags, fallocate};

@@ -1,20 +1,20 @@
-//! Which calls of a window cannot be executed at all: they fail with what depends on them, before
-//! the others are mapped.
+//! Finds the calls of a window that cannot be executed: they fail, with the calls that depend on
+//! them, before the others are mapped.
 
 use super::discovery::Gathered;
 use crate::calls::RpcError;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Calls that can be executed in their order, and the results that will never be.
+/// Calls that can be executed, in their order, and the results that will never exist.
 pub(super) struct Executable {
     pub(super) calls: Vec<Gathered>,
     /// In the order of the calls.
     pub(super) failed: Vec<(u32, RpcError)>,
 }
 
-/// Takes out those calls that `why` says cannot be executed, and those that depend on them. `lost`
-/// says why data that no call of the window makes is not there. A call that makes data stands
-/// before those that read it.
+/// Removes the calls for which `why` returns an error, and those that depend on them. `lost`
+/// returns the error of data that no call of the window makes, if it is lost. A call that makes
+/// data must come before the calls that read it.
 pub(super) fn executable(
     calls: Vec<Gathered>,
     why: impl Fn(&Gathered) -> Option<RpcError>,

@@ -1,19 +1,19 @@
-//! Where data lies in one file: which parts of it are taken, and which are free.
+//! Allocates the space of one file: records which parts are taken and which are free.
 
 use std::collections::BTreeMap;
 
-/// The free parts of a file that grows at its end. Pure: whoever owns the file asks before it
-/// writes.
+/// The free parts of a file that grows at its end. It does no I/O: the owner of the file allocates
+/// space before it writes.
 #[derive(Debug, Default)]
 pub(super) struct FreeList {
     /// The lengths of free parts by offset. They neither overlap nor touch, and none is at the end.
     free: BTreeMap<u64, u64>,
-    /// How long the file is.
+    /// Length of the file.
     end: u64,
 }
 
 impl FreeList {
-    /// Takes so many bytes, and says from which offset: the first free part that is long enough, or
+    /// Takes `bytes` bytes and returns their offset: the first free part that is long enough, or
     /// the end.
     pub(super) fn take(&mut self, bytes: u64) -> u64 {
         let fits = self.free.iter().find(|(_, length)| **length >= bytes);
@@ -30,7 +30,7 @@ impl FreeList {
         offset
     }
 
-    /// Gives so many bytes back that were taken from an offset.
+    /// Frees `bytes` bytes that were taken at `offset`.
     pub(super) fn give_back(&mut self, mut offset: u64, mut bytes: u64) {
         if bytes == 0 {
             return;
@@ -51,7 +51,7 @@ impl FreeList {
         }
     }
 
-    /// How long the file has to be.
+    /// Length that the file must have.
     pub(super) fn end(&self) -> u64 {
         self.end
     }

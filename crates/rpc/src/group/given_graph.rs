@@ -1,10 +1,10 @@
-//! Groups that are mapped along a graph which was given (paper 5, section 4), where calls depend on
-//! results.
+//! Groups that are mapped along a given graph, where calls depend on results: Brady, Dongarra,
+//! Guidolin, Lastovetsky and Seymour (2010), "SmartGridRPC", section 4.
 //!
-//! Windows that end with each awaited result show a heuristic little. Whoever knows the algorithm
-//! gives a graph that is like its executions: tasks are called as the functions are. It is mapped
-//! once, as a whole, and each call goes where the next task of its function was mapped. Calls
-//! beyond the graph are mapped window by window.
+//! A window that ends with each awaited result gives a heuristic little to work with. A user who
+//! knows the algorithm can supply a graph that resembles its executions, with tasks named after
+//! their functions. The graph is mapped once, as a whole, and each call goes to the server to which
+//! the next task of its function was mapped. Calls beyond the graph are mapped window by window.
 
 use super::discovery::Gathered;
 use crate::calls::ServerCard;
@@ -15,7 +15,8 @@ use gridspan_workflow::heuristics::Heuristic;
 use gridspan_workflow::{MapError, Mapping};
 use std::collections::{BTreeMap, VecDeque};
 
-/// Where the next calls of each function go: the number of the server, and the place in the order.
+/// Targets of the next calls of each function: the number of the server, and the place in the
+/// order.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct GivenGraph {
     next: BTreeMap<String, VecDeque<(u32, u32)>>,
@@ -23,8 +24,7 @@ pub(super) struct GivenGraph {
 }
 
 impl GivenGraph {
-    /// Maps a graph to the servers there are. Those that do not offer a task's function are left
-    /// out for it.
+    /// Maps a graph to the given servers. A task is mapped only to servers that offer its function.
     pub(super) fn new(
         graph: &TaskGraph,
         heuristic: &dyn Heuristic,
@@ -48,8 +48,8 @@ impl GivenGraph {
         Ok(Self { next, relays: mapping.relays })
     }
 
-    /// The mapping of a window. Calls that the graph does not have, or whose server has left, go
-    /// where `otherwise` says.
+    /// The mapping of a window. Calls that are not in the graph, or whose server has left, go where
+    /// the mapping of `otherwise` puts them.
     pub(super) fn follow(
         &mut self,
         calls: &[Gathered],

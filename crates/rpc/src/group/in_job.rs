@@ -11,7 +11,7 @@ use gridspan_workflow::Platform;
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-/// How often a group looks whether a server that has its data has registered.
+/// Interval at which a group checks whether a server that has its data has registered.
 const PAUSE: Duration = Duration::from_millis(50);
 
 impl<C: Catalogue> ServerPool for Services<C> {
@@ -53,7 +53,7 @@ impl<C: Catalogue> ServerPool for Services<C> {
     }
 
     fn end_group(&self, group: u32, servers: BTreeSet<u32>) {
-        // Those that have left pass it on to who took over.
+        // Servers that have left pass the message on to their heirs.
         self.forget_group(group, servers);
     }
 
@@ -61,7 +61,7 @@ impl<C: Catalogue> ServerPool for Services<C> {
         let key = DataKey { group, data };
         let first = fetch_piece(self, server, key, 0).await?;
         if first.count as usize > SEGMENTS_MAX {
-            return Err(failed(format!("the data is to come in {} segments", first.count)));
+            return Err(failed(format!("the data has too many segments: {}", first.count)));
         }
         let mut arriving = Arriving::new(first.count as usize);
         let mut whole = arriving.arrive(0, first.bytes.map_err(failed)?);
@@ -70,7 +70,7 @@ impl<C: Catalogue> ServerPool for Services<C> {
             let Piece { index, bytes, .. } = piece?;
             whole = whole.or(arriving.arrive(index as usize, bytes.map_err(failed)?));
         }
-        whole.map(Encoded).ok_or_else(|| failed("the data came in part only".to_owned()))
+        whole.map(Encoded).ok_or_else(|| failed("the data is not complete".to_owned()))
     }
 }
 

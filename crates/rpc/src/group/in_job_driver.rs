@@ -1,5 +1,5 @@
-//! Has the servers of a job carry out a window: does what the [`Dispatcher`] says by messages to
-//! actors, and tells it what they answer.
+//! Executes a window on the servers of a job: carries out the commands of the [`Dispatcher`] by
+//! messages to actors, and passes their answers to it as events.
 
 use super::order::{DataPacket, Done, Fault, GroupMessage, Held, Piece, Route, TaskOrder, pieces};
 use super::routes::Routes;
@@ -15,28 +15,29 @@ use gridspan_workflow::{DataId, Endpoint, ServerId, TaskId};
 use std::pin::Pin;
 use std::time::Duration;
 
-/// How often servers are looked at, at most.
+/// Minimum interval between two looks at the servers.
 const GLANCE_MIN: Duration = Duration::from_millis(1);
 /// The error for servers that have left and whose data no other server has taken over.
 const LEFT: &str = "its server has left";
 
-/// What a server, or time, says.
+/// The outcome of a future that the driver awaits.
 enum Answer {
     Task(AttemptId, Result<Done, RpcError>),
     Other(DispatchEvent),
 }
 
-/// Something that is awaited.
+/// A future that the driver awaits.
 type Going<'a> = Pin<Box<dyn Future<Output = Answer> + 'a>>;
 
-/// A window while it is carried out.
+/// A window in execution.
 struct Driver<'w, 'a, 'b, C: Catalogue> {
     window: &'w CallWindow<'a, 'b, Services<C>>,
     services: &'w Services<C>,
     dispatcher: Dispatcher<'w>,
     routes: Routes,
     going: FuturesUnordered<Going<'w>>,
-    /// How many servers had left when it was last seen who is there, and who has what each kept.
+    /// Number of servers that had left at the last check, and the server that had the data of each
+    /// then.
     departures: usize,
     heirs: Vec<Option<u32>>,
 }
@@ -96,7 +97,7 @@ impl<C: Catalogue> Driver<'_, '_, '_, C> {
         self.window.rescue() != StragglerPolicy::None
     }
 
-    /// The job's time, in seconds, if somebody looks at it.
+    /// The job's time in seconds if the policy needs it, else 0.
     async fn now_s(&self) -> f64 {
         if self.is_looking() { self.services.now_s().await } else { 0.0 }
     }
@@ -113,7 +114,7 @@ impl<C: Catalogue> Driver<'_, '_, '_, C> {
         })
     }
 
-    /// Notes which servers have left, and who has taken over from each.
+    /// Finds the servers that have left, and reports their heirs to the dispatcher.
     fn see_departures(&mut self, now_s: f64) {
         let departures = self.services.departures();
         if std::mem::replace(&mut self.departures, departures) == departures {
@@ -122,7 +123,8 @@ impl<C: Catalogue> Driver<'_, '_, '_, C> {
         for (server, card) in (0..).map(ServerId).zip(&self.window.cards) {
             let heir = self.services.heir_of(card.number);
             let before = std::mem::replace(&mut self.heirs[server.index()], heir);
-            // From one that has left before it is its heir's heir that has taken over.
+            // The heir of a server that had left before has left too: its own departure is reported
+            // instead.
             if before != Some(card.number) || heir == before {
                 continue;
             }
@@ -137,7 +139,7 @@ impl<C: Catalogue> Driver<'_, '_, '_, C> {
         }
     }
 
-    /// How an order has ended.
+    /// The event for the outcome of an order.
     fn answered(&self, attempt: AttemptId, done: Result<Done, RpcError>) -> DispatchEvent {
         let (task, server) = self.dispatcher.attempt(attempt);
         match done.map(|done| (done.outcome.clone(), done)) {
@@ -166,13 +168,13 @@ impl<C: Catalogue> Driver<'_, '_, '_, C> {
                 self.share(data, from, to)
             }
             DispatchCommand::Fetch { data, from, is_relay } => self.fetch(data, from, is_relay),
-            // It is the program's as long as a handle names it.
+            // The program owns the data while a handle names it.
             DispatchCommand::Drop(_) => {}
             DispatchCommand::Has { data, server, is_maker } => {
                 self.window.has(data, server, is_maker)
             }
             DispatchCommand::HasNot(data, server) => self.window.has_not(data, server),
-            // Which these are is known before.
+            // The servers' cards state in advance which servers do not reach others.
             DispatchCommand::Apart(..) => {}
             DispatchCommand::Failed { task, first, failure } => {
                 self.window.failed(task, &error_of(self.window.function(first), &failure));
@@ -180,8 +182,8 @@ impl<C: Catalogue> Driver<'_, '_, '_, C> {
         }
     }
 
-    /// The ways of data to servers, by their numbers. What sends it there must know them first:
-    /// should the group end meanwhile, all of them are told.
+    /// The routes of data to servers, by their numbers. Records the servers as touched before
+    /// anything is sent, so that all of them are notified if the group ends meanwhile.
     fn routes(&mut self, data: DataId, from: Endpoint, to: &[ServerId]) -> Vec<Route> {
         let window = self.window;
         to.iter().for_each(|&server| window.touch(server));
@@ -191,7 +193,7 @@ impl<C: Catalogue> Driver<'_, '_, '_, C> {
         routes.iter().map(|route| route.renamed(&number)).collect()
     }
 
-    /// Asks a server, and goes on with its answer.
+    /// Asks a server a question, and queues its answer for the driver.
     fn ask<T: serde::de::DeserializeOwned + Send + 'static>(
         &self,
         server: ServerId,
@@ -233,7 +235,7 @@ impl<C: Catalogue> Driver<'_, '_, '_, C> {
         self.ask(server, question, move |done| Answer::Task(attempt, done));
     }
 
-    /// The order of an attempt that has not begun need not begin.
+    /// Withdraws the order of an attempt, if it has not begun.
     fn withdraw(&self, attempt: AttemptId) {
         let (task, server) = self.dispatcher.attempt(attempt);
         if let Some(&data) = self.window.graph.task(task).outputs.first() {
@@ -243,7 +245,7 @@ impl<C: Catalogue> Driver<'_, '_, '_, C> {
         }
     }
 
-    /// Has a server that has data send it to others.
+    /// Makes a server send its data to others.
     fn share(&mut self, data: DataId, from: ServerId, to: Vec<ServerId>) {
         let routes = self.routes(data, Endpoint::Server(from), &to);
         let packet = DataPacket { key: self.window.key(data), routes };
@@ -253,9 +255,9 @@ impl<C: Catalogue> Driver<'_, '_, '_, C> {
         });
     }
 
-    /// Sends a value of the client.
+    /// Sends a value of the client to servers.
     fn send_value(&mut self, data: DataId, to: &[ServerId]) {
-        let nowhere = || "the client does not have it any more".to_owned();
+        let nowhere = || "the client no longer has it".to_owned();
         let held: Held = self.window.block(data).ok_or_else(nowhere);
         let routes = self.routes(data, Endpoint::Client, to);
         for piece in pieces(self.window.key(data), 0, &held) {

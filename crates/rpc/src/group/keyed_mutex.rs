@@ -1,11 +1,11 @@
-//! Who goes first where several futures of one task want the same.
+//! A mutex per key, for futures of one task.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::future::poll_fn;
 use std::task::{Poll, Waker};
 
-/// What is taken, by key, and who waits for it.
+/// The keys that are taken, with the wakers of the futures that wait for each.
 #[derive(Debug)]
 pub(super) struct KeyedMutex<K> {
     taken: RefCell<BTreeMap<K, Vec<Waker>>>,
@@ -17,7 +17,7 @@ impl<K> Default for KeyedMutex<K> {
     }
 }
 
-/// Something is taken, until this is dropped.
+/// Holds a key until it is dropped.
 #[derive(Debug)]
 pub(super) struct KeyedGuard<'a, K: Ord + Copy> {
     locks: &'a KeyedMutex<K>,
@@ -25,7 +25,7 @@ pub(super) struct KeyedGuard<'a, K: Ord + Copy> {
 }
 
 impl<K: Ord + Copy> KeyedMutex<K> {
-    /// Waits until nobody else has taken it.
+    /// Waits until the key is free, and takes it.
     pub(super) async fn take(&self, key: K) -> KeyedGuard<'_, K> {
         poll_fn(|cx| {
             let mut taken = self.taken.borrow_mut();
@@ -47,7 +47,7 @@ impl<K: Ord + Copy> KeyedMutex<K> {
 
 impl<K: Ord + Copy> Drop for KeyedGuard<'_, K> {
     fn drop(&mut self) {
-        // All of them, since some may not be there any more.
+        // Wake all of them, because some of the futures may have been dropped.
         let waiting = self.locks.taken.borrow_mut().remove(&self.key);
         waiting.into_iter().flatten().for_each(Waker::wake);
     }

@@ -1,14 +1,14 @@
-//! Results that are not there yet.
+//! Results that do not exist yet.
 
 use std::marker::PhantomData;
 use std::sync::Arc;
 
-/// Data of a group, on whichever servers have it. Clones are of the same; once the last is gone and
-/// no call needs it, servers forget it. Calls take it by reference, or by value where it is not
-/// needed afterwards.
+/// Data of a group, on the servers that have it. Clones name the same data; once the last is
+/// dropped and no call needs the data, servers drop it. Calls take it by reference, or by value
+/// where it is not needed afterwards.
 #[derive(Debug)]
 pub struct Lazy<T> {
-    /// The group and the version.
+    /// The group's number and the data's version.
     pub(crate) token: Arc<(u32, u32)>,
     value: PhantomData<fn() -> T>,
 }

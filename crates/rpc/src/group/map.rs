@@ -1,4 +1,4 @@
-//! What `main` uses: a mapper, and groups of calls.
+//! The API for `main`: a mapper, and groups of calls.
 
 use super::discovery::{Gathered, Known, Learned};
 use super::given_graph::GivenGraph;
@@ -19,52 +19,52 @@ use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-/// Maps groups of calls to servers `S`, and remembers how long functions take.
+/// Maps groups of calls to servers `S`, and remembers the times of functions.
 pub struct Mapper<S> {
     pub(super) services: S,
     pub(super) learned: RefCell<BTreeMap<&'static str, Learned>>,
-    /// How fast each server turned out to be.
+    /// Observed speed of each server.
     pub(super) paces: RefCell<BTreeMap<u32, ObservedSpeed>>,
     beliefs: Beliefs,
     pub(super) rescue: StragglerPolicy,
 }
 
 impl<C: Catalogue> Mapper<Services<C>> {
-    /// A mapper to the servers of a job that takes links to be [`Link::lan`] inside sites and
+    /// A mapper to the servers of a job. It assumes that links are [`Link::lan`] inside sites and
     /// [`Link::wan`] between them.
     pub fn new(services: &Services<C>) -> Self {
         Self { beliefs: Beliefs { measures: false, ..BELIEFS }, ..Self::to(services.clone()) }
     }
 }
 
-/// What a mapper believes where nobody says otherwise.
+/// The default estimates of a mapper.
 const BELIEFS: Beliefs = Beliefs { lan: Link::lan(), wan: Link::wan(), measures: true };
 
 impl<S: ServerPool> Mapper<S> {
-    /// A mapper to any servers. Links are as measured; those that were not are taken to be
-    /// [`Link::lan`] inside sites and [`Link::wan`] between them.
+    /// A mapper to any servers. It uses measured links; for others it assumes [`Link::lan`] inside
+    /// sites and [`Link::wan`] between them.
     pub fn to(services: S) -> Self {
         let (learned, paces) = (RefCell::default(), RefCell::default());
         Self { services, learned, paces, beliefs: BELIEFS, rescue: StragglerPolicy::None }
     }
 
-    /// The same, with other links inside sites and from each site to the others.
+    /// Sets the assumed links inside sites and from each site to the others.
     pub fn with_links(mut self, lan: Link, wan: Link) -> Self {
         self.beliefs = Beliefs { lan, wan, ..self.beliefs };
         self
     }
 
-    /// The same, with links as the runtime has measured them when a window is mapped, and servers
-    /// as fast as they turned out to be. What was not measured is as declared.
+    /// Uses the links as the runtime has measured them when a window is mapped, and the observed
+    /// speeds of servers. Where there is no measurement, the declared values count.
     pub fn measured(mut self) -> Self {
         self.beliefs.measures = true;
         self
     }
 
-    /// The same, with something done about servers that turn out to be slow while a window is
-    /// executed. A function may be executed more than once then. Without this it is executed again
-    /// only if what it made is lost with its server, or if servers of other processes do not answer
-    /// for it, or not with what can be: these may have executed it.
+    /// Sets the policy for servers that turn out to be slow while a window is executed. With a
+    /// policy, a function may be executed more than once. Without one, it is executed again only if
+    /// its results are lost with its server, or if a server of another process does not answer or
+    /// gives an invalid answer: that server may have executed it.
     pub fn with_rescue(mut self, rescue: StragglerPolicy) -> Self {
         self.rescue = rescue;
         self
@@ -80,7 +80,7 @@ impl<S: ServerPool> Mapper<S> {
     }
 }
 
-/// Calls that are gathered, and data that is there.
+/// The gathered calls and the known data of a group.
 #[derive(Default)]
 pub(super) struct Draft {
     pub(super) calls: Vec<Gathered>,
@@ -89,22 +89,22 @@ pub(super) struct Draft {
     pub(super) values: BTreeMap<u32, EncodedBlock>,
     pub(super) tokens: BTreeMap<u32, Arc<(u32, u32)>>,
     count: u32,
-    /// How many results were got since dropped handles were looked for.
+    /// Number of results that were fetched since the last search for dropped handles.
     pub(super) unfreed: usize,
-    /// Servers that may have something of the group.
+    /// Servers that may have data or orders of the group.
     pub(super) touched: BTreeSet<u32>,
 }
 
-/// What futures of a group wait for each other for.
+/// The operations for which futures of a group exclude each other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum LockKey {
     /// The execution of a window.
     Window,
-    /// Bringing data to the client.
+    /// Fetching data to the client.
     Data(u32),
 }
 
-/// A group of calls. Once it has ended or was dropped, servers keep nothing of it.
+/// A group of calls. Once it has ended or was dropped, servers keep no data of it.
 pub struct CallGroup<'a, S: ServerPool> {
     pub(super) mapper: &'a Mapper<S>,
     pub(super) heuristic: &'a dyn Heuristic,
@@ -127,8 +127,8 @@ impl<S: ServerPool> CallGroup<'_, S> {
         DataKey { group: self.number, data }
     }
 
-    /// Makes a value of the client an argument of calls. It is sent to the servers that need it,
-    /// once to each site.
+    /// Makes a value of the client available as an argument of calls. It is sent to the servers
+    /// that need it, once to each site.
     pub fn value<T: Serialize>(&self, value: &T) -> Result<Lazy<T>, RpcError> {
         let block = EncodedBlock::encode("the value", value, DATA_SEGMENT_BYTES);
         let block = block.map_err(|reason| RpcError::RpcRefused { reason })?;
@@ -140,15 +140,17 @@ impl<S: ServerPool> CallGroup<'_, S> {
         Ok(Lazy::new(token))
     }
 
-    /// Calls a function, some time: the results are names that can be given to further calls, or
-    /// [gotten](Self::get). An argument of another group makes the call fail.
+    /// Gathers a call of a function, which is executed later. The results are names that can be
+    /// passed to further calls or to [`get`](Self::get). An argument of another group makes the
+    /// call fail.
     pub fn call<I: Parts, O: Parts>(
         &self,
         function: &Function<I, O>,
         arguments: impl Arguments<I>,
     ) -> O::Lazies {
         let tokens = arguments.into_tokens();
-        // A version that this group does not have: nobody holds it, so the window is refused.
+        // `u32::MAX` is a version that this group does not have: no server holds it, so the window
+        // fails.
         let own = |&(group, data): &(u32, u32)| if group == self.number { data } else { u32::MAX };
         let inputs: Vec<u32> = tokens.iter().map(own).collect();
         let mut outputs = Vec::new();
@@ -165,8 +167,8 @@ impl<S: ServerPool> CallGroup<'_, S> {
         results
     }
 
-    /// What a call needs on a server of speed 1, in seconds, if a formula says so and the client
-    /// has all arguments.
+    /// Work of a call on a server of speed 1, in seconds, if it has a formula and the client has
+    /// all arguments.
     fn work_s<I: Parts, O>(&self, function: &Function<I, O>, inputs: &[u32]) -> Option<f64> {
         if !function.has_formula() {
             return None;
@@ -176,17 +178,17 @@ impl<S: ServerPool> CallGroup<'_, S> {
         for input in inputs {
             bytes.extend_from_slice(&draft.values.get(input)?.contiguous());
         }
-        // A formula that is wrong fails the call where it is executed.
+        // An invalid formula fails the call where it is executed.
         function.work_s(&postcard::from_bytes(&bytes).ok()?).ok()?
     }
 
-    /// How many bytes the client itself keeps for the group: values that it sends, or that came by
-    /// way of it or to it, as long as a handle names them.
+    /// Number of bytes that the client keeps for the group: values that it sends, that it fetched,
+    /// or that it relayed, while a handle names them.
     pub fn held_bytes(&self) -> u64 {
         self.draft.borrow().values.values().map(|block| block.len() as u64).sum()
     }
 
-    /// Brings data to the client from a server that has it.
+    /// Fetches data to the client from a server that has it.
     pub(super) async fn fetch_from(
         &self,
         server: u32,
@@ -216,7 +218,7 @@ pub(super) fn other(error: &dyn std::fmt::Display) -> RpcError {
 
 pub(super) fn nowhere(data: impl std::fmt::Display) -> RpcError {
     let reason =
-        format!("nobody has data {data}: its servers have left, or it is of another group");
+        format!("no server has data {data}: its servers have left, or it is of another group");
     RpcError::Other { reason }
 }
 

@@ -1,41 +1,41 @@
-//! Groups of calls, mapped as a whole and executed where they were mapped (paper 5, section 3).
+//! Groups of calls, mapped as a whole and executed on the servers to which they were mapped: Brady,
+//! Dongarra, Guidolin, Lastovetsky and Seymour (2010), "SmartGridRPC", section 3.
 //!
 //! | part | is |
 //! | --- | --- |
-//! | `map`, `begin`, `windows` | what `main` uses: [`CallGroup`] gathers calls and hands them on as windows |
-//! | `server_pool` | what groups need of servers, whoever runs them; `in_job`: those of a job |
-//! | `lazy`, `parts` | results that are not there yet, and functions of several arguments |
-//! | `executable` | calls that cannot be executed at all fail before the others are mapped |
-//! | `discovery` | from gathered calls to a task graph, with volumes and times as learned |
-//! | `given_graph` | mapped as a graph says that was given |
-//! | `platforms`, `observed_speed` | what the mapping sees of servers and links |
-//! | `in_job_driver` | has servers of a job carry a window out, as the [dispatcher](gridspan_workflow::execution) says |
-//! | `routes`, `trees` | the ways of data to several servers |
-//! | `keyed_mutex` | one window at a time, whoever asks |
-//! | `order`, `store` | orders, and what a server keeps for them; `object_store`, `disk`, `free_list`: where it keeps data |
+//! | `map`, `begin`, `windows` | the API for `main`: [`CallGroup`] gathers calls and executes them as windows |
+//! | `server_pool` | the interface to servers of any kind; `in_job`: those of a job |
+//! | `lazy`, `parts` | results that do not exist yet, and functions of several arguments |
+//! | `executable` | fails the calls that cannot be executed before the others are mapped |
+//! | `discovery` | builds a task graph from gathered calls, with learned volumes and times |
+//! | `given_graph` | mapping along a given graph |
+//! | `platforms`, `observed_speed` | servers and links as the mapping sees them |
+//! | `in_job_driver` | executes a window on the servers of a job by the commands of the [dispatcher](gridspan_workflow::execution) |
+//! | `routes`, `trees` | the routes of data to several servers |
+//! | `keyed_mutex` | lets one window run at a time |
+//! | `order`, `store` | orders, and a server's record of them; `object_store`, `disk`, `free_list`: its data |
 //! | `ranges` | sets of data by number |
 //!
 //! **Discovery** takes one pass. A call inside a group returns at once, with results that are names
-//! of data; giving them to further calls makes dependencies. Code between calls runs once, as it
-//! stands; a result that decides how to go on is awaited with [`CallGroup::get`], which ends a window
-//! of calls: it is mapped and executed, and the next begins.
+//! of data; passing them to further calls creates dependencies. Code between calls runs once, as it
+//! stands. If the code needs a result, it awaits it with [`CallGroup::get`], which ends a window of
+//! calls: the window is mapped and executed, and the next begins.
 //!
-//! **Execution.** Every server gets its orders at once. It begins one when its data is there, the
-//! one that the mapping prefers first, keeps the results, and sends them to the servers that the
-//! mapping names, once to each other site, where they are passed on, or over a tree that was
-//! planned for large data; in segments, so that what is passed on need not have come as a whole.
-//! What is beyond the memory of a server goes to its disk. The client gets what it asks for, and
-//! nothing else.
+//! **Execution.** Every server gets all its orders at once. It executes an order when its data has
+//! arrived, the one with the lowest place in the mapping first, keeps the results, and sends them
+//! to the servers that the mapping names: once to each other site, where they are passed on, or
+//! over a planned tree if the data is large. Data travels in segments, so that a server passes it
+//! on before all of it has arrived. Data beyond a server's memory goes to its disk. The client gets
+//! only the data that it asks for.
 //!
-//! **Failure.** A function that fails is not tried again: its failure is sent on, so that all that
-//! depends on it ends with the same reason. A server that leaves hands all it has to another. What
-//! is lost with one that does not is made again within its window, as far as what it is made from
-//! is there; otherwise the window says so. Servers that turn out to be slow may lose tasks to
-//! others, if the mapper [is told to](Mapper::with_rescue).
+//! **Failure.** A function that fails is not tried again: its failure is sent on in place of its
+//! results, so that all dependent calls end with the same reason. A server that leaves hands its
+//! data to another. Data that is lost with a server is made again within its window, if the inputs
+//! still exist; otherwise the window fails. Tasks of servers that turn out to be slow may move to
+//! others, if the mapper [has a policy for it](Mapper::with_rescue).
 //!
-//! **End.** All servers that something of a group may reach are told what nobody needs any more,
-//! and of its end, or that it was dropped: they refuse what comes late, of attempts that came to
-//! nothing.
+//! **End.** All servers that may hold data or orders of a group are notified when data is freed,
+//! and when the group ends or is dropped. They then refuse late messages of failed attempts.
 //!
 //! ```
 //! use gridspan_rpc::calls::{Catalogue, Function, Functions, Services, with_rpc};

@@ -1,4 +1,4 @@
-//! The data that a server keeps: in memory as far as it may, and beyond on disk.
+//! The data that a server keeps: in memory up to its limit, and beyond that on disk.
 
 use super::disk::{Disk, Room};
 use super::order::{DataKey, Held, Piece, pieces};
@@ -8,62 +8,63 @@ use gridspan_runtime::Numbers;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Where data is.
+/// Location of data.
 #[derive(Debug, Serialize, Deserialize)]
 enum Kept {
-    /// In memory, and when it was used last.
+    /// In memory, with the time of its last use.
     Here(EncodedBlock, u64),
-    /// On disk, and how large it is.
+    /// On disk, with its size.
     There(u64),
-    /// Nowhere, and never will be.
+    /// Nowhere: the reason why it will never exist.
     Failed(String),
 }
 
-/// Data by key, for servers in a job and for those of other processes.
+/// Data by key, for the servers of a job and for server processes.
 #[derive(Debug, Default, Serialize, Deserialize)]
 pub struct ObjectStore {
     kept: BTreeMap<DataKey, Kept>,
-    /// What has begun to come, and from which attempt at making it.
+    /// Incomplete data, by key and by the attempt that makes it.
     arriving: BTreeMap<(DataKey, u32), Arriving>,
     room: Room,
     here_bytes: u64,
-    /// What is in memory, what was not used for the longest time in front.
+    /// Data in memory, least recently used first.
     by_use: BTreeSet<(u64, DataKey)>,
     uses: u64,
-    /// Which segment of the first data is given away next, if some of it was.
+    /// Next segment of the first data to hand over, if a part of it was handed over already.
     given: Option<(DataKey, u32)>,
     #[serde(skip)]
     disk: Disk,
 }
 
 impl ObjectStore {
-    /// A store for so much.
+    /// A store with this space.
     pub fn new(room: Room) -> Self {
         Self { room, ..Self::default() }
     }
 
-    /// Whether something may have to go to the disk, or come from it, if so many bytes are added.
+    /// Whether data may have to move to or from the disk if `more` bytes are added.
     pub fn may_use_disk(&self, more: u64) -> bool {
         self.disk.is_used() || self.here_bytes.saturating_add(more) > self.room.memory_bytes
     }
 
-    /// Keeps a value. What was there before stays as it is.
+    /// Keeps a value. A value that is present already stays.
     pub fn keep(&mut self, key: DataKey, Encoded(block): Encoded) {
         self.put(key, Ok(block));
     }
 
-    /// A value; why not, if it is not there, or cannot be read again.
+    /// Returns a value, or the reason why it does not exist or cannot be read from disk.
     pub fn value(&mut self, key: DataKey) -> Result<Encoded, String> {
         self.get(key).map(Encoded)
     }
 
-    /// A segment of a value, and how many there are; of what is on disk, only that is read.
+    /// Returns a segment of a value and the number of segments. If the value is on disk, only this
+    /// segment is read.
     pub fn segment(&mut self, key: DataKey, index: u32) -> Result<(DataSegment, u32), String> {
         let Piece { bytes, count, .. } = self.piece(key, index);
         bytes.map(|bytes| (DataSegment(bytes), count))
     }
 
-    /// Forgets all data of a group.
+    /// Drops all data of a group.
     pub fn end(&mut self, group: u32) {
         self.retain_of(group, |_| false);
     }
@@ -76,7 +77,7 @@ impl ObjectStore {
         self.kept.contains_key(&key)
     }
 
-    /// A piece of data comes; whether all of it is there now, for the first time.
+    /// Adds a piece of data; returns whether this completed the data.
     pub(crate) fn arrive(&mut self, piece: Piece) -> bool {
         let Piece { key, attempt, index, count, bytes, .. } = piece;
         if self.has(key) {
@@ -85,7 +86,7 @@ impl ObjectStore {
         let held = match bytes {
             Err(reason) => Err(reason),
             Ok(_) if count as usize > SEGMENTS_MAX => Err(format!(
-                "it was to come in {count} segments, and at most {SEGMENTS_MAX} are taken"
+                "the data has {count} segments, but at most {SEGMENTS_MAX} are accepted"
             )),
             Ok(segment) => {
                 let arriving = self.arriving.entry((key, attempt));
@@ -100,7 +101,7 @@ impl ObjectStore {
         true
     }
 
-    /// Data is there. What was there before stays as it is.
+    /// Adds complete data, and drops its incomplete attempts. Data that is present already stays.
     pub(crate) fn put(&mut self, key: DataKey, held: Held) {
         let attempts: Vec<_> = self.arriving.range((key, 0)..=(key, u32::MAX)).collect();
         let attempts: Vec<(DataKey, u32)> = attempts.into_iter().map(|(of, _)| *of).collect();
@@ -120,7 +121,7 @@ impl ObjectStore {
         }
     }
 
-    /// Moves what was not used for the longest time to disk, until the rest may be in memory.
+    /// Moves the least recently used data to disk, until the rest fits in memory.
     fn make_room(&mut self) {
         while self.here_bytes > self.room.memory_bytes
             && let Some((_, key)) = self.by_use.pop_first()
@@ -137,7 +138,7 @@ impl ObjectStore {
         }
     }
 
-    /// Data, or why it will never be.
+    /// Returns data, or the reason why it will never exist.
     pub(crate) fn get(&mut self, key: DataKey) -> Held {
         match self.kept.get_mut(&key) {
             None => Err("the data was freed".to_owned()),
@@ -156,7 +157,8 @@ impl ObjectStore {
         }
     }
 
-    /// A segment of data, and how many there are; of what is on disk, only that is read.
+    /// Returns a segment of data with the number of segments. If the data is on disk, only this
+    /// segment is read.
     pub(crate) fn piece(&mut self, key: DataKey, index: u32) -> Piece {
         let Some(Kept::There(bytes)) = self.kept.get(&key) else {
             let all = self.get(key);
@@ -171,7 +173,7 @@ impl ObjectStore {
         Piece { key, attempt: 0, index, count, bytes: read, then: Vec::new() }
     }
 
-    /// Forgets data.
+    /// Drops data.
     pub fn remove(&mut self, key: DataKey) {
         match self.kept.remove(&key) {
             Some(Kept::Here(block, used)) => {
@@ -183,7 +185,7 @@ impl ObjectStore {
         }
     }
 
-    /// Forgets what is not wanted any more.
+    /// Drops the data for which `is_wanted` is false.
     pub(crate) fn retain(&mut self, is_wanted: impl Fn(DataKey) -> bool) {
         let unwanted: Vec<DataKey> =
             self.kept.keys().copied().filter(|key| !is_wanted(*key)).collect();
@@ -191,7 +193,7 @@ impl ObjectStore {
         self.arriving.retain(|(key, _), _| is_wanted(*key));
     }
 
-    /// Forgets what is not wanted any more of one group.
+    /// Drops the data of one group for which `is_wanted` is false.
     pub(crate) fn retain_of(&mut self, group: u32, is_wanted: impl Fn(u32) -> bool) {
         let all = DataKey { group, data: 0 }..=DataKey { group, data: u32::MAX };
         let kept = self.kept.range(all).map(|(key, _)| *key);
@@ -200,7 +202,7 @@ impl ObjectStore {
         self.arriving.retain(|(key, _), _| key.group != group || is_wanted(key.data));
     }
 
-    /// Bytes that are kept, in memory and on disk.
+    /// Number of bytes that are kept, in memory and on disk.
     pub(crate) fn bytes(&self) -> u64 {
         let on_disk = self.kept.values().map(|kept| match kept {
             Kept::There(bytes) => *bytes,
@@ -210,8 +212,8 @@ impl ObjectStore {
         self.here_bytes + on_disk.sum::<u64>() + arriving.sum::<u64>()
     }
 
-    /// Gives a piece away, and forgets data with its last; in the order of keys, until nothing is
-    /// left. Pieces that have come without the others go first.
+    /// Removes and returns a piece for another server, in the order of keys, until the store is
+    /// empty; drops data with its last piece. Pieces of incomplete data go first.
     pub(crate) fn give(&mut self) -> Option<Piece> {
         if let Some(((key, attempt), mut arriving)) = self.arriving.pop_first() {
             let Some((index, count, segment)) = arriving.give() else { return self.give() };
@@ -268,7 +270,7 @@ mod tests {
         assert_eq!(
             folder.path().read_dir().unwrap().count(),
             0,
-            "who kills the server leaves no file"
+            "a server that is killed leaves no file"
         );
         objects.retain(|of| of != key(1));
         assert_eq!(objects.bytes(), 200);
@@ -327,7 +329,7 @@ mod tests {
         assert_eq!([next().0, next().0], [false, false]);
         let (is_there, left) = next();
         assert!(is_there && left == before - (2 * DATA_SEGMENT_BYTES as u64 + 1));
-        // What is freed under way is not given any further.
+        // Data that is freed meanwhile is not handed over any further.
         next();
         objects.remove(key(1));
         while let Some(piece) = objects.give() {

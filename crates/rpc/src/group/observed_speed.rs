@@ -1,13 +1,13 @@
-//! How fast servers turn out to be.
+//! Observed speeds of servers.
 
-/// How long tasks of a server took, beside how long they should have; older ones count less.
+/// Total time of a server's tasks, and their total predicted time; older tasks have less weight.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct ObservedSpeed {
     took_s: f64,
     should_s: f64,
 }
 
-/// Each task makes all earlier ones count so much less for the pace of a server.
+/// Factor by which each task reduces the weight of all earlier ones.
 const FADING: f64 = 0.9;
 
 impl ObservedSpeed {
@@ -16,10 +16,10 @@ impl ObservedSpeed {
         self.should_s = self.should_s * FADING + should_s;
     }
 
-    /// How fast, as a part of what was said.
+    /// Observed speed, as a fraction of the declared speed.
     pub(super) fn factor(self) -> f64 {
         let factor = self.should_s / self.took_s;
-        // What nobody believes is not measured well.
+        // An implausible factor is a measurement error.
         if factor.is_finite() && factor > 0.0 { factor.clamp(1e-3, 1e3) } else { 1.0 }
     }
 }

@@ -1,4 +1,4 @@
-//! What servers are told to execute, to keep and to pass on.
+//! The messages of groups to servers: orders, data, and the routes of data.
 
 use super::ranges::Ranges;
 use crate::block::EncodedBlock;
@@ -15,34 +15,34 @@ pub struct DataKey {
     pub data: u32,
 }
 
-/// Data, encoded; or why it will never be.
+/// Encoded data, or the reason why it will never exist.
 pub(crate) type Held = Result<EncodedBlock, String>;
 
 /// A segment of data on its way.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Piece {
-    /// Which data.
+    /// Key of the data.
     pub key: DataKey,
-    /// Which attempt at making it: segments of two are not mixed.
+    /// Number of the attempt that made it: segments of different attempts are not mixed.
     pub attempt: u32,
-    /// Which segment, from 0.
+    /// Index of the segment, from 0.
     pub index: u32,
-    /// How many there are.
+    /// Number of segments.
     pub count: u32,
-    /// The segment; or why the data will never be.
+    /// The segment, or the reason why the data will never exist.
     pub bytes: Result<Numbers<u8>, String>,
-    /// Who gets it next.
+    /// The servers to which it is passed on.
     pub then: Vec<Hop>,
 }
 
 impl Piece {
-    /// Data that will never be.
+    /// The piece that reports that data will never exist.
     pub(crate) fn failed(key: DataKey, reason: String) -> Self {
         Self { key, attempt: 0, index: 0, count: 1, bytes: Err(reason), then: Vec::new() }
     }
 }
 
-/// Data as it travels.
+/// The pieces in which data travels.
 pub(crate) fn pieces(key: DataKey, attempt: u32, held: &Held) -> impl Iterator<Item = Piece> {
     let (segments, failure) = match held {
         Ok(block) => (block.segments(), None),
@@ -60,27 +60,27 @@ pub(crate) fn pieces(key: DataKey, attempt: u32, held: &Held) -> impl Iterator<I
     (0..).zip(segments).map(piece).chain(failure)
 }
 
-/// Who gets data, and to whom it is passed on from there.
+/// A server that receives data, and the servers to which it passes the data on.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Route {
     /// The server.
     pub to: u32,
-    /// What is below it.
+    /// The tree below the server.
     pub then: Vec<Hop>,
 }
 
-/// A server in a tree, of which each stands before those below it: however deep, it is as flat as a
-/// list to whoever reads it.
+/// A server in a tree that is encoded as a flat list: each server stands before those below it, so
+/// a reader needs no recursion, however deep the tree.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Hop {
     /// The server.
     pub to: u32,
-    /// So many that follow are below it.
+    /// Number of following hops that are below it.
     pub below: u32,
 }
 
 impl Route {
-    /// Those that come first among hops, each with what is below it.
+    /// The top-level servers of a list of hops, each with the tree below it.
     pub(crate) fn of_hops(mut hops: &[Hop]) -> Vec<Self> {
         let mut routes = Vec::new();
         while let Some((hop, rest)) = hops.split_first() {
@@ -91,24 +91,24 @@ impl Route {
         routes
     }
 
-    /// All that it reaches.
+    /// All servers that the route reaches.
     pub(crate) fn servers(&self) -> impl Iterator<Item = u32> + '_ {
         [self.to].into_iter().chain(self.then.iter().map(|hop| hop.to))
     }
 
-    /// The same for servers of other numbers.
+    /// The route with its server numbers mapped by `number`.
     pub(crate) fn renamed(&self, number: &dyn Fn(u32) -> u32) -> Self {
         let hop = |hop: &Hop| Hop { to: number(hop.to), ..*hop };
         Self { to: number(self.to), then: self.then.iter().map(hop).collect() }
     }
 }
 
-/// Data that goes ways.
+/// Data and its routes.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DataPacket {
-    /// Which data.
+    /// Key of the data.
     pub key: DataKey,
-    /// Its ways.
+    /// Routes to the receivers.
     pub routes: Vec<Route>,
 }
 
@@ -117,75 +117,74 @@ pub struct DataPacket {
 pub struct TaskOrder {
     /// The group.
     pub group: u32,
-    /// Which attempt at it.
+    /// Number of the attempt.
     pub attempt: u32,
-    /// Of those that could begin, the one with the lowest place does.
+    /// Priority: of the orders that can begin, the one with the lowest place does.
     pub place: u32,
     /// The function.
     pub function: String,
-    /// What it takes and gives for the caller.
+    /// The function's signature for the caller.
     pub signature: Option<Signature>,
-    /// Its arguments.
+    /// The arguments.
     pub inputs: Vec<DataKey>,
-    /// Its results, and where they go.
+    /// The results, and where they go.
     pub outputs: Vec<DataPacket>,
-    /// Who hears of its end.
+    /// Where the outcome goes.
     pub reply: Reply<Done>,
 }
 
-/// How a task ended.
+/// Outcome of a task.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Done {
-    /// The sizes of its results in bytes; or why there are none.
+    /// Sizes of the results in bytes, or the reason why there are none.
     pub outcome: Result<Vec<u64>, Fault>,
-    /// The sizes of its arguments together, in bytes.
+    /// Total size of the arguments, in bytes.
     pub input_bytes: u64,
-    /// How long it computes on a server of speed 1, by its formula or as it was emulated, in
-    /// seconds.
+    /// Time of the task on a server of speed 1, in seconds, by its formula or as emulated.
     pub work_s: Option<f64>,
-    /// How long the server was at it, in seconds, if that was more than it can tell.
+    /// Time that the server spent on it, in seconds; `None` if too short to measure.
     pub took_s: Option<f64>,
 }
 
-/// Why an order came to nothing.
+/// Why an order failed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Fault {
-    /// The function failed, or one of its arguments will never be.
+    /// The function failed, or one of its arguments will never exist.
     Failed(String),
-    /// It was not executed; another server may do it.
+    /// The order was not executed; another server may execute it.
     Lost(String),
 }
 
-/// What a server is told of groups.
+/// Messages of groups to servers.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub enum GroupMessage {
-    /// Execute this when its arguments are there.
+    /// Execute a task when its arguments have arrived.
     Order(TaskOrder),
-    /// Keep this, and pass it on.
+    /// Keep a piece of data, and pass it on.
     Data(Piece),
-    /// Send what is kept to others; answered by whether it is kept.
+    /// Send data to other servers; answered by whether this server has it.
     Share(DataPacket, Reply<bool>),
-    /// What is this segment of it, from 0?
+    /// Asks for a segment of data, counted from 0.
     Fetch(DataKey, u32, Reply<Piece>),
-    /// The order whose first result this is need not be executed, if it has not begun.
+    /// Withdraw the order with this first result, if it has not begun.
     Withdraw(DataKey),
-    /// Nobody needs these any more: they are neither kept nor accepted.
+    /// Free data, and accept no more of it.
     Free {
         /// The group.
         group: u32,
         /// The versions.
         data: Ranges,
     },
-    /// Answered when all is there that another server has handed on before.
+    /// Answered once all data that another server has handed over has arrived.
     Handed(Reply<()>),
-    /// A group has ended, and so have all before a number: nothing of them is kept or accepted any
+    /// A group has ended, and so have all below `floor`: drop their data and orders, and accept no
     /// more.
     End {
         /// The group.
         group: u32,
-        /// All groups below have ended.
+        /// All groups with lower numbers have ended.
         floor: u32,
     },
-    /// How many bytes are kept?
+    /// Asks for the number of bytes that are kept.
     Kept(Reply<u64>),
 }

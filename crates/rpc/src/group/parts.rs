@@ -1,7 +1,7 @@
-//! Functions of several arguments and results, each of which is data of its own.
+//! Functions of several arguments and results, each of which is separate data.
 //!
-//! A tuple is encoded as its parts one after the other, so arguments that come from different
-//! servers are put together as bytes.
+//! A tuple is encoded as its parts one after the other, so arguments from different servers are
+//! joined as bytes.
 
 use super::lazy::Lazy;
 use serde::Serialize;
@@ -11,19 +11,19 @@ use std::sync::Arc;
 
 /// A tuple of one to six arguments or results.
 pub trait Parts: Serialize + DeserializeOwned + 'static {
-    /// The same, not there yet.
+    /// The tuple of the [`Lazy`]s of its parts.
     type Lazies;
-    /// How many there are.
+    /// Number of parts.
     const COUNT: usize;
-    /// Each encoded by itself.
+    /// Encodes each part separately.
     fn encode(&self) -> Result<Vec<Vec<u8>>, String>;
-    /// Names for each.
+    /// Creates a name for each part.
     fn lazies(tokens: &mut dyn FnMut() -> Arc<(u32, u32)>) -> Self::Lazies;
 }
 
-/// What a call is given for arguments `I`: a tuple of [`Lazy`]s or references to them.
+/// Arguments of a call of a function of `I`: a tuple of [`Lazy`]s or references to them.
 pub trait Arguments<I> {
-    /// The versions that are named, with their groups.
+    /// The named versions, each as its group and its number.
     fn into_tokens(self) -> Vec<(u32, u32)>;
 }
 

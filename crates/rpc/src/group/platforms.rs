@@ -1,5 +1,5 @@
-//! What a mapping sees of the servers of a job: as declared, or as the runtime has measured the
-//! links between them.
+//! The platform of a job's servers for mapping: links as declared, or as the runtime has measured
+//! them.
 
 use crate::calls::ServerCard;
 use gridspan_runtime::{Layout, Links, NodeId, SiteId};
@@ -7,7 +7,7 @@ use gridspan_topology::{GroupId, Latency, Link, LinkEstimate};
 use gridspan_workflow::{ClientSpec, Platform, ServerSpec, Site};
 use std::collections::BTreeMap;
 
-/// Links as long as nothing better is known.
+/// Links that are assumed where there is no measurement.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Declared {
     /// Inside sites.
@@ -16,8 +16,8 @@ pub(super) struct Declared {
     pub(super) wan: Link,
 }
 
-/// The platform of these servers, by their positions. `observed_speed` says how fast each turned out to be,
-/// as a part of what it says of itself.
+/// The platform of these servers, by their positions. `observed_speed` returns the observed speed
+/// of a server as a fraction of the speed that it declares.
 pub(super) fn platform(
     layout: &Layout,
     cards: &[ServerCard],
@@ -47,7 +47,8 @@ fn by_uplinks(layout: &Layout, servers: Vec<ServerSpec>, declared: Declared) -> 
     Platform::new(servers, layout.sites().map(site).collect(), client)
 }
 
-/// All transfers between two sites share what was measured between them.
+/// A platform in which all transfers between two sites share the link that was measured between
+/// them.
 fn by_pairs(
     layout: &Layout,
     servers: Vec<ServerSpec>,
@@ -87,7 +88,7 @@ impl<'a> Measured<'a> {
         Self { links, estimates: links.estimates.iter().copied().collect() }
     }
 
-    /// What is known of the way from one node to another; otherwise as declared.
+    /// The measured link from one node to another; missing values are those declared.
     fn link(&self, from: NodeId, to: NodeId, declared: Link) -> Link {
         let hierarchy = &self.links.places.hierarchy;
         let estimate = hierarchy.ends(from, to).and_then(|ends| self.estimates.get(&ends));

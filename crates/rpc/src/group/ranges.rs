@@ -1,10 +1,11 @@
-//! Sets of numbers that were given one after the other, as ranges.
+//! Sets of consecutive numbers, stored as ranges.
 
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-/// Numbers. What is next to each other takes the place of one, however long it is.
+/// A set of numbers. A run of consecutive numbers takes the space of one entry, whatever its
+/// length.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Ranges {
     /// The end of each range, by its first number. They neither overlap nor touch.
@@ -17,7 +18,7 @@ impl Ranges {
         if range.is_empty() {
             return;
         }
-        // The ones that it touches become one with it, the last first.
+        // Merge all ranges that it touches, the last first.
         while let Some((&first, &end)) = self.ends.range(..=range.end).next_back()
             && end >= range.start
         {

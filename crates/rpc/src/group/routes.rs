@@ -1,19 +1,20 @@
-//! The ways of data from who has it to the servers that need it.
+//! Routes of data from its holder to the servers that need it.
 
 use super::order::{Hop, Route};
 use super::trees::Trees;
 use gridspan_workflow::execution::site_routes;
 use gridspan_workflow::{Endpoint, Platform, ServerId};
 
-/// Plans ways, and remembers trees.
+/// Plans routes, and caches trees.
 #[derive(Debug, Default)]
 pub(super) struct Routes {
     trees: Trees,
 }
 
 impl Routes {
-    /// The ways of data of so many bytes to servers, in order: directly or, if the mapping relays,
-    /// once to each other site or over a planned tree. Servers are named by their positions.
+    /// The routes of data of `bytes` bytes to servers, in order: directly or, if the mapping
+    /// relays, once to each other site or over a planned tree. Servers are named by their
+    /// positions.
     pub(super) fn plan(
         &mut self,
         platform: &Platform,

@@ -1,5 +1,5 @@
-//! What groups need of servers, whoever runs them: actors of a job, or processes that somebody
-//! serves.
+//! The interface between groups and servers, which may be actors of a job or separate server
+//! processes.
 
 use super::ranges::Ranges;
 use crate::block::{DATA_SEGMENT_BYTES, EncodedBlock};
@@ -11,28 +11,28 @@ use serde::Serialize;
 use std::collections::BTreeSet;
 use std::ops::Range;
 
-/// Links as long as nothing better is known, and whether what was measured is better.
+/// Links that are assumed where there is no measurement, and whether measurements are used.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Beliefs {
     /// Inside sites.
     pub lan: Link,
     /// From each site to the others.
     pub wan: Link,
-    /// Whether links as measured, and servers as fast as they turned out to be, are taken where
-    /// that is known.
+    /// Whether measured links and observed speeds are used where they are known.
     pub measures: bool,
 }
 
-/// Servers that groups are executed on. They are known by numbers, which are not used again.
+/// Servers on which groups are executed. Their numbers are not reused.
 pub trait ServerPool {
-    /// The servers that take calls now.
+    /// Returns the servers that take calls now.
     fn cards(&self) -> impl Future<Output = Result<Vec<ServerCard>, RpcError>>;
 
-    /// Waits a moment, after which there may be others.
+    /// Waits before another look at the servers.
     fn pause(&self) -> impl Future<Output = ()>;
 
-    /// What a mapping sees of these servers, which are known by their positions there. `observed_speed` says
-    /// how fast each turned out to be, as a part of what it says of itself.
+    /// Returns the platform of these servers, which it identifies by their positions in `cards`.
+    /// `observed_speed` returns the observed speed of a server as a fraction of the speed that it
+    /// declares.
     fn platform(
         &self,
         cards: &[ServerCard],
@@ -40,19 +40,20 @@ pub trait ServerPool {
         observed_speed: &dyn Fn(u32) -> f64,
     ) -> impl Future<Output = Result<Platform, RpcError>>;
 
-    /// Who has what a server kept: itself, or who took over from it; nobody if that is lost.
+    /// The server that has the data of this one: itself, or its last heir; `None` if the data is
+    /// lost.
     fn standing(&self, server: u32) -> Option<u32>;
 
-    /// A number that no other group has.
+    /// Starts a group and returns its number.
     fn begin_group(&self) -> u32;
 
-    /// Nobody needs this data of a group any more, which these servers may have.
+    /// Frees data of a group, on the servers that may have it.
     fn free(&self, group: u32, data: &Freed, servers: &BTreeSet<u32>);
 
-    /// A group has ended, of which these servers may have something.
+    /// Ends a group, and notifies the servers that may have data of it.
     fn end_group(&self, group: u32, servers: BTreeSet<u32>);
 
-    /// Brings data of a group to the client from a server that has it, as large as is known.
+    /// Fetches data of a group, of any size, to the client from a server that has it.
     fn fetch(
         &self,
         group: u32,
@@ -61,30 +62,30 @@ pub trait ServerPool {
     ) -> impl Future<Output = Result<Encoded, RpcError>>;
 }
 
-/// A value, encoded.
+/// An encoded value.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Encoded(pub(super) EncodedBlock);
 
 impl Encoded {
-    /// A value; why not, if it cannot be sent. `what` it is, should it be too large.
+    /// Encodes a value; fails if it cannot be sent. `what` names the value in the error.
     pub fn encode<T: Serialize>(what: &str, value: &T) -> Result<Self, RpcError> {
         let block = EncodedBlock::encode(what, value, DATA_SEGMENT_BYTES);
         block.map(Self).map_err(|reason| RpcError::RpcRefused { reason })
     }
 
-    /// Of bytes that came; why not, if they are too many.
+    /// An encoded value from received bytes; fails if there are too many.
     pub fn new(bytes: Vec<u8>) -> Result<Self, RpcError> {
         let block = EncodedBlock::cut("the data", bytes, DATA_SEGMENT_BYTES);
         block.map(Self).map_err(|reason| RpcError::SessionFailed { reason })
     }
 
-    /// Of bytes, however many, for the store of a server.
+    /// An encoded value from any number of bytes, for the store of a server.
     pub fn cut(bytes: &[u8]) -> Self {
         let segments = bytes.chunks(DATA_SEGMENT_BYTES).map(Numbers::from);
         Self(EncodedBlock::of(segments.collect()))
     }
 
-    /// A result of a function.
+    /// An encoded result of a function.
     pub fn result(part: Numbers<u8>) -> Self {
         match part.len() <= DATA_SEGMENT_BYTES {
             true => Self(EncodedBlock::of(vec![part])),
@@ -97,13 +98,13 @@ impl Encoded {
         self.0.into_segments().into_iter().map(DataSegment)
     }
 
-    /// How many bytes there are.
+    /// Number of bytes.
     pub fn bytes(&self) -> u64 {
         self.0.len() as u64
     }
 }
 
-/// A part of a value, encoded.
+/// A segment of an encoded value.
 #[derive(Clone, Debug)]
 pub struct DataSegment(pub(super) Numbers<u8>);
 
@@ -113,7 +114,7 @@ impl AsRef<[u8]> for DataSegment {
     }
 }
 
-/// Data that nobody needs any more.
+/// Versions of data that are no longer needed.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Freed(pub(super) Ranges);
 

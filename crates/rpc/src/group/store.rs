@@ -1,4 +1,4 @@
-//! What a server keeps for groups: data, and orders that wait for some.
+//! The data and the waiting orders that a server keeps for groups.
 
 use super::disk::Room;
 use super::object_store::ObjectStore;
@@ -14,20 +14,20 @@ use std::collections::{BTreeMap, BTreeSet};
 pub(crate) struct Store {
     objects: ObjectStore,
     orders: TaskQueue<DataKey, TaskOrder>,
-    /// All groups below have ended, and some others.
+    /// All groups below have ended, and so have those in `ended`.
     floor: u32,
     ended: BTreeSet<u32>,
-    /// What nobody needs any more of groups that go on.
+    /// Freed data of groups that have not ended.
     freed: BTreeMap<u32, Ranges>,
 }
 
 impl Store {
-    /// How much may be kept from now on.
+    /// Sets the space for data.
     pub(crate) fn furnish(&mut self, room: Room) {
         self.objects.furnish(room);
     }
 
-    /// An order comes.
+    /// Adds an order.
     pub(crate) fn add(&mut self, order: TaskOrder) {
         let inputs = order.inputs.iter().copied();
         let missing = inputs.filter(|&key| !self.objects.has(key)).collect();
@@ -35,19 +35,18 @@ impl Store {
         self.orders.add(order, place, missing);
     }
 
-    /// Whether data may still be needed: what comes late of an attempt that came to nothing is not
-    /// wanted.
+    /// Whether data may still be needed. Late data of failed attempts is not.
     pub(crate) fn is_wanted(&self, key: DataKey) -> bool {
         let is_free = self.freed.get(&key.group).is_some_and(|freed| freed.contains(key.data));
         !is_free && !self.is_over(key.group)
     }
 
-    /// Whether a group has ended: what is on its way for it is not wanted.
+    /// Whether a group has ended, so that messages for it are dropped.
     pub(crate) fn is_over(&self, group: u32) -> bool {
         group < self.floor || self.ended.contains(&group)
     }
 
-    /// A group ends, and all below `floor` have; gives its orders.
+    /// Ends a group and all below `floor`; returns their orders.
     pub(crate) fn end(&mut self, group: u32, floor: u32) -> Vec<TaskOrder> {
         self.ended.insert(group);
         self.floor = self.floor.max(floor);
@@ -59,7 +58,7 @@ impl Store {
         self.orders.take_all(|order| is_over(order.group))
     }
 
-    /// A piece of data comes.
+    /// Adds a piece of data.
     pub(crate) fn arrive(&mut self, piece: Piece) {
         let key = piece.key;
         if self.is_wanted(key) && self.objects.arrive(piece) {
@@ -67,7 +66,7 @@ impl Store {
         }
     }
 
-    /// Data comes. What is there stays as it is.
+    /// Adds complete data. Data that is present already stays.
     pub(crate) fn put(&mut self, key: DataKey, held: Held) {
         if self.is_wanted(key) {
             self.objects.put(key, held);
@@ -75,13 +74,13 @@ impl Store {
         }
     }
 
-    /// Whether an order could begin.
+    /// Whether an order can begin.
     pub(crate) fn has_ready(&self) -> bool {
         self.orders.has_ready()
     }
 
-    /// The order that begins, and its arguments one after the other; or why one of them will never
-    /// be.
+    /// Takes the next order that can begin, with its arguments one after the other, or the reason
+    /// why one of them will never exist.
     pub(crate) fn next(&mut self) -> Option<(TaskOrder, Held)> {
         let order = self.orders.begin()?;
         let mut segments = Vec::new();
@@ -95,7 +94,7 @@ impl Store {
         Some((order, Ok(EncodedBlock::of(segments))))
     }
 
-    /// Takes the order whose first result this is, if it has not begun.
+    /// Removes the order with this first result, if it has not begun.
     pub(crate) fn withdraw(&mut self, first: DataKey) -> Option<TaskOrder> {
         let is_it = |packet: &DataPacket| packet.key == first;
         self.orders.take(|order| order.outputs.first().is_some_and(is_it))
@@ -109,12 +108,12 @@ impl Store {
         self.objects.get(key)
     }
 
-    /// A segment of data, and how many there are.
+    /// Returns a segment of data, with the number of segments.
     pub(crate) fn piece(&mut self, key: DataKey, index: u32) -> Piece {
         self.objects.piece(key, index)
     }
 
-    /// Data of a group is not needed any more.
+    /// Frees data of a group.
     pub(crate) fn free(&mut self, group: u32, data: &Ranges) {
         if !self.is_over(group) {
             self.freed.entry(group).or_default().merge(data);
@@ -122,22 +121,22 @@ impl Store {
         }
     }
 
-    /// Bytes that are kept.
+    /// Number of bytes that are kept.
     pub(crate) fn bytes(&self) -> u64 {
         self.objects.bytes()
     }
 
-    /// Gives all orders away.
+    /// Removes and returns all orders.
     pub(crate) fn take_orders(&mut self) -> Vec<TaskOrder> {
         self.orders.take_all(|_| true)
     }
 
-    /// Gives a piece of data away, until nothing is left.
+    /// Removes and returns a piece of data for another server, until none is left.
     pub(crate) fn give(&mut self) -> Option<Piece> {
         self.objects.give()
     }
 
-    /// Forgets all data.
+    /// Drops all data.
     pub(crate) fn clear(&mut self) {
         self.objects.retain(|_| false);
     }

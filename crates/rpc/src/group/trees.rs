@@ -1,10 +1,10 @@
-//! How large data reaches several servers: over a tree planned for the links between them, as a
-//! broadcast does.
+//! Trees for large data that several servers need, planned for the links between them like those of
+//! broadcasts.
 //!
-//! The links of the platform become a network of [`gridspan_bcast`], whose planner looks for trees
-//! that cross each shared link as rarely as pays. A tree is taken if it is simulated to end clearly
-//! before one copy to each site and a relay inside does, in the segments in which data travels;
-//! whoever passes data on does so by the segment.
+//! The links of the platform become a network of [`gridspan_bcast`], whose planner searches for
+//! trees that cross each shared link as rarely as pays. A tree is used if, in a simulation with the
+//! segments in which data travels, it ends clearly before one copy to each site with a relay
+//! inside. Servers pass data on segment by segment.
 
 use super::order::{Hop, Route};
 use crate::block::DATA_SEGMENT_BYTES;
@@ -13,25 +13,29 @@ use gridspan_workflow::Platform;
 use gridspan_workflow::{Endpoint, ServerId};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// The planner may look at so many trees: enough for some dozens of servers, in milliseconds.
+/// Number of trees that the planner may evaluate: enough for some dozens of servers, in
+/// milliseconds.
 const EVALUATIONS: u64 = 2_000;
-/// So many trees are planned for one window; what else is large goes as it would without.
+/// Number of trees that are planned for one window. Further large data takes the routes without a
+/// plan.
 const PLANS_MAX: usize = 64;
-/// A tree has to end within this part of the time.
+/// Fraction of the time without a plan within which a tree must end.
 const CLEARLY_EARLIER: f64 = 0.95;
-/// How long a server takes to begin a segment, about: it is a message of an actor, in seconds.
+/// Approximate time that a server needs to start a segment, which is a message of an actor, in
+/// seconds.
 const INITIATION_S: f64 = 5e-5;
 const SEED: u64 = 1;
 
-/// Trees that were planned, by who sends and who receives.
+/// Planned trees, by sender and receivers.
 #[derive(Debug, Default)]
 pub(super) struct Trees {
     planned: BTreeMap<(Endpoint, Vec<ServerId>), Option<Vec<Route>>>,
 }
 
 impl Trees {
-    /// The ways of data from who has it to servers that pass data on; nothing if those without a
-    /// plan are as good. `otherwise` are those, and all servers are reached directly.
+    /// Plans the routes of data from its holder to servers that pass data on. `otherwise` are the
+    /// routes without a plan, to servers that are all reached directly; `None` if those are as
+    /// good.
     pub(super) fn plan(
         &mut self,
         platform: &Platform,
@@ -99,7 +103,7 @@ fn plan(
     Some(Route::of_hops(&hops))
 }
 
-/// Adds the edges of what is passed on.
+/// Adds the edges of the tree below a server.
 fn flatten(parent: u32, then: &[Hop], number: &dyn Fn(u32) -> u32, edges: &mut Vec<(u32, u32)>) {
     for Route { to, then } in Route::of_hops(then) {
         edges.push((parent, number(to)));
@@ -107,7 +111,7 @@ fn flatten(parent: u32, then: &[Hop], number: &dyn Fn(u32) -> u32, edges: &mut V
     }
 }
 
-/// Adds a node of a tree, and those below it.
+/// Adds a node of a tree, and the nodes below it.
 fn descend(
     node: u32,
     children: &BTreeMap<u32, Vec<u32>>,
@@ -122,7 +126,7 @@ fn descend(
     hops[at].below = (hops.len() - at - 1) as u32;
 }
 
-/// The links between endpoints, whose clusters are their sites.
+/// The network between endpoints, whose clusters are their sites.
 fn network(platform: &Platform, ends: &[Endpoint]) -> Network {
     let sites: BTreeSet<Option<usize>> = ends.iter().map(|&end| platform.site_of(end)).collect();
     let sites: Vec<Option<usize>> = sites.into_iter().collect();
@@ -141,7 +145,7 @@ fn network(platform: &Platform, ends: &[Endpoint]) -> Network {
     let mut shared: BTreeMap<usize, u32> = BTreeMap::new();
     for &from in ends {
         for &to in ends.iter().filter(|&&to| to != from) {
-            // What is beyond the interfaces of the two.
+            // The shared links beyond the interfaces of the two endpoints.
             let beyond = platform.path(from, to).filter(|&one| one >= 2 * platform.endpoints());
             let route = beyond
                 .map(|one| *shared.entry(one).or_insert_with(|| network.share(capacities[one])));
@@ -200,7 +204,7 @@ mod tests {
         let mut trees = Trees::default();
         let small = trees.plan(&platform(100), Endpoint::Client, 1_000, &relays());
         assert_eq!(small, None);
-        // In one site with one link to it, a relay is as good as any tree.
+        // In one site with one link to it, no tree is better than a relay.
         let near = [Route { to: 0, then: vec![Hop { to: 1, below: 0 }] }];
         assert_eq!(trees.plan(&platform(100), Endpoint::Client, BYTES, &near), None);
     }

@@ -1,4 +1,4 @@
-//! Windows of a group: calls that are gathered become a graph, are mapped, and executed.
+//! Windows of a group: gathered calls become a graph, which is mapped and executed.
 
 use super::discovery::{Discovered, Gathered, discover};
 use super::executable::executable;
@@ -18,19 +18,18 @@ use gridspan_workflow::{DataId, ServerId, TaskId};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-/// So often a window looks for data on servers that are not listed, with a pause after each time:
-/// an hour at 50 ms. They register after the call that they are at, and few calls are as long.
+/// Number of times that a window looks for data on unlisted servers, with a pause after each: an
+/// hour at 50 ms. Such servers register after their current call, and few calls are that long.
 const LOOKS_MAX: u32 = 72_000;
-/// What is said after that.
-const UNSEEN: &str = "servers that have data of the group are not listed, and have not been for long; wait until their calls have ended, or lose them with `Services::lose`";
+/// The error after that.
+const UNSEEN: &str = "servers that have data of the group are not listed, and have not been for a long time; wait until their calls have ended, or lose them with `Services::lose`";
 
-/// So many handles are looked at for each result that is got.
+/// Number of handles that are searched per fetched result.
 const LOOKED_AT: usize = 64;
 
 /// Servers that execute windows.
 pub trait Execute: ServerPool + Sized {
-    /// Executes a window, to its end: all its tasks are done then, or have failed, and the first
-    /// failure is given.
+    /// Executes a window to its end: all tasks are done or have failed. Returns the first failure.
     fn execute(window: &CallWindow<'_, '_, Self>) -> impl Future<Output = Result<(), RpcError>>;
 }
 
@@ -45,7 +44,7 @@ pub struct CallWindow<'a, 'b, S: ServerPool> {
     pub(super) calls: Vec<Gathered>,
 }
 
-/// What a window begins with.
+/// The servers at the start of a window, and the graph on them.
 struct Seen {
     cards: Vec<ServerCard>,
     platform: Platform,
@@ -54,16 +53,15 @@ struct Seen {
 }
 
 impl<S: Execute> CallGroup<'_, S> {
-    /// Maps what was gathered as one window, and executes it. While another window is executed it
-    /// waits for its end.
+    /// Maps the gathered calls as one window, and executes it. Waits while another window is in
+    /// execution.
     pub async fn run(&self) -> Result<(), RpcError> {
         let _turn = self.locks.take(LockKey::Window).await;
         let calls = std::mem::take(&mut self.draft.borrow_mut().calls);
         let is_window = !calls.is_empty();
         if is_window {
             let outputs: Vec<u32> = calls.iter().flat_map(|call| call.outputs.clone()).collect();
-            // Should nobody wait for the end of the window, nobody knows what became of its
-            // results.
+            // If this future is dropped, the state of the results is unknown.
             let reason = "the execution of its call was given up".to_owned();
             let given_up = RpcError::Other { reason };
             self.fail(&outputs, &given_up);
@@ -76,9 +74,9 @@ impl<S: Execute> CallGroup<'_, S> {
         Ok(())
     }
 
-    /// Whether dropped handles are to be looked for although no window was executed: each time
-    /// among few, and among many once for so many times, so that to get all results of a group
-    /// costs no more for each than to get a few.
+    /// Whether to search for dropped handles although no window was executed. With few handles the
+    /// search happens each time, with many only once per several results, so that fetching all
+    /// results of a group costs no more per result than fetching a few.
     fn is_due(&self) -> bool {
         let mut draft = self.draft.borrow_mut();
         draft.unfreed += 1;
@@ -104,10 +102,10 @@ impl<S: Execute> CallGroup<'_, S> {
         failure.map_or(Ok(()), Err)
     }
 
-    /// Servers, and the graph on them of the calls that can be executed; nothing if there are none.
-    /// The others fail, of which it says why the first did. If data is on a server that is there
-    /// but not listed, as one that is late to register with a registry that began anew, it waits
-    /// for that, though not without end.
+    /// Returns the servers and the graph of the calls that can be executed; `None` if there are
+    /// none. Fails the other calls, and stores the first error in `failure`. If data is on a server
+    /// that exists but is not listed, such as one that is late to register with a restarted
+    /// registry, waits for that server, for a limited time.
     async fn look_for_data(
         &self,
         mut calls: Vec<Gathered>,
@@ -138,8 +136,8 @@ impl<S: Execute> CallGroup<'_, S> {
         Err(RpcError::Other { reason: UNSEEN.to_owned() })
     }
 
-    /// Why data that no call of a window makes will never be there, however long others are waited
-    /// for.
+    /// The error of data that no call of a window makes; `None` if the client or a server that has
+    /// not been lost has it.
     fn lost(&self, data: u32) -> Option<RpcError> {
         let draft = self.draft.borrow();
         let Some(known) = draft.known.get(&data) else { return Some(nowhere(data)) };
@@ -168,17 +166,17 @@ impl<S: Execute> CallGroup<'_, S> {
         Ok(Seen { cards, platform, graph, names })
     }
 
-    /// Where what a server kept is now, by its position.
+    /// The position of the server that now has this server's data.
     fn place_of(&self, cards: &[ServerCard], number: u32) -> Option<ServerId> {
         let number = self.mapper.services.standing(number)?;
         let place = cards.iter().position(|card| card.number == number);
         place.map(|place| ServerId(place as u32))
     }
 
-    /// Has servers forget data that no handle names any more.
+    /// Makes servers drop data that no handle names.
     fn free_dropped(&self) {
         let mut draft = self.draft.borrow_mut();
-        // What calls of the next window need has no handle any more, perhaps, nor what they make.
+        // Inputs and outputs of the calls of the next window may have no handle, but are needed.
         let of_calls = |call: &Gathered| call.inputs.iter().chain(&call.outputs).copied().collect();
         let needed: BTreeSet<u32> = draft.calls.iter().flat_map::<Vec<u32>, _>(of_calls).collect();
         let is_dropped = |(data, token): &(&u32, &Arc<_>)| {
@@ -195,14 +193,14 @@ impl<S: Execute> CallGroup<'_, S> {
             return;
         }
         let (group, data): (_, Ranges) = (self.number, dropped.into_iter().collect());
-        // To all, since attempts that came to nothing may make some of it yet, and send it to
-        // whoever waited for it.
+        // Notify all servers, because failed attempts may still make some of this data, and send it
+        // to the servers that waited for it.
         self.mapper.services.free(group, &Freed(data), &draft.touched);
     }
 }
 
 impl<S: ServerPool> CallGroup<'_, S> {
-    /// Data that nobody has will never be.
+    /// Records the failure of data that no server has.
     pub(super) fn fail(&self, data: &[u32], error: &RpcError) {
         let mut draft = self.draft.borrow_mut();
         for &data in data {
@@ -213,7 +211,7 @@ impl<S: ServerPool> CallGroup<'_, S> {
         }
     }
 
-    /// The same for data of which nothing is known but what was said before.
+    /// Records the failure of data whose last recorded failure is `before`, or that has no record.
     fn fail_rest(&self, data: &[u32], before: &RpcError, error: &RpcError) {
         let is_rest = |data: &u32| {
             let draft = self.draft.borrow();
@@ -223,12 +221,12 @@ impl<S: ServerPool> CallGroup<'_, S> {
         self.fail(&rest, error);
     }
 
-    /// Data was made.
+    /// Clears the failure of data that was made.
     pub(super) fn succeed(&self, data: u32) {
         self.draft.borrow_mut().known.entry(data).or_default().failure = None;
     }
 
-    /// Whether a handle names data.
+    /// Whether a handle of the program names the data.
     pub(super) fn is_named(&self, data: u32) -> bool {
         let draft = self.draft.borrow();
         draft.tokens.get(&data).is_some_and(|token| Arc::strong_count(token) > 1)
@@ -241,12 +239,12 @@ impl<S: ServerPool> CallWindow<'_, '_, S> {
         &self.group.mapper.services
     }
 
-    /// The calls and their data. Data that no task makes has no name but its number.
+    /// The calls and their data. Data that no task makes has its number as its name.
     pub fn graph(&self) -> &TaskGraph {
         &self.graph
     }
 
-    /// What the mapping has seen of the servers.
+    /// The platform on which the window was mapped.
     pub fn platform(&self) -> &Platform {
         &self.platform
     }
@@ -256,7 +254,7 @@ impl<S: ServerPool> CallWindow<'_, '_, S> {
         &self.cards
     }
 
-    /// Where each task goes.
+    /// The server of each task.
     pub fn mapping(&self) -> &Mapping {
         &self.mapping
     }
@@ -266,7 +264,7 @@ impl<S: ServerPool> CallWindow<'_, '_, S> {
         self.calls[task.index()].function
     }
 
-    /// What that takes and gives.
+    /// The signature of the function that a task calls.
     pub fn signature(&self, task: TaskId) -> &Signature {
         &self.calls[task.index()].signature
     }
@@ -276,7 +274,7 @@ impl<S: ServerPool> CallWindow<'_, '_, S> {
         &self.calls[task.index()].inputs
     }
 
-    /// What is done about servers that turn out to be slow.
+    /// The policy for servers that turn out to be slow.
     pub fn rescue(&self) -> StragglerPolicy {
         self.group.mapper.rescue
     }
@@ -286,17 +284,17 @@ impl<S: ServerPool> CallWindow<'_, '_, S> {
         self.group.number
     }
 
-    /// The number in the group of data.
+    /// The number of data in the group.
     pub fn version(&self, data: DataId) -> u32 {
         self.names[data.index()]
     }
 
-    /// Data as servers know it.
+    /// The key by which servers know data.
     pub(super) fn key(&self, data: DataId) -> DataKey {
         self.group.key(self.version(data))
     }
 
-    /// Data that the client has.
+    /// Returns data, if the client has it.
     pub fn value(&self, data: DataId) -> Option<Encoded> {
         self.block(data).map(Encoded)
     }
@@ -305,12 +303,13 @@ impl<S: ServerPool> CallWindow<'_, '_, S> {
         self.group.draft.borrow().values.get(&self.version(data)).cloned()
     }
 
-    /// Whether somebody may ask for data when the window has ended.
+    /// Whether the program may ask for the data when the window has ended.
     pub fn is_named(&self, data: DataId) -> bool {
         self.group.is_named(self.version(data))
     }
 
-    /// A server may have something of the group from now on, and is told of its end.
+    /// Records that a server may have data or orders of the group, so that it is notified of the
+    /// group's end.
     pub fn touch(&self, server: ServerId) {
         self.group.draft.borrow_mut().touched.insert(self.number(server));
     }
@@ -320,7 +319,7 @@ impl<S: ServerPool> CallWindow<'_, '_, S> {
         self.cards[server.index()].number
     }
 
-    /// A server has made what a task makes: of these sizes, in bytes.
+    /// Records that a server has made the results of a task, of these sizes in bytes.
     pub fn made(&self, task: TaskId, server: ServerId, done: &Done, sizes: &[u64]) {
         self.learn(task, server, done, sizes);
         for &data in &self.graph.task(task).outputs {
@@ -329,7 +328,7 @@ impl<S: ServerPool> CallWindow<'_, '_, S> {
         }
     }
 
-    /// A server has data, which it may have made itself.
+    /// Records that a server has data, and whether it made the data.
     pub fn has(&self, data: DataId, server: ServerId, is_maker: bool) {
         let number = self.number(server);
         let mut draft = self.group.draft.borrow_mut();
@@ -340,7 +339,7 @@ impl<S: ServerPool> CallWindow<'_, '_, S> {
         known.servers.insert(number);
     }
 
-    /// A server does not have data any more.
+    /// Records that a server no longer has data.
     pub fn has_not(&self, data: DataId, server: ServerId) {
         let number = self.number(server);
         let mut draft = self.group.draft.borrow_mut();
@@ -349,20 +348,20 @@ impl<S: ServerPool> CallWindow<'_, '_, S> {
         known.servers.remove(&number);
     }
 
-    /// What a task makes will never be.
+    /// Records that the results of a task will never exist.
     pub fn failed(&self, task: TaskId, error: &RpcError) {
         for &data in &self.graph.task(task).outputs {
             self.group.fail(&[self.version(data)], error);
         }
     }
 
-    /// What is known of a function after a call of it.
+    /// Updates the history of a function after a call of it.
     fn learn(&self, task: TaskId, server: ServerId, done: &Done, sizes: &[u64]) {
         let call = &self.calls[task.index()];
         let mut draft = self.group.draft.borrow_mut();
         let mut learned = self.group.mapper.learned.borrow_mut();
         let learned = learned.entry(call.function).or_default();
-        // Not as many as a server says.
+        // The length is that of the call, not the one that the server reports.
         learned.outputs.resize(call.outputs.len(), History::default());
         for ((output, &bytes), history) in call.outputs.iter().zip(sizes).zip(&mut learned.outputs)
         {

@@ -1,5 +1,6 @@
 //! Random groups and calls while servers leave and are lost, clients and groups are dropped, and
-//! the network does its worst: right results or a reported failure, and nothing left behind.
+//! the network is at its worst. Each ends with correct results or a reported failure, and leaves
+//! nothing behind.
 
 use gridspan_rpc::calls::{
     Catalogue, Config, Function, Functions, GridRpc, RpcError, ServerPlan, Services, Work, with_rpc,
@@ -22,12 +23,12 @@ const LENGTH: usize = 64;
 
 type Vector = Vec<u32>;
 
-/// Adds one vector to another and to itself.
+/// Mixes two vectors in two ways.
 const MIX: Function<(Vector, Vector), (Vector, Vector)> = Function::new("mix", |pair, work| {
     work.emulate(Duration::from_millis(20));
     Ok(mix(&pair.0, &pair.1))
 });
-/// Longer than a registry that begins anew waits for servers.
+/// Takes longer than a restarted registry waits for servers.
 const LONG: Function<(), ()> = Function::new("long", |(), work| {
     work.emulate(Duration::from_secs(30));
     Ok(())
@@ -50,7 +51,7 @@ impl Catalogue for Vectors {
     }
 }
 
-/// A random group beside its results as the client computes them itself.
+/// Runs a random group, and compares its results with those that the client computes itself.
 async fn group(services: &Services<Vectors>, dice: &mut Dice) -> Result<(), RpcError> {
     let heuristic = by_name(dice.one_of(&HEURISTICS[..5]), dice.below(9)).unwrap();
     let rescue = [StragglerPolicy::None, StragglerPolicy::Steal, StragglerPolicy::StealAndCopy]
@@ -88,7 +89,7 @@ async fn group(services: &Services<Vectors>, dice: &mut Dice) -> Result<(), RpcE
     mapper.map(&*heuristic, body).await
 }
 
-/// Calls one by one, some of which are not waited for.
+/// Makes single calls, and does not wait for some of them.
 async fn calls(services: &Services<Vectors>, dice: &mut Dice) -> Result<(), RpcError> {
     let mut rpc = GridRpc::new(services);
     rpc.initialize(&Config { attempts: 10, ..Config::default() })?;
@@ -108,17 +109,17 @@ async fn calls(services: &Services<Vectors>, dice: &mut Dice) -> Result<(), RpcE
     }
 }
 
-/// What happens to a server while something goes on.
+/// Disturbance of the servers during a group or calls.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Disturbance {
     None,
     Leaves,
-    /// And another at the same time.
+    /// Two servers leave at the same time.
     TwoLeave,
     IsLost,
-    /// The registry begins anew, again and again.
+    /// The registry restarts several times.
     RegistryRestarts,
-    /// And a server is at a long call meanwhile.
+    /// The registry restarts while a server is in a long call.
     OneIsStuck,
 }
 
@@ -132,13 +133,13 @@ impl Disturbance {
         Self::OneIsStuck,
     ];
 
-    /// Whether nothing is lost by it.
+    /// Whether the disturbance loses nothing.
     fn is_harmless(self) -> bool {
         matches!(self, Self::None | Self::RegistryRestarts | Self::OneIsStuck)
     }
 }
 
-/// How many of what there was.
+/// Number of outcomes and disturbances of each kind.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Counts {
     pub(crate) done: u32,
@@ -150,8 +151,8 @@ pub(crate) struct Counts {
     pub(crate) stuck: u32,
 }
 
-/// The registry begins anew while a server hears nothing: others are there in time, and it is in
-/// the end.
+/// Restarts the registry while a server is in a long call: the other servers are listed in time,
+/// and this one in the end.
 async fn restart_beside_one_that_is_stuck(
     grid: &Grid,
     services: &Services<Vectors>,
@@ -175,7 +176,7 @@ async fn restart_beside_one_that_is_stuck(
     rpc.finalize().await
 }
 
-/// Goes on with something while a server leaves, until it has ended, or its time is up.
+/// Runs a future together with a disturbance, until the future has ended or its time is up.
 async fn disturbed(
     (grid, services): (&Grid, &Services<Vectors>),
     (disturbance, pause, limit): (Disturbance, Duration, Option<Duration>),
@@ -186,8 +187,8 @@ async fn disturbed(
     let mut disturbing = pin!(async {
         let _ = grid.sleep(pause).await;
         let cards = services.list().await.unwrap();
-        // Nobody takes over from a server that speaks with the client only, or where no other does
-        // not.
+        // A server that communicates with the client only has no heir, nor has one without another
+        // direct server.
         let leaving = if disturbance == Disturbance::TwoLeave { 2 } else { 1 };
         let are_direct = cards[..leaving].iter().all(|card| card.is_direct);
         let has_heir = are_direct && cards[leaving..].iter().any(|card| card.is_direct);
@@ -242,7 +243,7 @@ async fn disturbed(
     (outcome.flatten(), may_fail.get())
 }
 
-/// Notes how something ended, which fails only if a server was lost.
+/// Counts an outcome, which may be a failure only if a server was lost.
 fn count(
     counts: &mut Counts,
     disturbance: Disturbance,
@@ -292,7 +293,7 @@ async fn main(grid: Grid, mut dice: Dice, counts: Arc<Mutex<Counts>>) -> Result<
             services.join(ServerPlan { is_direct, ..ServerPlan::new(name, pe) }).await?;
         }
     }
-    // Long enough for what is being executed, and for what the network holds back.
+    // Long enough for calls in execution, and for delayed messages.
     let _ = grid.sleep(Duration::from_secs(20)).await;
     assert_eq!(services.kept_bytes().await?, 0, "servers keep nothing of groups that have ended");
     assert!(
@@ -302,7 +303,7 @@ async fn main(grid: Grid, mut dice: Dice, counts: Arc<Mutex<Counts>>) -> Result<
     Ok(())
 }
 
-/// One run, by its seed; and what there was in it.
+/// Runs one seed; returns the report and the counts.
 pub(crate) fn run(seed: u64) -> (SimReport, Counts) {
     let dice = Dice::new(seed);
     let counts = Arc::new(Mutex::new(Counts::default()));

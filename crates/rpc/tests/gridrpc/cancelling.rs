@@ -52,7 +52,7 @@ fn what_waits_at_a_server_is_not_executed_once_it_is_cancelled() {
             rpc.call_async(&handle, &1000).await?;
         }
         rpc.cancel_all().await?;
-        assert_eq!(code(rpc.wait_all().await), 0, "none runs any more");
+        assert_eq!(code(rpc.wait_all().await), 0, "none runs");
         assert_eq!(rpc.call(&rpc.handle_on(&ADD, "slow").await?, &(1, 2)).await?, 3);
         Ok(())
     });
@@ -67,14 +67,14 @@ fn a_call_in_text_that_is_given_up_ends_when_no_server_has_anything_to_do_with_i
         rpc.initialize(&Config::default())?;
         let after = async |ms| drop(grid.sleep(Duration::from_millis(ms)).await);
         let begin = grid.now().await.unwrap();
-        // It is executed, by the server that is twice as fast, when it is given up.
+        // The server that is twice as fast executes it when it is given up.
         let given_up = rpc.call_text_until("sleep", "4000", after(100)).await;
         assert_eq!(code(given_up), 10);
         let ended_s = grid.now().await.unwrap().since(begin).as_secs_f64();
         assert!((2.0..2.1).contains(&ended_s), "{ended_s}");
         assert_eq!(rpc.call_text_until("add", "[1, 2]", after(1_000)).await?, "3");
         assert_eq!(code(rpc.wait_all().await), 0);
-        // One that waits behind another is never executed.
+        // A call that waits behind another is never executed.
         let handle = rpc.handle(&SLEEP).await?;
         for _ in 0..2 {
             rpc.call_async(&handle, &1000).await?;

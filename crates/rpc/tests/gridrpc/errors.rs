@@ -1,4 +1,4 @@
-//! Codes, their texts, and which sessions failed.
+//! Error codes, their texts, and failed sessions.
 
 use crate::fixture::{ADD, FAIL, SLEEP, client, code, stranger};
 use gridspan_rpc::calls::{RpcError, SessionId, error_string};

@@ -1,4 +1,4 @@
-//! Functions to call, and a client of servers of different speeds.
+//! Functions to call, and a client of servers with different speeds.
 
 use gridspan_rpc::calls::{
     Catalogue, Config, Function, Functions, GridRpc, RpcError, ServerPlan, Services, Work, with_rpc,
@@ -9,10 +9,10 @@ use gridspan_topology::GridSpec;
 use std::time::Duration;
 
 pub(crate) const ADD: Function<(i64, i64), i64> = Function::new("add", |(a, b), _| Ok(a + b));
-/// Takes so many milliseconds at speed 1.
+/// Takes `ms` milliseconds at speed 1.
 pub(crate) const SLEEP: Function<u64, u64> =
     Function::new("sleep", sleep).costs("ms / 1000", &["ms"], |ms| vec![*ms as f64]);
-/// The same, with a formula that says a thousandth of it.
+/// Like [`SLEEP`], but its formula predicts a thousandth of the time.
 pub(crate) const SURPRISE: Function<u64, u64> =
     Function::new("surprise", sleep).costs("ms / 1e6", &["ms"], |ms| vec![*ms as f64]);
 pub(crate) const FAIL: Function<(), ()> = Function::new("fail", |(), _| Err("as asked".into()));
@@ -36,7 +36,7 @@ impl Catalogue for Sums {
     }
 }
 
-/// Servers `slow` and `fast` (twice that) on the second and third PE.
+/// Servers `slow` (speed 1) and `fast` (speed 2) on the second and third PE.
 pub(crate) async fn servers(grid: &Grid) -> Result<Services<Sums>, RpcError> {
     let services = Services::new(grid).await?;
     services.join(ServerPlan::new("slow", PeId(1))).await?;
@@ -52,7 +52,7 @@ pub(crate) fn job(main: impl AsyncFnOnce(Grid) -> Result<(), RpcError> + Send + 
     })
 }
 
-/// Runs in virtual time, on one node of three PEs.
+/// Runs `main` in virtual time, on one node of three PEs.
 pub(crate) fn simulated(
     main: impl AsyncFnOnce(Grid) -> Result<(), RpcError> + Send + 'static,
 ) -> SimReport {
@@ -62,7 +62,7 @@ pub(crate) fn simulated(
     report
 }
 
-/// A client that is initialised.
+/// Runs `main` with an initialised client.
 pub(crate) fn client(
     main: impl AsyncFnOnce(GridRpc<Sums>) -> Result<(), RpcError> + Send + 'static,
 ) {
@@ -73,14 +73,14 @@ pub(crate) fn client(
     });
 }
 
-/// A client that is not, or not any more.
+/// Runs `main` with a client that is not initialised.
 pub(crate) fn stranger(
     main: impl AsyncFnOnce(GridRpc<Sums>) -> Result<(), RpcError> + Send + 'static,
 ) {
     simulated(async move |grid| main(GridRpc::new(&servers(&grid).await?)).await);
 }
 
-/// The code of an error; 0 for success.
+/// The code of an outcome; 0 for success.
 pub(crate) fn code<T>(outcome: Result<T, RpcError>) -> i32 {
     outcome.map_or_else(|error| error.code(), |_| 0)
 }

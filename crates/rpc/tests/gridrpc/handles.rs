@@ -131,7 +131,7 @@ fn arguments_that_are_not_those_of_the_function_are_code_10() {
     });
 }
 
-/// A byte more than is sent.
+/// Arguments one byte larger than the limit.
 #[derive(serde::Deserialize)]
 struct Large(Vec<u8>);
 

@@ -44,7 +44,7 @@ fn what_runs_when_the_client_is_finalised_is_given_up() {
         rpc.finalize().await
     });
 
-    // One may be executing; the others are taken out of the server's queue.
+    // One may be in execution; the others are removed from the server's queue.
     assert!(report.virtual_time.as_secs_f64() < 3.0, "{}", report.virtual_time);
 }
 
@@ -64,7 +64,7 @@ fn a_client_that_is_dropped_leaves_its_servers_nothing_to_do() {
                 rpc.finalize().await?;
             }
             drop(rpc);
-            // Long enough for what is being executed.
+            // Long enough for the call in execution.
             grid.sleep(Duration::from_millis(1100)).await.unwrap();
             assert!(services.load_s().await? < 1e-9, "{}", services.load_s().await?);
         }

@@ -83,7 +83,7 @@ fn a_server_cannot_be_where_no_pe_is_or_have_no_speed() {
     });
 }
 
-/// Makes the fast server busy with what nobody expects to take long: 20 s of it, on that server 10.
+/// Keeps the fast server busy for 10 s with a call (20 s of work) that is predicted to be short.
 async fn surprise(services: &Services<Sums>) -> Result<GridRpc<Sums>, RpcError> {
     let mut other = GridRpc::new(services);
     other.initialize(&Config::default())?;
@@ -106,14 +106,14 @@ fn a_server_that_does_not_answer_in_time_is_passed_over_for_the_next() {
             assert_eq!(rpc.call(&add, &(1, 2)).await?, 3);
             took_s.push(grid.now().await.unwrap().since(begin).as_secs_f64());
         }
-        // The first call waits its second at the fast server; from then on it is known to be late.
+        // The first call waits one second for the fast server, which counts as late from then on.
         assert!((1.0..1.1).contains(&took_s[0]), "{took_s:?}");
         assert!(took_s[1] < 0.1 && took_s[2] < 0.1, "{took_s:?}");
 
         let bound = rpc.handle_on(&ADD, "fast").await?;
         assert_eq!(code(rpc.call(&bound, &(1, 2)).await), 9, "it is bound");
         grid.sleep(Duration::from_secs(10)).await.unwrap();
-        assert_eq!(rpc.call(&bound, &(1, 2)).await?, 3, "it is heard of again");
+        assert_eq!(rpc.call(&bound, &(1, 2)).await?, 3, "it answers again");
         assert_eq!(services.load_s().await?, 0.0);
         Ok(())
     });

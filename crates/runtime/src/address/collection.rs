@@ -1,4 +1,4 @@
-//! What every PE knows about a collection: its type, and where members are placed at first.
+//! Metadata of a collection, known to every PE: its type, and the initial placement of its members.
 
 use crate::address::id::KindId;
 use crate::address::id::{ActorId, CollectionId};
@@ -7,26 +7,27 @@ use gridspan_topology::dice::mix;
 use gridspan_topology::{Layout, PeId};
 use serde::{Deserialize, Serialize};
 
-/// Which PE is the *home* of each member: it always knows where the member lives. Members that are
-/// created with the collection begin there; one that is inserted later begins where `insert` says.
+/// Assigns each member a *home*: the PE that always knows where the member lives. Members created
+/// with the collection start at their home; a member inserted later starts where `insert` puts it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Placement {
-    /// Neighbouring indices together: the members, in row-major order, are cut into as many equal
-    /// runs as there are PEs. Sets without a shape are scattered, as by [`Scatter`](Self::Scatter).
+    /// Keeps neighbouring indices together: cuts the members, in row-major order, into as many
+    /// equal runs as there are PEs. Scatters sets without a shape, as [`Scatter`](Self::Scatter)
+    /// does.
     #[default]
     Block,
-    /// One member after the other to one PE after the other. Sets without a shape are scattered.
+    /// Deals members to the PEs in turn, one at a time. Scatters sets without a shape.
     RoundRobin,
-    /// A run of members for each site, as long as the site has PEs; round robin within the site.
+    /// Gives each site a run of members in proportion to its PEs; round robin within the site.
     BySite,
-    /// Anywhere, evenly.
+    /// Spreads members evenly by a hash of the index.
     Scatter,
-    /// A map that the job defines; see `Job::placement`.
+    /// Uses a map that the job defines; see `Job::placement`.
     Custom(String),
 }
 
-/// A placement map that a job defines: index and layout to the PE where the member first lives. A
-/// PE that does not exist is taken modulo the number of PEs.
+/// A placement map that a job defines: from index and layout to the PE where the member first
+/// lives. The result is taken modulo the number of PEs.
 pub type PlacementMap = fn(Key, &Layout) -> PeId;
 
 /// The rule behind a [`Placement`], with names resolved.
@@ -36,27 +37,27 @@ pub(crate) enum Map {
     RoundRobin,
     BySite,
     Scatter,
-    /// Position in the job's list of maps.
+    /// A map of the job, by its position in the job's list of maps.
     Custom(u16),
-    /// One member per PE, whose number is its index.
+    /// One member per PE; its index is the number of the PE.
     PerPe,
-    /// One member per node, whose number is its index.
+    /// One member per node; its index is the number of the node.
     PerNode,
 }
 
-/// What every PE knows about a collection.
+/// Metadata of a collection, known to every PE.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct CollectionInfo {
     pub(crate) id: CollectionId,
     pub(crate) kind: KindId,
     pub(crate) map: Map,
     pub(crate) shape: Option<Shape>,
-    /// How many members were made with it.
+    /// Number of members created with the collection.
     pub(crate) members: u64,
 }
 
 impl CollectionInfo {
-    /// The home of a member.
+    /// Returns the home of a member.
     #[inline]
     pub(crate) fn home(&self, key: Key, layout: &Layout, maps: &[PlacementMap]) -> PeId {
         if self.map == Map::Block
@@ -83,7 +84,7 @@ impl CollectionInfo {
                 None => scatter(key, pes),
             },
             (Map::PerPe, _) => match u32::try_from(key.0).map(PeId) {
-                // A guest has members of its own.
+                // A guest has its own members.
                 Ok(pe) if layout.knows(pe) => pe,
                 _ => PeId((key.0 % u128::from(pes)) as u32),
             },
@@ -101,7 +102,7 @@ impl CollectionInfo {
     }
 }
 
-/// The PE whose run of `len` members holds `rank`.
+/// Returns the PE that holds member `rank` of `len` members, cut into one run per PE.
 #[inline]
 fn block(rank: u64, len: u64, pes: u64) -> PeId {
     let len = len.max(1);
@@ -111,7 +112,7 @@ fn block(rank: u64, len: u64, pes: u64) -> PeId {
     })
 }
 
-/// An even spread that depends on the key alone.
+/// Spreads members evenly, by their keys alone.
 fn scatter(key: Key, pes: u64) -> PeId {
     let bits = (key.0 as u64) ^ ((key.0 >> 64) as u64).rotate_left(32);
     PeId((mix(bits) % pes) as u32)
@@ -123,7 +124,7 @@ pub(crate) struct PlanEntry {
     pub(crate) id: ActorId,
     pub(crate) from: PeId,
     pub(crate) to: PeId,
-    /// The actor's epoch where it arrives.
+    /// The actor's epoch after the move.
     pub(crate) epoch: u32,
 }
 

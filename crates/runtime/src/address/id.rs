@@ -4,7 +4,7 @@ use crate::address::index::Key;
 use gridspan_topology::{PeId, Time};
 use serde::{Deserialize, Serialize};
 
-/// The PE beside which main runs, and which asks in its name.
+/// The PE that runs beside main and sends main's requests.
 pub const MAIN_PE: PeId = PeId(0);
 
 /// The address of the coordinator, on whichever node it runs. No PE has this number.
@@ -18,7 +18,8 @@ pub const COORDINATOR: PeId = PeId(u32::MAX);
 pub struct CollectionId(pub u32);
 
 impl CollectionId {
-    /// Senders that are no actors: main and the timers, asks and reductions of a PE.
+    /// The collection of senders that are not actors: main and the timers, asks and reductions of a
+    /// PE.
     pub(crate) const SYSTEM: Self = Self(u32::MAX);
 }
 
@@ -27,28 +28,28 @@ impl CollectionId {
     Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
 )]
 pub struct ActorId {
-    /// The collection it belongs to.
+    /// The collection that the actor belongs to.
     pub collection: CollectionId,
-    /// Its index there.
+    /// Its index in the collection.
     pub key: Key,
 }
 
 impl ActorId {
-    /// The actor taken apart, for a call out of line on a way that is rarely taken: what such a
-    /// call takes by reference lies in memory from the beginning, and those who do not call would
-    /// look the actor up from there.
+    /// Splits the id into plain values, for a call to an outlined function on a rarely taken path.
+    /// An id passed by reference must lie in memory from the start, so that paths without the call
+    /// would also load it from there.
     #[inline(always)]
     pub(crate) fn apart(self) -> (CollectionId, u128) {
         (self.collection, self.key.0)
     }
 
-    /// What [`apart`](Self::apart) took apart.
+    /// Rebuilds an id from the values that [`apart`](Self::apart) returned.
     #[inline(always)]
     pub(crate) fn joined((collection, key): (CollectionId, u128)) -> Self {
         Self { collection, key: Key(key) }
     }
 
-    /// The sender that stands for what a PE itself sends.
+    /// The sender id of messages that a PE itself sends.
     pub(crate) fn system(pe: PeId) -> Self {
         Self { collection: CollectionId::SYSTEM, key: Key(u128::from(pe.0)) }
     }
@@ -81,25 +82,34 @@ pub(crate) struct Slot {
     pub(crate) index: u32,
 }
 
-/// Who sends a message.
+/// The sender of a message.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Sender {
-    /// The PE itself: for main, and when a timer fires or an answer comes.
+    /// The PE itself: for main, and when a timer fires or an answer arrives.
     Pe,
     /// The actor that is being handled.
     Actor(Slot),
 }
 
-/// Names a message that is to be sent later, so that it can be
+/// Handle of a message that is sent later, with which it can be
 /// [cancelled](crate::Context::cancel).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Timer {
     pub(crate) pe: PeId,
     pub(crate) at: Time,
-    /// Tells apart what is due at the same time.
+    /// Distinguishes timers that are due at the same time.
     pub(crate) number: u64,
 }
 
-/// A rebalance of a job; they are counted from one, and there is one at a time.
+/// A phase of a job that ends when completion is detected. Made by
+/// [`Grid::phase`](crate::Grid::phase), and sent to the actors that take part in it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Phase {
+    pub(crate) number: u32,
+    /// The number of producers.
+    pub(crate) producers: u64,
+}
+
+/// Number of a rebalance. Rebalances are counted from one, and run one at a time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub(crate) struct RebalanceId(pub(crate) u64);

@@ -1,13 +1,13 @@
-//! How members of a collection are named: one- to four-dimensional indices, or the user's own.
+//! Names of collection members: one- to six-dimensional indices, or the user's own.
 
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::hash::Hash;
 
-/// An index in its fixed-size form, in which it travels and is looked up.
+/// An index in its fixed-size form, used on the wire and in lookups.
 ///
-/// Packed, since every message and every actor carries some, and 128-bit numbers would otherwise
-/// have all of those rounded up to multiples of 16 bytes.
+/// Packed, because every message and every actor carries several, and the alignment of 128-bit
+/// numbers would round all of those structures up to multiples of 16 bytes.
 #[derive(Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(from = "u128", into = "u128")]
 #[repr(Rust, packed(4))]
@@ -33,46 +33,66 @@ impl fmt::Debug for Key {
 
 /// Names a member within its collection.
 ///
-/// [`Ix1`] to [`Ix4`] serve grids; anything that packs into 128 bits can be an index of its own,
+/// [`Ix1`] to [`Ix6`] serve grids. Any other type that packs into 128 bits can be an index too,
 /// for example a pair of cells.
 pub trait ActorIndex: Copy + Eq + fmt::Debug + Send + 'static {
     /// Packs the index. Different indices give different keys.
     fn key(self) -> Key;
-    /// Unpacks what [`key`](Self::key) packed.
+    /// Unpacks a key that [`key`](Self::key) packed.
     fn from_key(key: Key) -> Self;
 }
 
-/// A set of indices that a collection is created over.
+/// The set of indices over which a collection is created.
 pub trait IndexSet {
     /// The kind of index.
     type Index: ActorIndex;
-    /// The extent, when the set is a full box of coordinates that start at zero.
+    /// The extent, if the set is a full box of coordinates that start at zero.
     fn shape(&self) -> Option<Shape>;
     /// The indices, each once.
     fn into_indices(self) -> impl Iterator<Item = Self::Index>;
 }
 
-/// The extent of a box of indices, row-major, last coordinate fastest.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(try_from = "(u8, [u32; 4])", into = "(u8, [u32; 4])")]
-pub struct Shape {
-    dimensions: u8,
-    extents: [u32; 4],
+/// The largest number of dimensions of a box of indices.
+const AXES_MAX: usize = 6;
+
+/// Bits of each coordinate in a key of this many dimensions.
+const fn coordinate_bits(dimensions: usize) -> usize {
+    if dimensions <= 4 { 32 } else { 16 }
 }
 
-impl From<Shape> for (u8, [u32; 4]) {
-    fn from(shape: Shape) -> Self {
-        (shape.dimensions, shape.extents)
+/// The extent of a box of indices, row-major, last coordinate fastest.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "ShapeOnWire", into = "ShapeOnWire")]
+pub struct Shape {
+    dimensions: u8,
+    extents: [u32; AXES_MAX],
+}
+
+/// Number of dimensions, and extents. Those of five and six dimensions fit into 16 bits and are
+/// packed two to a number.
+type ShapeOnWire = (u8, [u32; 4]);
+
+impl From<Shape> for ShapeOnWire {
+    fn from(Shape { dimensions, extents: e }: Shape) -> Self {
+        let pair = |low: u32, high: u32| low | high << 16;
+        let extents = match dimensions {
+            ..=4 => [e[0], e[1], e[2], e[3]],
+            _ => [pair(e[0], e[1]), pair(e[2], e[3]), pair(e[4], e[5]), 1],
+        };
+        (dimensions, extents)
     }
 }
 
-impl TryFrom<(u8, [u32; 4])> for Shape {
+impl TryFrom<ShapeOnWire> for Shape {
     type Error = &'static str;
 
-    fn try_from((dimensions, extents): (u8, [u32; 4])) -> Result<Self, &'static str> {
-        if !(1..=4).contains(&dimensions) {
-            return Err("a box of indices has one to four dimensions");
-        }
+    fn try_from((dimensions, e): ShapeOnWire) -> Result<Self, &'static str> {
+        let (low, high) = (|pair: u32| pair & 0xffff, |pair: u32| pair >> 16);
+        let extents = match dimensions {
+            1..=4 => [e[0], e[1], e[2], e[3], 1, 1],
+            5 | 6 => [low(e[0]), high(e[0]), low(e[1]), high(e[1]), low(e[2]), high(e[2])],
+            _ => return Err("a box of indices has one to six dimensions"),
+        };
         let used = &extents[..usize::from(dimensions)];
         match used.iter().try_fold(1u64, |len, &n| len.checked_mul(u64::from(n))) {
             Some(_) => Ok(Self { dimensions, extents }),
@@ -82,7 +102,7 @@ impl TryFrom<(u8, [u32; 4])> for Shape {
 }
 
 impl Shape {
-    /// How many indices the box holds.
+    /// Number of indices in the box.
     #[inline]
     pub fn len(&self) -> u64 {
         if self.dimensions == 1 {
@@ -91,27 +111,28 @@ impl Shape {
         self.extents[..usize::from(self.dimensions)].iter().map(|&n| u64::from(n)).product()
     }
 
-    /// Whether the box holds nothing.
+    /// Whether the box contains no index.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// The index at a position in row-major order.
+    /// Returns the index at a position in row-major order.
     pub(crate) fn key(&self, mut rank: u64) -> Key {
         let dimensions = usize::from(self.dimensions);
+        let bits = coordinate_bits(dimensions);
         let mut key = 0;
         for axis in (0..dimensions).rev() {
             let extent = u64::from(self.extents[axis]);
-            key |= u128::from(rank % extent) << (32 * (dimensions - 1 - axis));
+            key |= u128::from(rank % extent) << (bits * (dimensions - 1 - axis));
             rank /= extent;
         }
         Key(key)
     }
 
-    /// The position of `key` in row-major order, or `None` outside of the box.
+    /// Returns the position of `key` in row-major order, or `None` outside of the box.
     #[inline]
     pub fn rank(&self, key: Key) -> Option<u64> {
-        // As a number, since what is called by reference has to lie in memory.
+        // Passed on as a number, because a value passed by reference has to lie in memory.
         let Key(key) = key;
         match self.dimensions {
             1 => (key < u128::from(self.extents[0])).then_some(key as u64),
@@ -119,18 +140,20 @@ impl Shape {
         }
     }
 
-    /// The same for any number of dimensions.
+    /// [`rank`](Self::rank) for any number of dimensions.
     fn rank_of_many(&self, key: u128) -> Option<u64> {
         let dimensions = usize::from(self.dimensions);
+        let bits = coordinate_bits(dimensions);
         let mut rank = 0;
         for (axis, &extent) in self.extents[..dimensions].iter().enumerate() {
-            let coordinate = (key >> (32 * (dimensions - 1 - axis))) as u32;
+            let coordinate =
+                (key >> (bits * (dimensions - 1 - axis))) as u32 & (u32::MAX >> (32 - bits));
             if coordinate >= extent {
                 return None;
             }
             rank = rank * u64::from(extent) + u64::from(coordinate);
         }
-        (key >> (32 * dimensions - 1) >> 1 == 0).then_some(rank)
+        (key >> (bits * dimensions - 1) >> 1 == 0).then_some(rank)
     }
 }
 
@@ -166,16 +189,23 @@ impl<I: ActorIndex> IndexSet for Vec<I> {
 }
 
 macro_rules! grid_index {
-    ($(#[$doc:meta])* $name:ident, $dimensions:literal, $make:ident($($axis:ident: $field:tt),*)) => {
+    ($(#[$doc:meta])* $name:ident, $dimensions:literal of $coordinate:ty as $bits:ty, $make:ident($($axis:ident: $field:tt),*)) => {
         $(#[$doc])*
         #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-        pub struct $name($(#[doc = concat!("Coordinate `", stringify!($axis), "`.")] pub grid_index!(@i32 $axis)),*);
+        pub struct $name($(#[doc = concat!("Coordinate `", stringify!($axis), "`.")] pub grid_index!(@of $coordinate, $axis)),*);
 
         impl $name {
             /// All indices of a box whose coordinates start at zero.
+            ///
+            /// # Panics
+            ///
+            /// If an extent of a box of five or six dimensions is above 32,768.
             pub const fn $make($($axis: u32),*) -> IndexBox<Self> {
-                let mut extents = [1; 4];
-                $(extents[$field] = $axis;)*
+                let mut extents = [1; AXES_MAX];
+                $(
+                    assert!(<$bits>::BITS == 32 || $axis <= 1 << 15, "an extent is at most 32768 here");
+                    extents[$field] = $axis;
+                )*
                 IndexBox {
                     shape: Shape { dimensions: $dimensions, extents },
                     kind: std::marker::PhantomData,
@@ -187,34 +217,42 @@ macro_rules! grid_index {
             #[inline]
             fn key(self) -> Key {
                 let mut key = 0;
-                $(key = key << 32 | u128::from(self.$field as u32);)*
+                $(key = key << <$bits>::BITS | u128::from(self.$field as $bits);)*
                 Key(key)
             }
 
             #[inline]
             fn from_key(key: Key) -> Self {
-                Self($((key.0 >> (32 * ($dimensions - 1 - $field))) as u32 as i32),*)
+                Self($((key.0 >> (<$bits>::BITS * ($dimensions - 1 - $field))) as $bits as $coordinate),*)
             }
         }
     };
-    (@i32 $axis:ident) => { i32 };
+    (@of $coordinate:ty, $axis:ident) => { $coordinate };
 }
 
 grid_index!(
     /// A one-dimensional index.
-    Ix1, 1, range(i: 0)
+    Ix1, 1 of i32 as u32, range(i: 0)
 );
 grid_index!(
     /// A two-dimensional index.
-    Ix2, 2, grid(i: 0, j: 1)
+    Ix2, 2 of i32 as u32, grid(i: 0, j: 1)
 );
 grid_index!(
     /// A three-dimensional index.
-    Ix3, 3, grid(i: 0, j: 1, k: 2)
+    Ix3, 3 of i32 as u32, grid(i: 0, j: 1, k: 2)
 );
 grid_index!(
     /// A four-dimensional index.
-    Ix4, 4, grid(i: 0, j: 1, k: 2, l: 3)
+    Ix4, 4 of i32 as u32, grid(i: 0, j: 1, k: 2, l: 3)
+);
+grid_index!(
+    /// A five-dimensional index, of coordinates of 16 bits.
+    Ix5, 5 of i16 as u16, grid(i: 0, j: 1, k: 2, l: 3, m: 4)
+);
+grid_index!(
+    /// A six-dimensional index, of coordinates of 16 bits.
+    Ix6, 6 of i16 as u16, grid(i: 0, j: 1, k: 2, l: 3, m: 4, n: 5)
 );
 
 #[cfg(test)]
@@ -234,6 +272,27 @@ mod tests {
             assert_eq!(shape.rank(index.key()), Some(rank as u64));
         }
         assert_eq!(shape.len(), 120);
+    }
+
+    #[test]
+    fn six_dimensions_fit_into_a_key() {
+        let all = Ix6::grid(2, 3, 1, 4, 2, 5);
+        let shape = all.shape().unwrap();
+        for (rank, index) in all.into_indices().enumerate() {
+            assert_eq!(shape.rank(index.key()), Some(rank as u64));
+        }
+        assert_eq!(shape.len(), 240);
+        assert_eq!(Shape::try_from(ShapeOnWire::from(shape)), Ok(shape));
+        assert_eq!(shape.rank(Ix6(0, 0, 0, 0, 0, -1).key()), None);
+        let index = Ix5(-1, i16::MIN, i16::MAX, 0, 7);
+        assert_eq!(Ix5::from_key(index.key()), index);
+        assert_eq!(Ix5::grid(1, 2, 3, 4, 5).into_indices().last(), Some(Ix5(0, 1, 2, 3, 4)));
+    }
+
+    #[test]
+    #[should_panic(expected = "at most 32768")]
+    fn a_box_has_no_more_indices_than_there_are_coordinates() {
+        let _ = Ix5::grid(1, 1, 1, 1, 40_000);
     }
 
     #[test]

@@ -1,15 +1,15 @@
-//! Actors by the names that strategies know them by.
+//! Conversion between the actor identifiers of the runtime and those of strategies.
 
 use crate::address::id::{ActorId, CollectionId};
 use crate::address::index::Key;
 use gridspan_balance::ActorKey;
 
-/// An actor as strategies know it.
+/// Returns the identifier that strategies use for an actor.
 pub(crate) fn key_of(id: ActorId) -> ActorKey {
     ActorKey { collection: id.collection.0, index: id.key.0 }
 }
 
-/// An actor as the runtime knows it.
+/// Returns the identifier that the runtime uses for an actor.
 pub(crate) fn id_of(key: ActorKey) -> ActorId {
     ActorId { collection: CollectionId(key.collection), key: Key(key.index) }
 }

@@ -1,4 +1,4 @@
-//! How actors, collections and places on a PE are named, and where members are placed at first.
+//! Names of actors, collections and slots on a PE, and the initial placement of members.
 
 pub(crate) mod collection;
 pub(crate) mod id;

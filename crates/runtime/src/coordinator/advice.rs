@@ -1,22 +1,24 @@
-//! How tree broadcasts travel: the coordinator has an advisor, which plans ahead while nothing
-//! waits for it.
+//! Plans of tree broadcasts: the coordinator has an advisor, which plans ahead without delaying
+//! any broadcast.
 //!
-//! **Start.** Tree broadcasts travel by the default plan that all relays know. The first makes the
-//! coordinator ask for the places; once those are known, there is an advisor.
+//! **Start.** Tree broadcasts use the default plan, which all relays know. The first one makes the
+//! coordinator request a survey of the places; once they are known, it creates the advisor.
 //!
-//! **Steady state.** Nodes report what they saw of each tree broadcast that is large enough to show
-//! what links can do. From that, from what the survey knows of links and from the sizes so far the
-//! advisor makes plans, in a planning job that the driver runs off the PE. A plan goes to all
-//! relays, and is used once all have confirmed it, so that nobody ever meets a plan it does not
-//! know. One that is replaced is forgotten with the next that is made.
+//! **Steady state.** Nodes report their observations of each tree broadcast that is large enough to
+//! show the capacity of links. From these reports, the survey's link estimates and the sizes so
+//! far, the advisor makes plans, in a planning job that the driver runs off the PE. A plan goes to
+//! all relays, and is used once all have confirmed it, so that no relay meets a plan that it does
+//! not know. Relays forget a replaced plan when the next new plan arrives.
 //!
-//! **Other senders.** A PE of another node says how its broadcast travels as it asks for a number.
-//! The advisor plans for its node in the same way, and the PEs there hear of it (`own_plans`).
+//! **Other senders.** When a PE of another node requests the number of a broadcast, it states the
+//! plan and the size of the broadcast. The advisor plans for that node in the same way, and sends
+//! the plans to the PEs there (`own_plans`).
 //!
-//! **Failure.** A lost node ends the job. A report that is missing leaves the advisor with what it
-//! knew.
+//! **Failure.** A lost node ends the job. If a report is missing, the advisor keeps its earlier
+//! estimates.
 //!
-//! Source: paper 2's broadcast advisor (section 4), with plans handed out before and not with the
+//! Source: the broadcast advisor of Gupta and Vadhiyar, "Application-Oriented Adaptive MPI_Bcast
+//! for Grids" (2006), section 4. Unlike there, plans are distributed in advance and not with the
 //! message.
 
 use super::event::CoordinatorCommand;
@@ -38,26 +40,27 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// What it costs a node to begin a message, where none has said yet what a datagram costs.
+/// Cost of starting a message at a node, assumed while no node has reported the cost of a datagram.
 const INITIATION: Duration = Duration::from_micros(20);
-/// The advisor thinks at most this often, so that it takes a small part of a processor; the first
-/// times at once, since there is most to learn from the first broadcasts.
+/// Pause between planning jobs, so that planning takes a small part of a processor. The first
+/// [`THOUGHTS_AT_ONCE`] jobs start at once, because the first broadcasts teach the most.
 const PACE: Duration = Duration::from_millis(200);
 const THOUGHTS_AT_ONCE: u32 = 10;
-/// After so many small broadcasts it pays to know by which sites they arrive first.
+/// Number of small broadcasts after which it pays to know by which sites they arrive first.
 const SMALL_MIN: u32 = 3;
-/// A node whose PE is busy takes what has come late and all at once; what it saw for less long than
-/// this many seconds may be that.
+/// Minimum time, in seconds, that the data of a report must have taken to flow in. A node with a
+/// busy PE reads delayed data late and all at once, and shorter times may come from that.
 const SEEN_S: f64 = 0.01;
-/// Of more clusters the advisor knows what the hierarchy says: there are too many pairs to look at
-/// each again and again.
+/// Maximum number of clusters up to which links between clusters are checked for changes. With more
+/// clusters the advisor uses the hierarchy alone, because there are too many pairs to check again
+/// and again.
 const CLUSTERS_MAX: usize = 64;
-/// Contributions are small, and go up the trees by which broadcasts of at most this size come down:
-/// those that are larger come in segments, for which deep trees are best.
+/// Contributions use the trees of broadcasts up to this size: they are small, and larger broadcasts
+/// come in segments, for which deep trees are best.
 const CONTRIBUTION_BYTES: u64 = 4096;
 
 impl Coordinator {
-    /// Notes that a broadcast begins, of this node or another.
+    /// Notes the start of a broadcast from this or another node.
     pub(in crate::coordinator) fn note_travel(&mut self, Travel { flow, plan, bytes }: Travel) {
         let (now, layout) = (self.now, self.common.layout.clone());
         let (from, me) = (plan.root, self.node);
@@ -81,20 +84,22 @@ impl Coordinator {
             let (targets, edges, words) = (None, Vec::new(), Vec::new());
             advice.tell(News::Arrived(Arrived { plan, bytes, began: now, targets, edges, words }));
         }
-        // Others may have asked for the places. One that is small is no reason to; several are
-        // where they can go by another site.
+        // Another part of the coordinator may have requested the places already. One small
+        // broadcast is no reason to request them; several are, if they can travel through another
+        // site.
         advice.small += u32::from(!is_large && !advice.is_awaited);
         if is_known || advice.small >= SMALL_MIN && layout.site_count() > 2 {
             self.await_advisor();
         }
-        // The trains that show who shares a way delay others, and small ones can do without.
+        // Packet trains that detect shared uplinks delay other traffic, and small broadcasts do not
+        // need their result.
         if is_large {
             self.want_uplinks();
         }
     }
 
     /// Sends a large multicast of a PE of this node to other nodes, in segments: by the plan for
-    /// its size or by sites, whatever is predicted to take less.
+    /// its size or by sites, whichever has the shorter predicted time.
     pub(in crate::coordinator) fn send_multicast(&mut self, from: PeId, multicast: Multicast) {
         let (now, layout) = (self.now, self.common.layout.clone());
         let targets: BTreeSet<NodeId> =
@@ -120,7 +125,7 @@ impl Coordinator {
         self.advice.retire(plan);
     }
 
-    /// Sees to it that the advisor thinks soon, and first that there is one.
+    /// Schedules a planning job soon. Creates the advisor first if necessary.
     fn await_advisor(&mut self) {
         let advice = &mut self.advice;
         if advice.is_over {
@@ -137,21 +142,22 @@ impl Coordinator {
         }
     }
 
-    /// The coordinator has come to this node: makes another advisor, if there was one.
+    /// Called when the coordinator has moved to this node: creates another advisor, if there was
+    /// one.
     pub(in crate::coordinator) fn resume_advice(&mut self) {
         if !self.advice.is_over {
             self.begin_advice();
         }
     }
 
-    /// Makes the advisor, if one is awaited and the places are known.
+    /// Creates the advisor, if one is awaited and the places are known.
     pub(in crate::coordinator) fn begin_advice(&mut self) {
         let Some(places) = self.survey.places.clone() else { return };
         if !self.advice.is_awaited || !self.advice.leaders.is_empty() {
             return;
         }
         let members: Vec<NodeId> = self.common.layout.nodes().collect();
-        // Where nodes of a site were seen to share their way to different sites, all may.
+        // If nodes of one site share their path to different sites, the nodes of all sites may.
         let sharing = match self.survey.uplinks.values().any(|uplink| uplink.pipes == Pipes::Shared)
         {
             true => Sharing::SiteUplinks,
@@ -175,7 +181,7 @@ impl Coordinator {
         self.await_advisor();
     }
 
-    /// Gives the advisor what there is to think about to the driver.
+    /// Hands a planning job with the pending news to the driver.
     pub(in crate::coordinator) fn begin_planning(&mut self) {
         self.note_link_news();
         let (now, is_to_move) = (self.now, self.is_to_move());
@@ -190,7 +196,7 @@ impl Coordinator {
         self.out.push(CoordinatorCommand::Plan(PlanningJob { advisor, news, now, commands }));
     }
 
-    /// Tells the advisor of links that are not as it was told.
+    /// Notes links whose estimates differ from the last ones that the advisor received.
     fn note_link_news(&mut self) {
         let now = self.now;
         let Some(places) = self.survey.places.clone() else { return };
@@ -209,7 +215,7 @@ impl Coordinator {
         }
     }
 
-    /// The planner is done: publishes its plans, and has measured what it wants to know.
+    /// Called when a planning job is done: publishes its plans and starts the probes it requests.
     pub(in crate::coordinator) fn planned(&mut self, planning_job: PlanningJob) {
         self.advice.advisor = Some(planning_job.advisor);
         let me = self.node;
@@ -240,7 +246,7 @@ impl Coordinator {
                 AdvisorCommand::Probe(ProbeRequest::Pair { from, to }) => {
                     self.probe_pair((from, to))
                 }
-                // Whether nodes share a way is the survey's question.
+                // The survey finds out which nodes share a path.
                 AdvisorCommand::Probe(ProbeRequest::Together { .. }) => {}
             }
         }
@@ -249,19 +255,19 @@ impl Coordinator {
         }
     }
 
-    /// The advisor will not come back; broadcasts keep the plans that they have.
+    /// Called when the advisor is lost: broadcasts keep their present plans.
     pub(in crate::coordinator) fn planner_lost(&mut self) {
         self.advice.is_over = true;
         self.advice.news.clear();
         self.advice.flows.clear();
     }
 
-    /// The PEs of this node take its plans for what they send to all themselves.
+    /// Sends plan news to the PEs of this node, which use its plans for their own broadcasts.
     fn tell_neighbours(&mut self, news: impl Fn() -> PlanNews) {
         self.tell_own_plan(self.node, news);
     }
 
-    /// Tells the PEs of a node what concerns its plans.
+    /// Sends news about a node's plans to the PEs of that node.
     fn tell_own_plan(&mut self, node: NodeId, news: impl Fn() -> PlanNews) {
         let pes = self.common.layout.place(node).pes.clone();
         for pe in pes.map(PeId) {
@@ -273,7 +279,7 @@ impl Coordinator {
         let me = self.node;
         let missing: BTreeSet<NodeId> =
             self.common.layout.nodes().filter(|&node| node != me).collect();
-        tracing::debug!(plan = %plan.id(), bytes, stripes = plan.stripes().len(), segment = plan.segment_bytes(), predicted = ?plan.predicted(), "a plan for broadcasts");
+        tracing::debug!(plan = %plan.id(), bytes, stripes = plan.stripes().len(), segment = plan.segment_bytes(), predicted = ?plan.predicted(), "new plan for broadcasts");
         let advice = &mut self.advice;
         let up_tree = match plan.stripes() {
             [one] if bytes <= CONTRIBUTION_BYTES => Some(one.tree.clone()),
@@ -288,11 +294,11 @@ impl Coordinator {
     }
 
     fn take_plan(&mut self, plan: PlanId, bytes: u64) {
-        tracing::debug!(%plan, bytes, "broadcasts take a plan that is known");
+        tracing::debug!(%plan, bytes, "broadcasts use a known plan");
         self.advice.decide(plan, bytes);
     }
 
-    /// A node knows a plan.
+    /// Handles a node's confirmation that it knows a plan.
     pub(in crate::coordinator) fn handle_plan_known(&mut self, node: NodeId, plan: PlanId) {
         let advice = &mut self.advice;
         let Some(unconfirmed) = advice.unconfirmed.get_mut(&plan) else { return };
@@ -309,8 +315,8 @@ impl Coordinator {
         }
     }
 
-    /// A node has all of a tree broadcast or multicast, and has told so after some time, and what
-    /// it saw.
+    /// Handles a node's report that it has all of a tree broadcast or multicast. `after` is the
+    /// time from the start until the report was back.
     pub(in crate::coordinator) fn handle_carried(
         &mut self,
         flow: FlowId,
@@ -319,7 +325,7 @@ impl Coordinator {
     ) {
         let (now, nodes) = (self.now, self.common.layout.node_count());
         let advice = &mut self.advice;
-        // Two nodes may use the same number.
+        // Two nodes may use the same flow number.
         let root = self.common.node_of(from);
         let Some(known) = advice.flows.get_mut(&flow).filter(|known| known.plan.root == root)
         else {
@@ -355,7 +361,7 @@ impl Coordinator {
         self.send_orders(vec![(one, order)]);
     }
 
-    /// What the advisor wished to know of a pair of clusters.
+    /// Handles the result of a probe that the advisor requested for a pair of clusters.
     pub(in crate::coordinator) fn note_pair(&mut self, pair: (usize, usize), found: &[Probed]) {
         let Some(rate) = found.first().and_then(|probed| probed.rate) else { return };
         let bandwidth = rate.bits_per_second() as f64 / 8.0;

@@ -1,10 +1,10 @@
-//! The numbers of broadcasts: all members of a collection handle its broadcasts in one order.
+//! Numbering of broadcasts: all members of a collection handle its broadcasts in one order.
 //!
-//! A broadcast comes here with its message, is numbered and goes to every PE; or its sender brings
-//! the message to every PE, and only the number goes out from here. Requests are brought into the
+//! A broadcast arrives here with its message, is numbered and goes to every PE; or its sender sends
+//! the message to every PE, and the coordinator sends only the number. Requests are sorted into the
 //! order in which their sender made them. While a PE has the right to number (`sequencer`), and
-//! while an insertion is under way, what needs a number waits. Insertions take part in this order: a
-//! new member begins with the broadcast whose number is next.
+//! while an insertion is in progress, requests for a number wait. Insertions take part in this
+//! order: a new member starts with the broadcast that gets the next number.
 
 use super::machine::Coordinator;
 use super::state::broadcasts::{BroadcastRequest, WaitsForNumber};
@@ -17,14 +17,14 @@ use crate::pe::{Accounted, broadcasts_of};
 use gridspan_topology::PeId;
 use std::collections::VecDeque;
 
-/// The sender of the runtime's own broadcasts, such as the results of reductions.
+/// Describes the sender of the runtime's own broadcasts, such as the results of reductions.
 pub(super) fn by_runtime(collection: CollectionId) -> Asked {
     Asked { source: broadcasts_of(collection), count: 0, earlier: Earlier::default() }
 }
 
 impl Coordinator {
-    /// Takes a request that has just come. While a PE has the right to number, all that needs a
-    /// number waits in the order in which it has come.
+    /// Handles a new request. While a PE has the right to number, everything that needs a number
+    /// waits in the order of arrival.
     pub(super) fn handle_broadcast_request(
         &mut self,
         (from, is_alone): (PeId, bool),
@@ -49,8 +49,8 @@ impl Coordinator {
         }
     }
 
-    /// Brings requests into the order in which their sender made them, and accepts those whose turn
-    /// has come. Returns whether none is left.
+    /// Sorts a request among the others of its sender, and accepts those that are next in the
+    /// sender's order. Returns whether none is left.
     fn sort_request(
         &mut self,
         collection: CollectionId,
@@ -62,7 +62,7 @@ impl Coordinator {
         self.accept_ready(collection, source)
     }
 
-    /// Accepts the requests of a sender whose turn has come. Returns whether none is left.
+    /// Accepts the requests that are next in their sender's order. Returns whether none is left.
     fn accept_ready(&mut self, collection: CollectionId, source: ActorId) -> bool {
         let order = self.requests.order((collection, source), &self.budget);
         let mut ready = Vec::new();
@@ -77,7 +77,7 @@ impl Coordinator {
         is_last
     }
 
-    /// Gives a broadcast its number, once no PE has the right to and no insertion is under way.
+    /// Numbers a broadcast, once no PE has the right to number and no insertion is in progress.
     pub(super) fn accept_broadcast(&mut self, collection: CollectionId, request: BroadcastRequest) {
         let is_away = self.recall_right(collection);
         let Some(state) = self.state(collection) else { return };
@@ -141,13 +141,13 @@ impl Coordinator {
         self.budget.keep(request, size_of::<BroadcastRequest>() + bytes)
     }
 
-    /// A member is to be made: it takes the broadcasts that are numbered after it.
+    /// Handles the insertion of a member, which takes the broadcasts numbered after it.
     pub(super) fn handle_insert_request(&mut self, id: ActorId, init: Payload, at: PeId) {
         let is_away = self.recall_right(id.collection);
         let Some(state) = self.collections.get_mut(&id.collection) else {
             return self.fail_no_collection(id.collection);
         };
-        // A new member takes the broadcasts that come after it, and none that waits before it.
+        // A new member takes the broadcasts after it, and none of those that wait before it.
         if is_away || !state.waiting.is_empty() {
             return state.waiting.push_back(WaitsForNumber::Insertion { id, init, at });
         }
@@ -163,7 +163,7 @@ impl Coordinator {
         self.post(home, Control::Insert(Box::new(insertion)));
     }
 
-    /// The right has come back: what has waited for it goes on.
+    /// Takes back the right to number, and continues with the requests that waited for it.
     pub(super) fn handle_right_returned(
         &mut self,
         collection: CollectionId,
@@ -174,7 +174,8 @@ impl Coordinator {
             return;
         }
         state.broadcasts = right.next;
-        // What came before the right had left, and before what its sender had asked for earlier.
+        // Requests that arrived before the right was given away, and before earlier requests of
+        // their senders.
         let waiting = std::mem::take(&mut state.waiting);
         for (&source, &come) in &right.come {
             let order = self.requests.order((collection, source), &self.budget);
@@ -184,7 +185,7 @@ impl Coordinator {
         self.release(collection, waiting);
     }
 
-    /// Takes what has waited for an insertion, or for the right to number.
+    /// Continues with the requests that waited for an insertion or for the right to number.
     pub(super) fn release_waiting(&mut self, collection: CollectionId) {
         let Some(state) = self.state(collection) else { return };
         let waiting = std::mem::take(&mut state.waiting);

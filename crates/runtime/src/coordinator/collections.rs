@@ -1,13 +1,13 @@
-//! Collections: how many members they have, and the collective operations on them.
+//! Collections: the number of their members, and the collective operations on them.
 //!
-//! **Start.** Main names a collection, and gets its identifier. Main's PE then gives every PE the
-//! description and the members that live there; PEs confirm that they have made them, and main goes
-//! on once all have. A message that outruns the description waits for it.
+//! **Start.** Main creates a collection and gets its identifier. Main's PE then sends every PE the
+//! description and the members that live there; PEs confirm that they have created them, and main
+//! continues once all have. A message that overtakes the description waits for it.
 //!
 //! **While running.** `broadcasts` decides with which reduction and which broadcast a new member
-//! begins, because it numbers broadcasts. The insertion then goes to the member's home, which
-//! learns where it will live, and then there. A destroyed member is reported here, and what is left
-//! of it stays at its home.
+//! starts, because it numbers broadcasts. The insertion then goes to the member's home, which
+//! records where the member will live, and on to that PE. The destruction of a member is reported
+//! here, and its tombstone stays at its home.
 
 use super::event::Asker;
 use super::machine::Coordinator;
@@ -19,8 +19,8 @@ use crate::address::index::Shape;
 use std::collections::{BTreeMap, VecDeque};
 
 impl Coordinator {
-    /// Enters a collection of `members` members, and answers with its identifier. Answers `created`
-    /// once all PEs have made the members that live there.
+    /// Registers a collection of `members` members, and answers with its identifier. Answers
+    /// `created` once all PEs have created the members that live there.
     pub(super) fn create_collection(
         &mut self,
         asker: Asker,
@@ -59,8 +59,8 @@ impl Coordinator {
         }
     }
 
-    /// A strategy that predicts what a step would take must know the places by the first
-    /// rebalance.
+    /// Requests the places if the strategy predicts the time of a step, because it needs them by
+    /// the first rebalance.
     fn survey_to_balance(&mut self) {
         let has_sites = self.common.layout.site_count() > 1;
         if self.balancer.is_active() && self.balancer.predicts() && has_sites {

@@ -1,5 +1,5 @@
-//! What the coordinator does about each event: packets, timers, and what its parts leave for each
-//! other. Its parts do not call this one, and call each other only downwards.
+//! Dispatch of the coordinator's events: packets, timers, and follow-ups that its parts leave for
+//! each other. The parts do not call this one, and call each other only downwards.
 
 use super::event::{Asker, CoordinatorCommand, CoordinatorEvent, FollowUp};
 use super::machine::Coordinator;
@@ -11,7 +11,7 @@ use gridspan_balance::Cause;
 use gridspan_topology::{PeId, Time};
 
 impl Coordinator {
-    /// Takes an event. The commands are to be carried out in their order.
+    /// Handles an event. The commands must be carried out in their order.
     pub fn handle(&mut self, now: Time, event: CoordinatorEvent) -> Vec<CoordinatorCommand> {
         self.set_now(now);
         match event {
@@ -21,14 +21,14 @@ impl Coordinator {
             CoordinatorEvent::PlannerLost => self.planner_lost(),
             CoordinatorEvent::Failed(error) => self.stop(Err(error)),
             CoordinatorEvent::Overflow(bytes) => self.fail_over_budget(bytes),
-            // It is here, and the PEs of this node tell it of losses.
+            // The coordinator is on this node, and the PEs here report losses to it.
             CoordinatorEvent::Place(_) | CoordinatorEvent::NodeLost(..) => {}
         }
         self.finish_event();
         std::mem::take(&mut self.out)
     }
 
-    /// Does what is due by now.
+    /// Runs the timers that are due.
     pub fn wake(&mut self, now: Time) -> Vec<CoordinatorCommand> {
         self.set_now(now);
         while self.outcome.is_none()
@@ -41,7 +41,7 @@ impl Coordinator {
         std::mem::take(&mut self.out)
     }
 
-    /// Goes on after it has come to this node, for which somebody waits.
+    /// Continues after the coordinator has moved to this node, which `asker` waits for.
     pub(super) fn arrive(&mut self, asker: Asker) -> Vec<CoordinatorCommand> {
         self.tell_place(asker);
         self.resume_advice();
@@ -52,7 +52,7 @@ impl Coordinator {
         std::mem::take(&mut self.out)
     }
 
-    /// Does what the event at hand has left to do.
+    /// Runs the follow-ups of the event just handled.
     fn finish_event(&mut self) {
         while self.outcome.is_none()
             && let Some(follow_up) = self.follow_ups.pop_front()
@@ -60,7 +60,8 @@ impl Coordinator {
             match follow_up {
                 FollowUp::PlacesKnown => self.begin_with_places(),
                 FollowUp::BroadcastBegun(travel) => self.note_travel(travel),
-                // It begins where the coordinator goes, which would else find no end of them.
+                // The rebalance begins at the coordinator's next place. Otherwise a transfer, which
+                // waits for rebalances to end, could wait for ever.
                 FollowUp::BeginRebalance if self.is_to_move() => self.balances.is_put_off = true,
                 FollowUp::BeginRebalance => self.measure(),
             }
@@ -82,6 +83,7 @@ impl Coordinator {
             Timer::CheckStall => self.check_stall(),
             Timer::TimeIsUp => self.time_is_up(),
             Timer::EndAtLimit => self.end_at_limit(),
+            Timer::BeginPhaseRound(phase) => self.begin_phase_round(phase),
         }
     }
 
@@ -101,7 +103,7 @@ impl Coordinator {
     fn handle_control(&mut self, from: PeId, control: Control) {
         let node = self.common.node_of(from);
         let is_of_guest = self.common.layout.is_guest(node);
-        // Guests only join, leave and fail.
+        // Guests may only join, leave and fail.
         if is_of_guest && !matches!(control, Control::Membership(_) | Control::Failed { .. }) {
             return;
         }
@@ -130,6 +132,9 @@ impl Coordinator {
             Control::Contribution(contribution) => self.merge(contribution),
             Control::QuiescenceReply { round, created, processed, stranded } => {
                 self.handle_quiescence_reply(round, [created, processed, stranded]);
+            }
+            Control::PhaseCounts { phase, round, counts } => {
+                self.handle_phase_counts(phase, round, counts);
             }
             Control::Published { id } => self.handle_published(id),
             Control::Greet { definition } => self.handle_greet(from, &definition),
@@ -172,7 +177,7 @@ impl Coordinator {
             Control::Failed { error } => self.stop(Err(error)),
             Control::End { outcome } => self.stop(outcome),
             other => {
-                let reason = format!("{from} sent the coordinator what is for a PE: {other:?}");
+                let reason = format!("{from} sent the coordinator a packet for a PE: {other:?}");
                 self.fail(JobError::Protocol(reason));
             }
         }
@@ -186,6 +191,7 @@ impl Coordinator {
             MainRequest::Publish { value } => self.publish(asker, &value),
             MainRequest::Rebalance => self.rebalance(asker),
             MainRequest::Quiescence => self.await_quiescence(asker),
+            MainRequest::Completion { phase } => self.await_phase(asker, phase),
             MainRequest::Reduction { group } => self.await_reduction(asker, group),
             MainRequest::Places => self.await_places(asker),
             MainRequest::Links => self.await_links(asker),

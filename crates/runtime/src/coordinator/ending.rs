@@ -5,9 +5,9 @@ use crate::error::JobError;
 use crate::message::Control;
 
 impl Coordinator {
-    /// Tells all nodes how the job has ended, if it has. The first PE of each node hears of it, and
-    /// tells the others there, so that no node which was lost stands between. That of this node is
-    /// the last: the node may end with it, and must have sent all else by then.
+    /// Sends the outcome of the job, if there is one, to all nodes: to the first PE of each, which
+    /// passes it on within its node, so that no lost node lies in between. This node comes last,
+    /// because it may end on receipt and must have sent everything else by then.
     pub(super) fn tell_end(&mut self) {
         let Some(outcome) = self.outcome.clone().filter(|_| !self.is_end_told) else { return };
         self.is_end_told = true;
@@ -17,11 +17,11 @@ impl Coordinator {
         for leader in others.chain([own]) {
             self.post(leader, Control::Stop { outcome: outcome.clone() });
         }
-        // Listeners come last: if one panics, all nodes hear of the end nevertheless.
+        // Listeners come last: if one panics, all nodes still learn of the end.
         self.conclude_balances();
     }
 
-    /// Ends the job when what waits here outgrows its budget.
+    /// Ends the job if the requests that wait here exceed their memory budget.
     pub(super) fn check_budget(&mut self) {
         let held = self.budget.bytes();
         if held > self.common.limits.hard_bytes {
@@ -29,7 +29,7 @@ impl Coordinator {
         }
     }
 
-    /// Ends the job: `held` bytes wait for the coordinator or in it.
+    /// Ends the job because `held` bytes wait for the coordinator or in it.
     pub(super) fn fail_over_budget(&mut self, held: usize) {
         let limit = self.common.limits.hard_bytes;
         let layout = &self.common.layout;

@@ -1,4 +1,4 @@
-//! What goes into the coordinator and comes out of it.
+//! Events and commands of the coordinator.
 
 use super::state::advice::PlanningJob;
 use crate::error::JobError;
@@ -6,32 +6,33 @@ use crate::message::{Content, Control, CoordinatorPlace, Packet, Travel};
 use gridspan_topology::{NodeId, PeId};
 use serde::{Deserialize, Serialize};
 
-/// Something for the coordinator.
+/// An input of the coordinator.
 pub enum CoordinatorEvent {
-    /// A packet has come.
+    /// A packet has arrived.
     Packet {
-        /// The PE that it comes from. What a relay reports comes in the name of its first PE.
+        /// The sending PE. A relay reports in the name of its node's first PE.
         from: PeId,
         /// The packet.
         packet: Packet,
     },
     /// The planner is done.
     Planned(PlanningJob),
-    /// The planner will not come back; broadcasts keep the plans that they have.
+    /// The planner is lost; broadcasts keep their present plans.
     PlannerLost,
-    /// The coordinator runs at this place now.
+    /// The coordinator now runs at this place.
     Place(CoordinatorPlace),
-    /// A node that the job began with is lost.
+    /// A founder of the job is lost.
     NodeLost(NodeId, JobError),
-    /// The packets that wait for it hold this many bytes, more than the limit; others are dropped.
+    /// Packets queued for the coordinator hold this many bytes, more than the limit; further ones
+    /// are dropped.
     Overflow(usize),
-    /// The node cannot go on, such as after the death of a thread.
+    /// The node cannot continue, such as after the death of a thread.
     Failed(JobError),
 }
 
 impl CoordinatorEvent {
-    /// Whether what it leads to may take milliseconds: to infer the places from the last round
-    /// trips, or to plan for what the leaders of sites have said.
+    /// Whether handling the event may take milliseconds: to infer the places from the last round
+    /// trips, or to plan with the notes of the sites' leaders.
     pub(crate) fn may_take_long(&self) -> bool {
         let Self::Packet { packet: Packet(Content::Control(control)), .. } = self else {
             return false;
@@ -39,7 +40,7 @@ impl CoordinatorEvent {
         matches!(**control, Control::Probed(_) | Control::Lead { .. })
     }
 
-    /// Bytes that it holds, for the memory budget.
+    /// Number of bytes the event holds, for the memory budget.
     pub(crate) fn bytes(&self) -> usize {
         match self {
             Self::Packet { packet, .. } => packet.bytes(),
@@ -48,7 +49,7 @@ impl CoordinatorEvent {
     }
 }
 
-/// What the driver does for the coordinator.
+/// An action that the driver performs for the coordinator.
 pub enum CoordinatorCommand {
     /// Send a packet to a PE.
     Send {
@@ -59,7 +60,7 @@ pub enum CoordinatorCommand {
     },
     /// Hand a packet for several nodes to the relay of this node.
     Relay {
-        /// In whose name: that of the coordinator, or of the PE that has sent it.
+        /// The sender: the coordinator, or the PE that sent the packet.
         from: PeId,
         /// The packet; [`Packet::is_spread`] holds.
         packet: Packet,
@@ -68,28 +69,28 @@ pub enum CoordinatorCommand {
     Forward {
         /// The node.
         node: NodeId,
-        /// The frame, which is for [`COORDINATOR`](crate::COORDINATOR).
+        /// The frame, addressed to [`COORDINATOR`](crate::COORDINATOR).
         frame: Vec<u8>,
     },
-    /// Run the planner elsewhere, since that takes tens of milliseconds, and give it back as
+    /// Run the planner on another thread, because it takes tens of milliseconds, and return it in
     /// [`CoordinatorEvent::Planned`].
     Plan(PlanningJob),
 }
 
-/// Where the answer to a question goes.
+/// Destination of the answer to a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Asker {
     pub(crate) pe: PeId,
     pub(crate) slot: u64,
 }
 
-/// What one part of the coordinator leaves for others to do, once the event at hand is handled. If
-/// the job has an outcome by then, it is dropped.
+/// A task that one part of the coordinator leaves for another, run after the present event. It is
+/// dropped if the job has an outcome by then.
 pub(super) enum FollowUp {
-    /// The places are known: much has waited for them.
+    /// The places are known: continue the requests that waited for them.
     PlacesKnown,
-    /// A broadcast has begun, of which the advisor learns.
+    /// A broadcast has begun, which the advisor must learn.
     BroadcastBegun(Travel),
-    /// A rebalance is the first in the queue, and begins.
+    /// Begin the first rebalance in the queue.
     BeginRebalance,
 }

@@ -1,17 +1,19 @@
-//! The coordinator as a node has it: it runs there, or packets for it go on to where it runs.
+//! A node's host of the coordinator: it runs the coordinator, or passes packets on to its place.
 //!
-//! **Start.** The coordinator is on the node that the job names, which all know.
+//! **Start.** The coordinator runs on the node that the job names, which all nodes know.
 //!
-//! **Steady state.** The host of that node hands it what comes; others pass on what is for it.
+//! **Steady state.** The host of that node hands it incoming packets; other hosts forward packets
+//! for the coordinator.
 //!
-//! **Transfer.** The host that the coordinator leaves sends its state to the next and holds what
-//! comes, until that one says that the coordinator runs there. Then all that was held goes there. A
-//! host knows the term of the place that it believes in, and passes on to places of later terms
-//! only, so that a packet goes round in no circle. The new coordinator tells all nodes where it is;
-//! until a node has heard, it sends its packets to the old one.
+//! **Transfer.** The host that the coordinator leaves sends its state to the next host, and holds
+//! incoming packets until the next host reports that the coordinator runs there. Then all held
+//! packets go there. A host knows the term of the place that it forwards to, and moves only to
+//! places of later terms, so that packets do not circle. The new coordinator announces its place
+//! to all nodes; until a node has received that, it sends its packets to the old place.
 //!
-//! **Failure.** A host ends the job in place of the coordinator if the node is lost that it is on
-//! or goes to, or if anything fails while it is on its way: the coordinator itself may be lost.
+//! **Failure.** A host ends the job in place of the coordinator if the node where the coordinator
+//! runs, or to which it moves, is lost, or if anything fails during a transfer: the coordinator
+//! itself may be lost.
 
 use super::event::{CoordinatorCommand, CoordinatorEvent};
 use super::machine::Coordinator;
@@ -25,37 +27,37 @@ use gridspan_topology::{NodeId, PeId, Time};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// Tells the time in nanoseconds of any origin.
+/// A clock in nanoseconds since any origin.
 type SharedStopwatch = Arc<dyn Fn() -> u64 + Send + Sync>;
 
-/// A frame that is held.
+/// A frame held until the coordinator has arrived.
 type Held = Accounted<Vec<u8>>;
 
-/// What is larger goes to another node in pieces.
+/// Larger frames go to another node in pieces.
 const FRAME_BYTES_MAX: usize = 256 << 10;
 
-/// The coordinator as one node has it: the coordinator itself, or where packets for it go.
+/// A node's host of the coordinator: the coordinator itself, or its place.
 pub struct CoordinatorHost {
     node: NodeId,
     common: Common,
     stopwatch: Option<SharedStopwatch>,
     state: State,
-    /// What comes from other hosts in pieces, and what goes there.
+    /// Splits and joins large frames to and from other hosts.
     pieces: Pieces,
-    /// Counts what is held.
+    /// Counts the bytes of held frames.
     budget: Budget,
-    /// Nodes that are lost, and how.
+    /// Lost nodes, with the errors.
     lost: BTreeMap<NodeId, JobError>,
     /// Whether this node has ended the job in place of the coordinator.
     has_ended: bool,
 }
 
 enum State {
-    /// It runs here.
+    /// The coordinator runs here.
     Here(Box<Coordinator>),
-    /// It is on its way to this place, which does not have it yet.
+    /// The coordinator is moving to this place and has not arrived.
     Leaving(CoordinatorPlace, Vec<Held>),
-    /// It is there, or was and can be found from there.
+    /// The coordinator is at this place, or can be found from there.
     Elsewhere(CoordinatorPlace),
 }
 
@@ -65,19 +67,19 @@ impl CoordinatorHost {
             here if here == node => State::Here(Box::new(Coordinator::new(node, common.clone()))),
             there => State::Elsewhere(CoordinatorPlace { term: 0, node: there }),
         };
-        // Those of each host have numbers of their own.
+        // Each host uses its own range of numbers.
         let pieces = Pieces::numbered_from(u64::from(node.0) << 32);
         let (stopwatch, budget, lost) = (None, Budget::default(), BTreeMap::new());
         Self { node, common, stopwatch, state, pieces, budget, lost, has_ended: false }
     }
 
-    /// Has planning timed, and stalls looked for: time is real here.
+    /// Times planning and enables the stall watch: time is real here.
     pub(crate) fn set_stopwatch(&mut self, stopwatch: SharedStopwatch) {
         self.stopwatch = Some(stopwatch);
         self.prepare();
     }
 
-    /// Gives the coordinator what it has of time, if it is here.
+    /// Gives the coordinator the stopwatch, if the coordinator is here.
     fn prepare(&mut self) {
         if let (State::Here(coordinator), Some(stopwatch)) = (&mut self.state, &self.stopwatch) {
             let stopwatch = stopwatch.clone();
@@ -86,7 +88,7 @@ impl CoordinatorHost {
         }
     }
 
-    /// The coordinator, if it is here.
+    /// Returns the coordinator, if it is here.
     pub fn coordinator(&self) -> Option<&Coordinator> {
         match &self.state {
             State::Here(coordinator) => Some(coordinator),
@@ -94,17 +96,17 @@ impl CoordinatorHost {
         }
     }
 
-    /// Whether packets for it go on to another node at once.
+    /// Whether packets for the coordinator are forwarded to another node at once.
     pub fn passes_on(&self) -> bool {
         matches!(self.state, State::Elsewhere(_))
     }
 
-    /// When [`wake`](Self::wake) has something to do although nothing comes.
+    /// Returns the time by which [`wake`](Self::wake) must be called even if no event arrives.
     pub fn next_wakeup(&self) -> Option<Time> {
         self.coordinator()?.next_wakeup()
     }
 
-    /// Does what is due by now.
+    /// Runs the timers that are due.
     pub fn wake(&mut self, now: Time) -> Vec<CoordinatorCommand> {
         let State::Here(coordinator) = &mut self.state else { return Vec::new() };
         let mut out = coordinator.wake(now);
@@ -112,7 +114,7 @@ impl CoordinatorHost {
         out
     }
 
-    /// Takes an event. The commands are to be carried out in their order.
+    /// Handles an event. The commands must be carried out in their order.
     pub fn handle(&mut self, now: Time, event: CoordinatorEvent) -> Vec<CoordinatorCommand> {
         let mut out = Vec::new();
         match event {
@@ -155,17 +157,17 @@ impl CoordinatorHost {
         }
     }
 
-    /// Takes what is for the coordinator, which is not here.
+    /// Handles a control for the coordinator, which is not here.
     fn take_control(&mut self, from: PeId, control: Control, out: &mut Vec<CoordinatorCommand>) {
         let layout = &self.common.layout;
         match control {
-            // Of a PE of this node that took the coordinator to be here.
+            // From a PE of this node that expected the coordinator here.
             Control::LargeMulticast(multicast) if layout.node_of(from) == self.node => {
                 let spread = Spread::by_sites(layout, self.node, *multicast);
                 out.push(CoordinatorCommand::Relay { from, packet: Packet::spread(spread) });
             }
             Control::Failed { error } if layout.contains(from) => self.fail(from, error, out),
-            // Guests only join, leave and fail.
+            // Guests may only join, leave and fail.
             Control::Membership(_) | Control::Failed { .. } => {
                 self.pass(from, Packet::control(control), out);
             }
@@ -174,7 +176,7 @@ impl CoordinatorHost {
         }
     }
 
-    /// The job fails, as a founder says.
+    /// Fails the job with an error reported by a founder.
     fn fail(&mut self, from: PeId, error: JobError, out: &mut Vec<CoordinatorCommand>) {
         match &self.state {
             // The coordinator may not arrive, and a PE reports its first failure only.
@@ -183,13 +185,13 @@ impl CoordinatorHost {
         }
     }
 
-    /// A node is lost.
+    /// Notes the loss of a node.
     fn lose(&mut self, node: NodeId, error: JobError, out: &mut Vec<CoordinatorCommand>) {
         self.lost.insert(node, error);
         self.end_if_lost(out);
     }
 
-    /// Ends the job if the coordinator is on a node that is lost, or goes to one.
+    /// Ends the job if the coordinator is on a lost node, or moving to one.
     fn end_if_lost(&mut self, out: &mut Vec<CoordinatorCommand>) {
         if let State::Leaving(place, _) | State::Elsewhere(place) = &self.state
             && let Some(error) = self.lost.get(&place.node).cloned()
@@ -198,7 +200,7 @@ impl CoordinatorHost {
         }
     }
 
-    /// Takes what the host of another node has sent.
+    /// Handles a message of another node's host.
     fn take_transfer(&mut self, now: Time, control: Control, out: &mut Vec<CoordinatorCommand>) {
         match control {
             Control::Piece(piece) => {
@@ -226,7 +228,7 @@ impl CoordinatorHost {
         }
     }
 
-    /// Takes a frame that another host has passed on whole, or this one has held.
+    /// Handles a frame that another host forwarded whole, or that this host held.
     fn take_frame(&mut self, now: Time, frame: &Bytes, out: &mut Vec<CoordinatorCommand>) {
         match Packet::from_frame(frame) {
             Ok((from, COORDINATOR, packet)) if self.common.layout.may_contain(from) => {
@@ -241,11 +243,11 @@ impl CoordinatorHost {
         }
     }
 
-    /// The coordinator has come.
+    /// Takes over the coordinator from another node.
     fn take_in(&mut self, now: Time, state: CoordinatorState, out: &mut Vec<CoordinatorCommand>) {
         let (place, before) = (state.place, state.before);
         if place.node != self.node || place.term <= self.term() {
-            let reason = format!("the coordinator came to {} and not to {}", self.node, place.node);
+            let reason = format!("the coordinator arrived at {}, not at {}", self.node, place.node);
             return self.end(&JobError::Protocol(reason), out);
         }
         let (coordinator, asker) = Coordinator::from_state(self.common.clone(), now, state);
@@ -257,7 +259,8 @@ impl CoordinatorHost {
             out.extend(coordinator.arrive(asker));
             self.let_go(out);
         }
-        // It has come back before the node that it was on in between has said that it had come.
+        // The coordinator has returned before the node in between reported that it had arrived
+        // there.
         if let State::Leaving(_, held) = state {
             for frame in held {
                 self.take_frame(now, &frame.into_inner().into(), out);
@@ -265,7 +268,7 @@ impl CoordinatorHost {
         }
     }
 
-    /// Sends the coordinator on its way, if it is to leave.
+    /// Sends the coordinator to its next node, if it is to leave.
     fn let_go(&mut self, out: &mut Vec<CoordinatorCommand>) {
         let State::Here(coordinator) = &self.state else { return };
         let Some(place) = coordinator.departs_to() else { return };
@@ -289,7 +292,7 @@ impl CoordinatorHost {
         }
     }
 
-    /// The coordinator is at this place, if that is later than what is known.
+    /// Notes the coordinator's place, if it is later than the known one.
     fn learn(&mut self, place: CoordinatorPlace, out: &mut Vec<CoordinatorCommand>) {
         if self.coordinator().is_some() || place.term < self.term() || place.node == self.node {
             return;
@@ -305,7 +308,7 @@ impl CoordinatorHost {
         self.end_if_lost(out);
     }
 
-    /// The term of the place that is known.
+    /// Returns the term of the known place.
     fn term(&self) -> u64 {
         match &self.state {
             State::Here(coordinator) => coordinator.place().term,
@@ -313,7 +316,7 @@ impl CoordinatorHost {
         }
     }
 
-    /// Passes on what is for the coordinator, now or once it has arrived.
+    /// Forwards a packet for the coordinator, now or once the coordinator has arrived.
     fn pass(&mut self, from: PeId, packet: Packet, out: &mut Vec<CoordinatorCommand>) {
         let frame = packet.into_frame(from, COORDINATOR);
         match &mut self.state {
@@ -339,15 +342,15 @@ impl CoordinatorHost {
         let (limit, held) = (self.common.limits.hard_bytes, self.budget.bytes());
         if held > limit {
             let error = JobError::Failed(format!(
-                "{held} bytes wait on {} for the coordinator, which is on its way to another node, and {limit} may; raise the limit, or move it when the job is quieter",
+                "{held} bytes wait on {} for the coordinator, which is moving to another node, above the limit of {limit}; raise the limit, or move the coordinator when the job is quieter",
                 self.node
             ));
             self.end(&error, out);
         }
     }
 
-    /// Ends the job in place of the coordinator. The own node is told last, since it may end with
-    /// that.
+    /// Ends the job in place of the coordinator. This node is notified last, because it may end on
+    /// receipt.
     fn end(&mut self, error: &JobError, out: &mut Vec<CoordinatorCommand>) {
         if std::mem::replace(&mut self.has_ended, true) {
             return;

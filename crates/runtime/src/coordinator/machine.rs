@@ -6,6 +6,7 @@ use super::state::balance::Balances;
 use super::state::broadcasts::RequestOrders;
 use super::state::collections::CollectionState;
 use super::state::membership::Members;
+use super::state::phases::PhaseRounds;
 use super::state::publications::Publications;
 use super::state::quiescence::QuiescenceRounds;
 use super::state::reductions::Accumulators;
@@ -25,44 +26,46 @@ use std::time::Duration;
 /// See the [module](super).
 pub struct Coordinator {
     pub(super) common: Common,
-    /// Where it runs, and how often it has moved.
+    /// Node where the coordinator runs, and the number of times it has moved.
     pub(super) node: NodeId,
     pub(super) term: u64,
-    /// Where main wants it to run, in order, and who waits for that; and the transfer that begins
-    /// now.
+    /// Transfers that main requested, in order, each with the asker that waits for it; and the
+    /// transfer that is due.
     pub(super) transfers: VecDeque<(NodeId, Asker)>,
     pub(super) departing: Option<(NodeId, Asker)>,
     pub(super) now: Time,
-    /// By how much `now` is ahead of the clock of this node, since the coordinator has moved here.
+    /// Difference between `now` and the clock of this node, since the coordinator moved here.
     pub(super) clock_ahead_ns: i128,
-    /// Nanoseconds of any origin, where time is real.
+    /// A clock in nanoseconds since any origin, if time is real.
     pub(super) stopwatch: Option<Stopwatch>,
     pub(super) out: Vec<CoordinatorCommand>,
-    /// What is to be done before the next event.
+    /// Tasks that run before the next event.
     pub(super) follow_ups: VecDeque<FollowUp>,
     pub(super) timers: Timers,
     pub(super) pieces: Pieces,
-    /// Counts what waits here.
+    /// Counts the bytes of the requests that wait here.
     pub(super) budget: Budget,
     /// Controls sent and handled that may lead to messages, for quiescence.
     pub(super) created: u64,
     pub(super) processed: u64,
     pub(super) outcome: Option<Result<(), JobError>>,
-    /// Whether all nodes were told of it.
+    /// Whether the outcome was sent to all nodes.
     pub(super) is_end_told: bool,
-    /// Times that the right to number broadcasts passed to a PE.
+    /// Number of times the right to number broadcasts passed to a PE.
     pub(super) handovers: u64,
     pub(super) collections: BTreeMap<CollectionId, CollectionState>,
     pub(super) requests: RequestOrders,
     pub(super) accumulators: Accumulators,
-    /// The number of the next result for each member that has got some.
+    /// Number of the next result for each member that has received any.
     pub(super) result_numbers: BTreeMap<ActorId, u64>,
     pub(super) quiescence: QuiescenceRounds,
+    /// The phases that main awaits, by number.
+    pub(super) phases: BTreeMap<u32, PhaseRounds>,
     pub(super) publications: Publications,
     pub(super) survey: Survey,
     pub(super) balancer: Balancer,
     pub(super) balances: Balances,
-    /// Whether messages of steps are handled anywhere.
+    /// Whether any PE has handled a message of a step.
     pub(super) uses_steps: bool,
     pub(super) advice: Advice,
     pub(super) members: Members,
@@ -94,6 +97,7 @@ impl Coordinator {
             accumulators: Accumulators::default(),
             result_numbers: BTreeMap::new(),
             quiescence: QuiescenceRounds::default(),
+            phases: BTreeMap::new(),
             publications: Publications::default(),
             survey: Survey::default(),
             balancer: common.balancing.balancer(common.seed),
@@ -106,49 +110,50 @@ impl Coordinator {
         }
     }
 
-    /// Where it is.
+    /// Returns the place where the coordinator runs.
     pub(super) fn place(&self) -> CoordinatorPlace {
         CoordinatorPlace { term: self.term, node: self.node }
     }
 
-    /// Has planning timed: nanoseconds of any origin. In virtual time planning takes none.
+    /// Sets the clock that times planning, in nanoseconds since any origin. In virtual time
+    /// planning takes no time.
     pub fn set_stopwatch(&mut self, stopwatch: Stopwatch) {
         self.stopwatch = Some(stopwatch);
     }
 
-    /// When [`wake`](Self::wake) has something to do although nothing comes.
+    /// Returns the time by which [`wake`](Self::wake) must be called even if no event arrives.
     pub fn next_wakeup(&self) -> Option<Time> {
         let due = self.timers.next().filter(|_| self.outcome.is_none())?;
         Some(shifted(due, -self.clock_ahead_ns))
     }
 
-    /// The time is `now` by the clock of this node.
+    /// Sets the time, from the clock of this node.
     pub(super) fn set_now(&mut self, now: Time) {
         self.now = self.now.max(shifted(now, self.clock_ahead_ns));
     }
 
-    /// How the job ended, once it has.
+    /// Returns the outcome of the job, once it has ended.
     pub fn outcome(&self) -> Option<&Result<(), JobError>> {
         self.outcome.as_ref()
     }
 
-    /// How much it has ever done for the job. What it does again and again does not count.
+    /// Returns a count of the coordinator's work for the job. Periodic work does not count.
     pub fn activity(&self) -> u64 {
         self.created.wrapping_add(self.processed)
     }
 
-    /// Whether nothing will happen here unless something comes: main does not wait for a change of
-    /// a link, which may come at any time.
+    /// Whether the coordinator does nothing more unless a packet arrives. It may do more if main
+    /// waits for a change of a link, which may happen at any time.
     pub fn has_only_upkeep(&self) -> bool {
         self.survey.change_waits.is_empty()
     }
 
-    /// Times that the right to number broadcasts has passed to a PE.
+    /// Returns the number of times the right to number broadcasts has passed to a PE.
     pub fn handovers(&self) -> u64 {
         self.handovers
     }
 
-    /// How often it has answered that the job is quiescent.
+    /// Returns the number of times the job was found quiescent.
     pub fn quiescences(&self) -> u64 {
         self.quiescence.found
     }
@@ -174,18 +179,18 @@ impl Coordinator {
 
     pub(super) fn fail_no_collection(&mut self, collection: CollectionId) {
         self.fail(JobError::Protocol(format!(
-            "something was sent to collection {}, which does not exist",
+            "a packet was sent to collection {}, which does not exist",
             collection.0
         )));
     }
 
-    /// Ends the job. All nodes are told once the event at hand is handled.
+    /// Ends the job. All nodes are notified after the present event.
     pub(super) fn stop(&mut self, outcome: Result<(), JobError>) {
         self.outcome.get_or_insert(outcome);
     }
 }
 
-/// A time that is later by `by_ns` nanoseconds, within what a time can be.
+/// Returns `time` plus `by_ns` nanoseconds, clamped to the range of a time.
 fn shifted(time: Time, by_ns: i128) -> Time {
     let ns = (i128::from(time.0) + by_ns).clamp(0, i128::from(u64::MAX));
     Time(ns as u64)

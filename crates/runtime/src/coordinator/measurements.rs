@@ -1,4 +1,4 @@
-//! What becomes of what nodes have measured: it is for the survey, the monitor or the advisor.
+//! Dispatch of the nodes' measurements to the survey, the monitor or the advisor.
 
 use super::machine::Coordinator;
 use super::state::survey::Purpose;
@@ -28,7 +28,7 @@ impl Coordinator {
         }
     }
 
-    /// The places are known: what has waited for them goes on.
+    /// Continues the requests that waited for the places, which are known.
     pub(super) fn begin_with_places(&mut self) {
         for asker in std::mem::take(&mut self.survey.link_askers) {
             self.await_links(asker);
@@ -38,8 +38,8 @@ impl Coordinator {
         self.begin_watch();
     }
 
-    /// Without the rates of trains that met a large broadcast of the job, and were slower than is
-    /// known for that reason.
+    /// Returns the measurements without the rates of trains that met a large broadcast of the job
+    /// and were slower than the known rate for that reason.
     fn undisturbed(&self, node: NodeId, found: &[Probed], since: Time) -> Vec<Probed> {
         if !self.advice.is_disturbed(since) {
             return found.to_vec();

@@ -1,6 +1,6 @@
-//! Nodes that join a running job for its tasks: how they go through the stages of a member.
+//! Guests, the nodes that join a running job for its tasks: their stages of membership.
 //!
-//! How they work and leave is told in `pe/membership`.
+//! `pe/membership` describes how they work and leave.
 
 use super::machine::Coordinator;
 use super::state::membership::{Entry, Members};
@@ -17,14 +17,14 @@ use gridspan_topology::{GUEST_PES_MAX, NodeId, PeId};
 use std::collections::BTreeSet;
 
 impl Coordinator {
-    /// The first PEs of the guests that are still there.
+    /// Returns the first PEs of the present guests.
     pub(super) fn guest_leaders(&self) -> Vec<PeId> {
         let guests = self.members.up_to(Stage::Draining).into_iter();
         guests.map(|(guest, _)| self.common.layout.leader(guest)).collect()
     }
 
-    /// A node runs this program. It is compared with the own one: nothing else would notice that
-    /// the node takes values for others.
+    /// Compares a node's program with that of the coordinator, because no other check would detect
+    /// that the node misreads values.
     pub(super) fn handle_greet(&mut self, from: PeId, definition: &Definition) {
         let layout = &self.common.layout;
         let node = layout.node_of(from);
@@ -35,7 +35,7 @@ impl Coordinator {
         }
         if own.is_of_other_build(definition) {
             let text = format!(
-                "{node} at site {site}, on host {host}, runs another build of the program; what travels has the same \
+                "{node} at site {site}, on host {host}, runs another build of the program; messages have the same \
                  structure"
             );
             self.common.watch.on_warning.iter().for_each(|tell| tell(&text));
@@ -43,7 +43,7 @@ impl Coordinator {
         self.note_greeting(node);
     }
 
-    /// A pool is opened: makes members of its collection on all guests.
+    /// Handles the opening of a pool: creates members of its collection on all guests.
     pub(super) fn open_pool(&mut self, collection: CollectionId) {
         self.members.pools.insert(collection);
         self.tell_hierarchy();
@@ -52,7 +52,7 @@ impl Coordinator {
         }
     }
 
-    /// A pool is closed: sends the `farewell` to its members on guests.
+    /// Handles the closing of a pool: sends the `farewell` to its members on guests.
     pub(super) fn close_pool(&mut self, collection: CollectionId, farewell: &Bytes) {
         self.members.pools.remove(&collection);
         for (guest, pes) in self.members.taking_part() {
@@ -68,7 +68,8 @@ impl Coordinator {
         (first..first + pes).map(PeId)
     }
 
-    /// Makes the members of a collection on the PEs of a guest. What guests handle is not counted.
+    /// Creates the members of a collection on the PEs of a guest. Messages that guests handle are
+    /// not counted.
     fn equip(&mut self, (guest, pes): (NodeId, u32), collection: CollectionId) {
         let Some(info) = self.collections.get(&collection).map(|state| state.info.clone()) else {
             return;
@@ -80,7 +81,7 @@ impl Coordinator {
         }
     }
 
-    /// Lets all nodes know the hierarchy once tasks are shared, which is done by it.
+    /// Sends the hierarchy to all nodes once tasks are shared, because sharing uses it.
     pub(super) fn tell_hierarchy(&mut self) {
         let Members { pools, is_hierarchy_told, .. } = &mut self.members;
         let Some(places) = self.survey.places.clone() else { return };
@@ -106,7 +107,7 @@ impl Coordinator {
             MembershipMessage::Drained => {
                 self.end_membership(sender, Stage::Left, &GuestEvent::Left { guest: sender });
             }
-            // Of guests, each speaks for itself.
+            // A guest may report only itself.
             MembershipMessage::Unreachable { node, error }
                 if *node == sender || !layout.is_guest(sender) =>
             {
@@ -125,7 +126,7 @@ impl Coordinator {
         }
         if fingerprint != self.common.definition.fingerprint {
             let error = JobError::Failed(format!(
-                "{guest} runs another program than the job that it is to join, or another version of it; use the job's build"
+                "{guest} runs another program than the job, or another version of it; use the job's build"
             ));
             return self.post(layout.leader(guest), Control::Stop { outcome: Err(error) });
         }
@@ -138,7 +139,7 @@ impl Coordinator {
         self.members.guests.insert(guest, Entry { pes, stage: Stage::Joining, awaited });
     }
 
-    /// A guest that all nodes know now is active.
+    /// Notes that `by` knows a guest, which becomes active once all nodes know it.
     fn note_known(&mut self, guest: NodeId, by: PeId) {
         let Some(entry) = self.members.guests.get_mut(&guest) else { return };
         entry.awaited.remove(&by);
@@ -150,12 +151,12 @@ impl Coordinator {
         let layout = &self.common.layout;
         let site = layout.site_name(layout.site_of_node(guest)).to_owned();
         let leader = layout.leader(guest);
-        // All go by the same places, so that they know whom to ask.
+        // All nodes use the same places to decide which node to ask for tasks.
         if let Some(places) = self.survey.places.clone().filter(|_| self.members.is_hierarchy_told)
         {
             self.post(leader, Control::Hierarchy(Box::new(places.hierarchy.clone())));
         }
-        // Now this node knows as well where it is reached.
+        // This node knows the guest's address by now, too.
         for collection in self.members.pools.clone() {
             self.equip((guest, pes), collection);
         }
@@ -181,7 +182,8 @@ impl Coordinator {
             Some(entry) if !entry.stage.is_gone() => entry.stage,
             _ => return,
         };
-        // One that has not begun owes nothing: it never got in, which may be the network's fault.
+        // A guest that has not started holds no tasks: it never got in, perhaps because of the
+        // network.
         match self.common.tolerates_lost_guests || stage == Stage::Joining {
             true => {
                 let event = GuestEvent::Lost { guest, reason: error.to_string() };
@@ -197,14 +199,14 @@ impl Coordinator {
             return;
         }
         entry.stage = stage;
-        // Other guests may work on what has come through this one.
+        // Other guests may work on tasks that came through this one.
         for leader in self.guest_leaders() {
             self.post(leader, reached(guest, stage));
         }
         self.tell_founders(guest, stage);
         let outcome = match event {
             GuestEvent::Lost { reason, .. } => Err(JobError::Failed(format!(
-                "the job goes on without this node, which was taken for lost ({reason}); join again with a new invitation"
+                "the job continues without this node, which was declared lost ({reason}); join again with a new invitation"
             ))),
             _ => Ok(()),
         };

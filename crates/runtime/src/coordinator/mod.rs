@@ -1,31 +1,31 @@
-//! The coordinator: what a job needs exactly one of.
+//! The coordinator: the part of a job that exists exactly once.
 //!
-//! It keeps count of the members of collections, numbers broadcasts, completes reductions, finds
-//! quiescence and stalls, has the job rebalanced, knows places and links, plans broadcasts, and
-//! admits guests. It is a pure machine beside the PEs and the relay of its node:
-//! [`CoordinatorEvent`]s in, [`CoordinatorCommand`]s out, time passed in. PEs and relays reach it
-//! under the address [`COORDINATOR`](crate::COORDINATOR), as they reach each other, and it does not
-//! wait for any of them: it goes on while every PE of its node is inside a handler.
+//! It counts the members of collections, numbers broadcasts, completes reductions, detects
+//! quiescence and stalls, rebalances the job, knows places and links, plans broadcasts, and admits
+//! guests. It is a pure machine beside the PEs and the relay of its node: [`CoordinatorEvent`]s
+//! in, [`CoordinatorCommand`]s out, time passed in. PEs and relays reach it under the address
+//! [`COORDINATOR`](crate::COORDINATOR), as they reach each other. It does not wait for any of them,
+//! and keeps running while every PE of its node is inside a handler.
 //!
-//! **Start.** The driver of each node makes a [`CoordinatorHost`]. That of one node has it, and,
-//! where time is real, it watches for stalls.
+//! **Start.** The driver of each node makes a [`CoordinatorHost`]. The host of one node contains
+//! the coordinator, which watches for stalls if time is real.
 //!
-//! **Steady state.** It answers controls and its own timers. Main asks through its PE
-//! (`MainRequest`), and the answer goes back there as that to any question. Nothing that it keeps
-//! refers to a PE by anything but its number.
+//! **Steady state.** The coordinator handles controls and its own timers. Main sends requests
+//! through its PE (`MainRequest`), and the answers return there as those of any ask. The
+//! coordinator's state refers to PEs by their numbers alone.
 //!
-//! **Failure.** The first error ends the job: all nodes are told to stop, and
-//! [`Coordinator::outcome`] says how it ended.
+//! **Failure.** The first error ends the job: all nodes are ordered to stop, and
+//! [`Coordinator::outcome`] returns the outcome.
 //!
-//! - `collections`, `broadcasts`, `sequencer`, `reductions`, `quiescence`, `publications`:
-//!   collective operations.
-//! - `balance`: when to rebalance, and how. `survey`: places; `monitor`: links. `advice`: how
-//!   broadcasts travel.
-//! - `machine`: all that it keeps, in parts that stand in `state`. `control`: what it does about
-//!   each event. A part that has something for one above it leaves it as a follow-up.
-//! - `membership`: nodes that join and leave. `stall`: a job that cannot go on.
-//! - `host`: the coordinator as each node has it: it runs there, or packets for it go on to where
-//!   it does. `transfer`: how it moves.
+//! - `collections`, `broadcasts`, `sequencer`, `reductions`, `quiescence`, `phases`,
+//!   `publications`: collective operations.
+//! - `balance`: when to rebalance, and how. `survey`: places; `monitor`: links. `advice`: plans of
+//!   broadcasts.
+//! - `machine`: the whole state, in parts that are defined in `state`. `control`: dispatch of
+//!   events. A part that has work for a part above it leaves a follow-up.
+//! - `membership`: nodes that join and leave. `stall`: a job that cannot continue.
+//! - `host`: a node's host of the coordinator, which runs it or forwards packets to it. `transfer`:
+//!   the coordinator's move to another node.
 
 mod advice;
 mod balance;
@@ -41,6 +41,7 @@ mod membership;
 mod monitor;
 mod outgoing;
 mod pending_work;
+mod phases;
 mod publications;
 mod quiescence;
 mod reductions;

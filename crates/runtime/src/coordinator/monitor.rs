@@ -1,11 +1,11 @@
 //! The links between groups of nodes, watched while the job runs.
 //!
-//! **Steady state.** Every node reports twice a second what its connections show; the coordinator
-//! combines this into one estimate for each pair of groups and announces what has changed by more
-//! than a fifth. A pair of groups of which nothing was heard for long is probed. Once, if a plan of
-//! broadcasts or a listener needs it, the coordinator has two nodes of each group send a train of
-//! packets to another group, first each alone and then both together, to see whether they share
-//! their way. The trains delay the job's own messages.
+//! **Steady state.** Every node reports measurements of its connections twice a second; the
+//! coordinator combines them into one estimate for each pair of groups, and announces changes of
+//! more than a fifth. A pair of groups without recent measurements is probed. Once, if a plan of
+//! broadcasts or a listener needs it, the coordinator orders two nodes of each group to send a
+//! train of packets to another group, first each alone and then both together, to find out whether
+//! they share a path. The trains delay the job's own messages.
 //!
 //! **Failure.** Reports may be missing; estimates age.
 
@@ -25,22 +25,22 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// How often the coordinator looks at the links.
+/// Time between two checks of the links.
 const LOOK: Duration = Duration::from_millis(500);
-/// How often whoever wants to know is told of the links even if none has changed: a person who
-/// looks does not notice that it was two seconds ago.
+/// Time after which listeners receive the links even if none has changed. A user who watches does
+/// not notice a delay of two seconds.
 const TELL: Duration = Duration::from_secs(2);
-/// The links between the parts of a group of more parts are watched only where something flows:
-/// there are too many to probe.
+/// Maximum number of parts of a group between which silent links are probed. In a larger group
+/// there are too many pairs, and links are watched only where data flows.
 const CHILDREN_MAX: usize = 64;
-/// How many nodes of a group are asked whether they share a way.
+/// Number of nodes of a group that are tested for a shared path.
 const UPLINK_NODES: usize = 2;
-/// How often they send together before a way counts as shared: something else may have been under
-/// way.
+/// Number of tests of the nodes together before a path counts as shared: other traffic may have
+/// disturbed one test.
 const UPLINK_TRIES: u32 = 3;
 
 impl Coordinator {
-    /// Answers with what is known of the links, once the places are known.
+    /// Answers with the estimates of the links, once the places are known.
     pub(in crate::coordinator) fn await_links(&mut self, asker: Asker) {
         self.want_uplinks();
         match self.links() {
@@ -52,7 +52,7 @@ impl Coordinator {
         }
     }
 
-    /// What is known of the links, once the hierarchy is.
+    /// Returns the estimates of the links, once the hierarchy is known.
     fn links(&self) -> Option<Links> {
         let (at, survey) = (self.now, &self.survey);
         let groups = |(from, to)| (GroupId(from), GroupId(to));
@@ -66,7 +66,7 @@ impl Coordinator {
         Some(Links { at, places: Arc::new(places), estimates, uplinks })
     }
 
-    /// Tells whoever the job has named of the links, if one has changed or it is time.
+    /// Reports the links to the job's listeners, if one has changed or a report is due.
     fn tell_links(&mut self, changes: &[LinkChange]) {
         if self.common.on_links.is_empty() {
             return;
@@ -82,7 +82,7 @@ impl Coordinator {
         }
     }
 
-    /// Answers with the next change of a link; with nothing where there are no links.
+    /// Answers with the next change of a link, or with `None` if there are no links.
     pub(in crate::coordinator) fn await_link_change(&mut self, asker: Asker) {
         if self.common.layout.node_count() < 2 {
             return self.answer(asker, None::<LinkChange>);
@@ -108,7 +108,7 @@ impl Coordinator {
         }
     }
 
-    /// Begins to look at the links, until the job is over.
+    /// Starts the periodic checks of the links, which go on until the end of the job.
     pub(in crate::coordinator) fn begin_watch(&mut self) {
         if self.common.layout.node_count() > 1
             && !std::mem::replace(&mut self.survey.is_watching, true)
@@ -120,7 +120,7 @@ impl Coordinator {
         }
     }
 
-    /// Sees to it that the coordinator asks once who shares a way.
+    /// Ensures that the nodes are tested once for shared paths.
     pub(in crate::coordinator) fn want_uplinks(&mut self) {
         if self.survey.places.is_some() && !std::mem::replace(&mut self.survey.wants_uplinks, true)
         {
@@ -183,8 +183,8 @@ impl Coordinator {
         self.send_orders(orders);
     }
 
-    /// Takes the round trips, or else the rates, of what was found. The round trip of a train waits
-    /// behind the train itself, and the rate of one that was paced is its pace.
+    /// Takes the round trips or the rates of probes. The round trip of a train is unusable, because
+    /// it waits behind the train itself, and so is the rate of a paced train, which is its pace.
     pub(in crate::coordinator) fn note_links(
         &mut self,
         node: NodeId,
@@ -206,8 +206,8 @@ impl Coordinator {
         }
     }
 
-    /// Asks for each group whether its nodes share their way to the outside: first one of them
-    /// alone.
+    /// Starts the test of each group for a shared path to the outside: with one node alone at
+    /// first.
     fn ask_uplinks(&mut self) {
         let survey = &mut self.survey;
         let Some(places) = survey.places.clone() else { return };
@@ -220,8 +220,8 @@ impl Coordinator {
             if nodes.len() < UPLINK_NODES || groups.len() < 2 {
                 continue;
             }
-            // Each to another group, since one pair of groups may have one pipe; if there is only
-            // one other, to its nodes.
+            // Each node sends to another group, since one pair of groups may have one pipe; if
+            // there is only one other group, to different nodes of it.
             let others = groups.len() - 1;
             let target = |number: usize| {
                 let other = groups[(at + 1 + number % others) % groups.len()];
@@ -251,7 +251,7 @@ impl Coordinator {
         let now = self.now;
         let survey = &mut self.survey;
         let Some(probe) = survey.asking.get_mut(&group) else { return };
-        // What was too fast for a train cannot be compared.
+        // A path too fast for a train's measurement cannot be compared.
         let Some((rate, sent)) = found.first().and_then(|probed| Some((probed.rate?, probed.sent)))
         else {
             survey.asking.remove(&group);
@@ -277,7 +277,7 @@ impl Coordinator {
     }
 }
 
-/// Tells groups and levels what bandwidth the links have that they are about.
+/// Sets the bandwidth ranges of groups and levels from the estimates of their links.
 fn set_bandwidths(hierarchy: &mut Hierarchy, estimates: &[((GroupId, GroupId), LinkEstimate)]) {
     let mut groups: BTreeMap<GroupId, Vec<Bandwidth>> = BTreeMap::new();
     let mut levels: BTreeMap<usize, Vec<Bandwidth>> = BTreeMap::new();

@@ -1,4 +1,4 @@
-//! How the coordinator sends: to one PE, to all of them, in pieces.
+//! Sending from the coordinator: to one PE, to all PEs, in pieces.
 
 use super::event::{Asker, CoordinatorCommand, FollowUp};
 use super::machine::Coordinator;
@@ -18,12 +18,12 @@ impl Coordinator {
         self.post_uncounted(to, control);
     }
 
-    /// The same where quiescence does not count what is handled, as on guests.
+    /// Sends a control without counting it for quiescence, such as to a guest.
     pub(super) fn post_uncounted(&mut self, to: PeId, control: Control) {
         self.out.push(CoordinatorCommand::Send { to, packet: Packet::control(control) });
     }
 
-    /// The same for controls that grow with the number of actors: towards other nodes, in pieces.
+    /// Sends a control whose size grows with the number of actors: to other nodes, in pieces.
     pub(super) fn post_large(&mut self, to: PeId, control: Control) {
         if self.common.layout.node_of(to) == self.node {
             return self.post(to, control);
@@ -39,8 +39,8 @@ impl Coordinator {
         }
     }
 
-    /// Sends a control to every PE: `make` makes one for each PE of this node, and one for all
-    /// others, which relays bring.
+    /// Sends a control to every PE: `make` creates one for each PE of this node, and one that
+    /// relays take to all others.
     pub(super) fn post_to_all(&mut self, make: impl Fn() -> Control) {
         for pe in self.pes_here() {
             self.post(pe, make());
@@ -62,13 +62,13 @@ impl Coordinator {
         self.send_over_tree(OutgoingControl::new(control));
     }
 
-    /// Answers a question.
+    /// Answers a request.
     pub(super) fn answer<T: Serialize + Send + 'static>(&mut self, asker: Asker, answer: T) {
         let answer = Payload::new(answer);
         self.post(asker.pe, Control::Reply { slot: asker.slot, answer });
     }
 
-    /// Has nodes measure.
+    /// Orders nodes to measure.
     pub(super) fn send_orders(&mut self, orders: Vec<(NodeId, ProbeOrder)>) {
         for (node, order) in orders {
             self.post(self.common.layout.leader(node), Control::Probe(order));
@@ -82,7 +82,7 @@ impl Coordinator {
         self.advice.next_flow += 1;
         let chosen = self.advice.choose(bytes);
         let plan = chosen.unwrap_or(PlanId { root: self.node, version: 0 });
-        // What the runtime itself announces says nothing of what comes next.
+        // Announcements of the runtime itself say nothing about later broadcasts.
         let is_learning = !control.is_internal();
         self.spread_own(Spread::TreeBroadcast { control, plan, flow });
         if is_learning {

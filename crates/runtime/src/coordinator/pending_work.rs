@@ -1,11 +1,11 @@
-//! What the coordinator has begun and not finished.
+//! Unfinished work of the coordinator.
 
 use super::machine::Coordinator;
 use crate::message::ReductionGroup;
 use crate::message::pending_work::{PendingWork, counted};
 
 impl Coordinator {
-    /// What is unfinished here, and what main waits for.
+    /// Returns the unfinished work here, and the requests that main waits for.
     pub fn pending_work(&self) -> PendingWork {
         PendingWork {
             created: self.created,
@@ -17,13 +17,14 @@ impl Coordinator {
         }
     }
 
-    /// What main waits for, for people.
+    /// Describes, in readable text, the requests that main waits for.
     fn main_waits(&self) -> Vec<String> {
         let publications = self.publications.waits();
         let others = publications.chain(self.quiescence.waits()).chain(self.survey.waits());
         let mut waits: Vec<String> = others.collect();
         let moves = self.transfers.iter().map(|(to, _)| format!("the coordinator to move to {to}"));
         waits.extend(moves);
+        waits.extend(self.phases.iter().map(|(phase, rounds)| rounds.waits(*phase)));
         for (id, state) in &self.collections {
             if state.creating > 0 {
                 let missing = counted(state.creating, "more PE", "more PEs");

@@ -1,4 +1,4 @@
-//! Read-only data that main gives to every PE.
+//! Publications: read-only data that main sends to every PE.
 
 use super::event::Asker;
 use super::machine::Coordinator;
@@ -7,8 +7,8 @@ use crate::message::Control;
 use bytes::Bytes;
 
 impl Coordinator {
-    /// Gives a value to every PE, one copy per node over the network. Answers with its number once
-    /// all have it.
+    /// Sends a value to every PE, one copy per node over the network. Answers with its number once
+    /// all PEs have it.
     pub(super) fn publish(&mut self, asker: Asker, value: &Bytes) {
         let pes = self.common.layout.pe_count();
         let Publications { next, waiting } = &mut self.publications;

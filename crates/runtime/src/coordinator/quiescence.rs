@@ -1,18 +1,19 @@
-//! Quiescence: no message is on its way, waits, or is being handled anywhere.
+//! Quiescence: no message is in flight, waits, or is being handled on any PE.
 //!
 //! F. Mattern, "Algorithms for distributed termination detection" (1987), the four-counter method:
-//! the coordinator asks every PE how many messages it has made and handled; a PE answers once it is
-//! idle. If two rounds in a row report the same, and as many messages handled as made, none is
-//! left. The coordinator's own counts are taken when a round ends.
+//! the coordinator asks every PE for the number of messages that it has created and handled; a PE
+//! answers once it is idle. If two rounds in a row report the same numbers, and as many messages
+//! handled as created, no message is left. The coordinator adds its own counts at the end of a
+//! round.
 //!
-//! What will lead to a message counts as one on its way: armed timers and open questions of actors,
-//! members that are moving, insertions, rebalances. A PE with contributions that wait for others to
-//! be passed on together is not idle. Rounds that began before somebody asked say nothing about
-//! what that one sent.
+//! Pending operations that will lead to a message count as one in flight: armed timers and
+//! unanswered asks of actors, moving members, insertions, rebalances. A PE is not idle while it
+//! holds contributions to be passed on together with later ones. Rounds that began before a request
+//! for quiescence do not count for it, because the asker may have sent messages since.
 //!
-//! Messages to a member that its home does not know wait there, since its insertion may be on its
-//! way. If two rounds in a row report the same and all that is left are such messages, no insertion
-//! is, and their homes drop them.
+//! Messages to a member that its home does not know wait there, because its insertion may be in
+//! progress. If two rounds in a row report the same numbers and only such messages are left, no
+//! insertion is in progress, and the homes drop the messages.
 
 use super::event::Asker;
 use super::machine::Coordinator;
@@ -22,14 +23,18 @@ use crate::message::Control;
 use crate::pe::PlantedFault;
 use std::time::Duration;
 
-/// The pause between two rounds of questions while messages are still on their way: this share of
-/// the time waited so far, so that waiting is noticed at most that much later than it could be and
-/// long waits cost few messages.
+/// Pause between two rounds while messages are still in flight, as a share of the time waited so
+/// far. So quiescence is noticed late by at most that share, and long waits cost few messages.
 const PAUSE_SHARE: u32 = 16;
-/// The shortest such pause.
+/// Shortest pause between two rounds.
 const PAUSE_MIN: Duration = Duration::from_micros(500);
-/// The longest such pause.
+/// Longest pause between two rounds.
 const PAUSE_MAX: Duration = Duration::from_millis(100);
+
+/// Returns the pause before the next round, after a wait of `waited`.
+pub(super) fn pause_after(waited: Duration) -> Duration {
+    (waited / PAUSE_SHARE).clamp(PAUSE_MIN, PAUSE_MAX)
+}
 
 impl Coordinator {
     /// Answers once the job is quiescent.
@@ -37,7 +42,7 @@ impl Coordinator {
         self.await_quiescence_of(Some(asker));
     }
 
-    /// Has messages to members that do not exist dropped, if they are all that is left.
+    /// Drops messages to members that do not exist, if no other messages are left.
     pub(super) fn drop_all_stranded(&mut self) {
         self.await_quiescence_of(None);
     }
@@ -95,7 +100,8 @@ impl Coordinator {
             _ => 2,
         };
         if is_settled && (is_repeated || rounds_needed == 1) {
-            // All of them must have begun after whoever waits came: it may have sent something.
+            // The rounds must have begun after the request: its asker may have sent a message
+            // before.
             let came_before = |waiting: &mut Waiting| waiting.after + rounds_needed <= round;
             done.extend(rounds.waiting.extract_if(.., came_before));
         }
@@ -114,14 +120,13 @@ impl Coordinator {
             (true, _) => {}
             (false, true) => self.begin_quiescence_round(),
             (false, false) => {
-                let pause = (waited / PAUSE_SHARE).clamp(PAUSE_MIN, PAUSE_MAX);
-                self.run_after(pause, Timer::BeginQuiescenceRound);
+                self.run_after(pause_after(waited), Timer::BeginQuiescenceRound);
             }
         }
     }
 
-    /// Something begins by itself that leads to messages: what PEs have answered before says
-    /// nothing any more.
+    /// Invalidates the answers of the PEs so far, because an operation starts that leads to
+    /// messages.
     pub(super) fn unsettle(&mut self) {
         self.quiescence.sum.created += 1;
     }

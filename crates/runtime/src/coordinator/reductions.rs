@@ -1,8 +1,9 @@
-//! The last step of reductions: contributions that have come up the tree are combined, and the
-//! result goes to main, to a member, or to all members of a collection.
+//! The last step of reductions: contributions from the tree are combined, and the result goes to
+//! main, to a member, or to all members of a collection.
 //!
-//! Contributions carry how many there are, and a reduction is complete when as many have come as
-//! members take part in it. So nothing depends on where a member was when it contributed.
+//! A combined contribution carries its number of contributors, and a reduction is complete when
+//! that number equals the number of members that take part. So the result does not depend on where
+//! a member was when it contributed.
 
 use super::broadcasts::by_runtime;
 use super::event::Asker;
@@ -14,7 +15,7 @@ use crate::message::{Contribution, Control, ReductionGroup, Wanted};
 use crate::reduce::{Op, Reduction, Target, Value};
 
 impl Coordinator {
-    /// Takes what PEs have combined.
+    /// Merges a contribution that PEs have combined.
     pub(super) fn merge(&mut self, contribution: Contribution) {
         let Contribution { group, sequence, .. } = contribution;
         let accumulators = &mut self.accumulators.0;
@@ -29,7 +30,7 @@ impl Coordinator {
         self.complete_reductions(group.collection());
     }
 
-    /// Completes the reductions over a collection to which all have contributed.
+    /// Completes the reductions over a collection to which all members have contributed.
     pub(super) fn complete_reductions(&mut self, collection: CollectionId) {
         self.skip_unattended_syncs(collection);
         while let Some(done) = self.take_complete(collection) {
@@ -47,7 +48,7 @@ impl Coordinator {
         }
     }
 
-    /// Completes sync points that no member will reach any more, since those that have joined begin
+    /// Completes sync points that no member will reach, because the members that have joined start
     /// with later ones.
     fn skip_unattended_syncs(&mut self, collection: CollectionId) {
         let group = ReductionGroup::Sync(collection);
@@ -92,8 +93,8 @@ impl Coordinator {
         }
     }
 
-    /// Sends a result to one member, or to all members of a collection. One member gets it from its
-    /// home, which knows where it lives.
+    /// Sends a result to one member, through its home, which knows where it lives, or to all
+    /// members of a collection.
     fn deliver_result(
         &mut self,
         receivers: CollectionId,
@@ -127,8 +128,8 @@ impl Coordinator {
         }
     }
 
-    /// Answers with the next result that the members of a group send to main; with nothing if there
-    /// is no such group.
+    /// Answers with the next result that the members of a group send to main, or with `None` if the
+    /// group does not exist.
     pub(super) fn await_reduction(&mut self, asker: Asker, group: ReductionGroup) {
         let Some(state) = self.state(group.collection()) else {
             return self.answer(asker, None::<(Op, Value)>);

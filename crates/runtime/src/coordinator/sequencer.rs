@@ -1,24 +1,25 @@
 //! The right to number the broadcasts of a collection, which passes to a PE that broadcasts alone,
 //! so that its broadcasts need not wait for the coordinator.
 //!
-//! **Start.** The coordinator numbers. When some requests in a row have come from one PE of another
+//! **Start.** The coordinator numbers. After several consecutive requests from one PE of another
 //! node, it grants that PE the right, with the next number.
 //!
-//! **Steady state.** The holder numbers the broadcasts of senders that live there and sends them to
-//! everyone itself. It numbers one only if the same sender's one before has its number: those of a
-//! sender that came with requests on their way go to the coordinator, as from any other PE.
+//! **Steady state.** The holder numbers the broadcasts of senders that live there, and sends them
+//! to all nodes itself. It numbers a broadcast only if the sender's previous one has a number:
+//! broadcasts of a sender that moved there with requests in flight go to the coordinator, as from
+//! any other PE.
 //!
-//! **End.** Whatever needs a number at the coordinator recalls the right and waits for it:
-//! requests, insertions, results of reductions for all members. The holder returns it with the next
-//! number, and says how far it has come with each sender. So one PE at a time can number, and there
-//! are no gaps. A recall that overtakes its grant is remembered by the term. Who had to return the
-//! right soon needs more requests in a row for the next. A PE whose actors insert members wants no
-//! right: their insertions and broadcasts are in order because both go to the coordinator. Once main
-//! has inserted one, no PE does.
+//! **End.** When the coordinator needs a number, it recalls the right and waits for it: for
+//! requests, insertions, and results of reductions for all members. The holder returns the right
+//! with the next number and the number of requests of each sender so far. So one PE at a time can
+//! number, and there are no gaps. A recall that overtakes its grant is remembered by its term. A PE
+//! that had to return the right soon needs more consecutive requests to get it again. A PE whose
+//! actors insert members is not granted the right: their insertions and broadcasts are in order
+//! because both go to the coordinator. Once main has inserted a member, no PE is granted it.
 //!
-//! What then goes on is told in `broadcasts`.
+//! `broadcasts` describes how requests continue after the return.
 //!
-//! **Failure.** The steps are counted, so that the job is not quiescent while something waits for
+//! **Failure.** The steps are counted, so that the job is not quiescent while a request waits for
 //! the right. A holder inside a long handler returns it afterwards.
 
 use super::machine::Coordinator;
@@ -27,8 +28,8 @@ use crate::message::{Control, SequencerNews, SequencerRight};
 use gridspan_topology::PeId;
 
 impl Coordinator {
-    /// Grants the right to a PE whose request, of this sender, has just got its number, if it has
-    /// asked alone for some time.
+    /// Grants the right to PE `to` if it alone has made the last requests. Called when its request,
+    /// from sender `source`, has just got a number.
     pub(super) fn consider_grant(&mut self, collection: CollectionId, source: ActorId, to: PeId) {
         let layout = &self.common.layout;
         let node = layout.node_of(to);
@@ -45,7 +46,7 @@ impl Coordinator {
         self.post(to, Control::Sequencer { collection, news: SequencerNews::Grant(right) });
     }
 
-    /// Asks for the right to come back, if a PE has it. Returns whether one has.
+    /// Recalls the right, if a PE has it. Returns whether one has.
     pub(super) fn recall_right(&mut self, collection: CollectionId) -> bool {
         let Some(state) = self.state(collection) else { return false };
         let is_away = state.sequencer.is_away();

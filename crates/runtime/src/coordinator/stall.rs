@@ -1,22 +1,22 @@
-//! Finds a job that can never go on, and says what it waits for.
+//! Detects a job that can never continue, and reports what it waits for.
 //!
-//! **Start.** A driver whose time is real has the coordinator watch. In virtual time a job stalls
+//! **Start.** A driver with real time makes the coordinator watch. In virtual time a job stalls
 //! when no event is left.
 //!
-//! **Steady state.** Once the coordinator has had nothing to do for [`IDLE`], it asks all PEs. Each
-//! answers as soon as it is idle: how much it has ever done, and what it has begun and not
-//! finished. Its driver adds whether all that its node had sent before the *last* question has
-//! arrived, and what main does. If two rounds in a row are quiet and say the same, no PE has
-//! done anything between its two answers, and what was on its way at the first had arrived by the
-//! second without any effect. As no timer is set, and main waits for nothing else, nothing will
-//! ever happen (compare F. Mattern, "Algorithms for distributed termination detection", 1987,
-//! section 5).
+//! **Steady state.** When the coordinator has been idle for [`IDLE`], it asks all PEs. Each answers
+//! as soon as it is idle, with a count of its work so far and its unfinished work. Its driver adds
+//! whether all packets that its node sent before the *previous* question have arrived, and the
+//! status of main. If two rounds in a row are quiet and equal, no PE has done anything between its
+//! two answers, and everything in flight at the first had arrived by the second without any
+//! effect. As no timer is set, and main waits for nothing outside the job, nothing will happen
+//! again (compare F. Mattern, "Algorithms for distributed termination detection", 1987, section 5).
 //!
-//! **Handlers.** A PE that is inside of a handler does not answer. A watchdog beside it says of
-//! which actor that is and since when, and the coordinator tells if nobody else has anything to do.
+//! **Handlers.** A PE that is inside a handler does not answer. A watchdog beside it reports the
+//! actor and the time since the handler began, and the coordinator issues a warning if no other PE
+//! has work to do.
 //!
-//! **Failure.** A question that is lost with a connection comes with the next one. Nothing is
-//! reported before all have answered, except at the time limit.
+//! **Failure.** A question that is lost with a connection is repeated by the next one. No stall is
+//! reported before all PEs have answered, except at the time limit.
 
 use super::machine::Coordinator;
 use super::state::stall::Round;
@@ -27,22 +27,22 @@ use crate::message::{Control, Looked, MainStatus};
 use gridspan_topology::{PeId, Time};
 use std::time::Duration;
 
-/// How long the coordinator has nothing to do before it asks.
+/// Time for which the coordinator is idle before it asks.
 const IDLE: Duration = Duration::from_secs(3);
-/// The pause between two rounds while all say the same. What is on its way arrives within it, or is
-/// known to be on its way.
+/// Pause between two rounds with equal answers. Packets in flight arrive within it, or are known
+/// to be in flight.
 const PAUSE_MIN: Duration = Duration::from_secs(1);
-/// The longest pause, while others are busy: a few packets for each PE.
+/// Longest pause, while PEs are busy: each round costs a few packets per PE.
 const PAUSE_MAX: Duration = Duration::from_secs(10);
-/// How long a PE is inside of one handler before that is told: a computation of half a minute
-/// without a word to others is rare.
+/// Time that a PE spends in one handler before a warning: a computation of half a minute without a
+/// message is rare.
 const HANDLER_LONG: Duration = Duration::from_secs(30);
-/// How long PEs may take to say what they do when the time of the job is up.
+/// Time within which PEs must report their work at the job's time limit.
 const LAST_WORDS: Duration = Duration::from_secs(2);
 
 impl Coordinator {
-    /// Begins to watch for stalls and the time limit, where time is real. In virtual time a job
-    /// stalls when no event is left.
+    /// Starts watching for stalls and the time limit, if time is real. In virtual time a job stalls
+    /// when no event is left.
     pub fn watch(&mut self) {
         let now = self.now;
         let is_wanted = !self.common.watch.on_warning.is_empty() || self.common.watch.fails;
@@ -74,7 +74,8 @@ impl Coordinator {
         let (is_asking, pause) = (!stall.missing.is_empty(), stall.pause);
         let is_stuck = stall.missing.iter().all(|pe| stall.inside.contains_key(pe));
         if is_asking && is_idle && is_stuck && !stall.sum.is_quiet {
-            // Nobody else was quiet yet; those that are inside of handlers do not answer either.
+            // PEs that answered were not quiet; the missing ones are inside handlers and do not
+            // answer.
             self.ask_all();
         } else if is_asking {
             self.tell_long_handlers();
@@ -132,8 +133,8 @@ impl Coordinator {
             MainStatus::WaitsInside
                 if is_same && sum.is_quiet && sum.pending.awaiting > 0 && !stall.has_dropped =>
             {
-                // Drops messages to members that do not exist, if they are all that is left. What
-                // is told then says so.
+                // Drops messages to members that do not exist, if no others are left. The warning
+                // then mentions them.
                 self.stall.has_dropped = true;
                 self.drop_all_stranded();
             }
@@ -154,7 +155,8 @@ impl Coordinator {
         }
     }
 
-    /// A PE is inside of one handler for so many nanoseconds, or no longer.
+    /// Notes that a PE has been inside one handler for the given nanoseconds, or is no longer
+    /// inside.
     pub(super) fn note_inside(&mut self, pe: PeId, handler: Option<(String, u64)>) {
         let now = self.now;
         let inside = &mut self.stall.inside;
@@ -166,7 +168,7 @@ impl Coordinator {
         }
     }
 
-    /// Tells of handlers if nothing else keeps the job from going on, or from being found to have
+    /// Warns of long handlers if only they keep the job from continuing, or from being found
     /// stalled.
     fn tell_long_handlers(&mut self) {
         let now = self.now;
@@ -180,11 +182,11 @@ impl Coordinator {
             return;
         }
         stall.is_handler_told = true;
-        let text = format!("{}; nobody else has anything to do", self.handlers());
+        let text = format!("{}; no other PE has work to do", self.handlers());
         self.common.watch.on_warning.iter().for_each(|tell| tell(&text));
     }
 
-    /// The handlers that keep PEs from answering, for people.
+    /// Describes, in readable text, the handlers that keep PEs from answering.
     fn handlers(&self) -> String {
         let (stall, layout) = (&self.stall, &self.common.layout);
         let name = |pe: &PeId| {
@@ -206,7 +208,7 @@ impl Coordinator {
         names.join("; ")
     }
 
-    /// The job has run for as long as it may: asks what it waits for, and ends it.
+    /// Handles the time limit of the job: asks PEs for their unfinished work, and ends the job.
     pub(super) fn time_is_up(&mut self) {
         self.stall.is_over_time = true;
         self.ask_all();
@@ -228,8 +230,7 @@ impl Coordinator {
     }
 }
 
-/// Whether nothing has happened between two rounds. What main waits for is told in words that may
-/// differ.
+/// Whether nothing has happened between two rounds. The texts about what main waits for may differ.
 fn is_same(previous: &Round, sum: &Round) -> bool {
     let counts = |round: &Round| {
         let pending = round.pending.clone();

@@ -1,14 +1,14 @@
-//! The hierarchy of places, found by measuring.
+//! Survey: measures the job's places and infers their hierarchy.
 //!
-//! **Start.** Once every node has greeted the coordinator, or when main asks, it has the nodes
-//! measure round trips: of each pair once in small jobs, in rounds of samples in large ones. From
-//! these it infers the hierarchy. What the user said of sites holds; where the measurements say
-//! otherwise, there is a warning. Nobody waits for any of it but who asks.
+//! **Start.** Once every node has greeted the coordinator, or when main asks, it orders the nodes
+//! to measure round trips: of each pair once in small jobs, in rounds of samples in large ones.
+//! From these it infers the hierarchy. The sites that the user named are kept; if the measurements
+//! contradict them, there is a warning. Only the askers wait for the result.
 //!
 //! **Steady state.** See `monitor`.
 //!
-//! **Failure.** A node that does not answer a probe leaves a gap, which inference tolerates. A node
-//! that is lost ends the job.
+//! **Failure.** A node that does not answer a probe leaves a gap, which inference tolerates. A lost
+//! node ends the job.
 
 use super::event::{Asker, FollowUp};
 use super::machine::Coordinator;
@@ -21,7 +21,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 impl Coordinator {
-    /// A node is there. Once all are, their distances are measured.
+    /// Notes the greeting of a node. Once all nodes have greeted, their distances are measured.
     pub(in crate::coordinator) fn note_greeting(&mut self, node: NodeId) {
         let nodes = self.common.layout.node_count() as usize;
         self.survey.greeted.insert(node);
@@ -41,9 +41,9 @@ impl Coordinator {
         }
     }
 
-    /// Sees to it that the places will be known.
+    /// Ensures that the places are measured.
     pub(in crate::coordinator) fn want_places(&mut self) {
-        // Where nodes greet, a node that has not cannot answer yet.
+        // If nodes greet, a node that has not greeted yet cannot answer.
         if self.survey.greeted.is_empty() {
             self.begin_survey();
         }
@@ -67,7 +67,7 @@ impl Coordinator {
         self.next_round();
     }
 
-    /// Has nodes measure what inference wants to know next, or settles what it has found.
+    /// Orders the measurements that inference needs next, or settles its result.
     fn next_round(&mut self) {
         let survey = &mut self.survey;
         let Some((inference, missing)) = &mut survey.inference else { return };
@@ -92,9 +92,9 @@ impl Coordinator {
         self.send_orders(orders);
     }
 
-    /// The places are known.
+    /// Publishes the places, which are known.
     fn settle(&mut self, places: Locality, distances: Distances) {
-        // Whoever is told of the links is told of these too.
+        // Listeners to links receive the contradictions with them.
         if self.common.on_links.is_empty() {
             places.contradictions.iter().for_each(|found| tracing::warn!("{found}"));
         }
@@ -108,7 +108,7 @@ impl Coordinator {
         self.follow_ups.push_back(FollowUp::PlacesKnown);
     }
 
-    /// A node has measured round trips for inference.
+    /// Handles round trips that a node has measured for inference.
     pub(in crate::coordinator) fn note_round_trips(&mut self, node: NodeId, found: &[Probed]) {
         let nodes = self.common.layout.node_count();
         let Some((inference, missing)) = &mut self.survey.inference else { return };
@@ -122,7 +122,7 @@ impl Coordinator {
     }
 }
 
-/// What the user said: a job at one site only says nothing about places.
+/// Returns the sites that the user named. A job at one site says nothing about places.
 fn site_names(layout: &Layout) -> SiteNames {
     if layout.site_count() < 2 {
         return SiteNames::new();
@@ -131,7 +131,8 @@ fn site_names(layout: &Layout) -> SiteNames {
     layout.nodes().map(|node| (node, name(node))).collect()
 }
 
-/// Whether `node` is the one of the two that measures, so that all measure about as many.
+/// Whether `node` is the one of the two that measures, so that all nodes measure about equally
+/// many pairs.
 fn measures(node: NodeId, other: NodeId) -> bool {
     node != other && ((node.0 + other.0).is_multiple_of(2) == (node < other))
 }

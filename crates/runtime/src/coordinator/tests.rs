@@ -1,4 +1,4 @@
-//! The coordinator without a PE: what it answers to packets, and how it moves.
+//! The coordinator without a PE: its answers to packets, and its moves.
 
 use super::event::{CoordinatorCommand, CoordinatorEvent};
 use super::host::CoordinatorHost;
@@ -37,14 +37,14 @@ impl Actor for Idle {
     fn handle(&mut self, _message: u8, _cx: &mut Context<'_, Self>) {}
 }
 
-/// A job on one node of two PEs, or on more, and its coordinator.
+/// Creates a job on nodes with these numbers of PEs.
 fn program(nodes: &[u32]) -> Program {
     let layout = Layout::new(vec![("a".to_owned(), nodes.to_vec())]);
     let job = Job::new("coordination").actor::<Idle>().main(async |_| Ok::<(), JobError>(()));
     Program::new(job, layout).unwrap()
 }
 
-/// Gives the coordinator a control, and returns those that it sends to single PEs.
+/// Sends the coordinator a control, and returns the controls that it sends to single PEs.
 fn tell(coordinator: &mut CoordinatorHost, from: PeId, control: Control) -> Vec<(PeId, Control)> {
     let event = CoordinatorEvent::Packet { from, packet: Packet::control(control) };
     sent(coordinator.handle(Time::ZERO, event))
@@ -60,7 +60,7 @@ fn sent(commands: Vec<CoordinatorCommand>) -> Vec<(PeId, Control)> {
     commands.into_iter().filter_map(control).collect()
 }
 
-/// Enters a collection of one member, whose members all PEs have made.
+/// Creates a collection of one member, and confirms it on all PEs.
 fn create(coordinator: &mut CoordinatorHost) -> CollectionId {
     let kind = KindId(0);
     let request =
@@ -144,7 +144,7 @@ fn quiescence_takes_two_rounds_that_say_the_same_with_all_made_handled() {
     let again = tell(&mut coordinator, PeId(1), reply(1, 0, 1));
     assert!(matches!(again[..], [(_, Control::QuiescenceRound { round: 2 }), _]), "{again:?}");
     tell(&mut coordinator, PeId(0), reply(2, 5, 4));
-    // An answer to the round before says nothing.
+    // An answer to the previous round has no effect.
     assert!(tell(&mut coordinator, PeId(1), reply(1, 0, 1)).is_empty());
     let told = tell(&mut coordinator, PeId(1), reply(2, 0, 1));
 
@@ -159,7 +159,7 @@ fn the_first_error_stops_the_first_pe_of_each_node_and_nothing_follows() {
     let told = tell(&mut coordinator, PeId(3), Control::Failed { error: error.clone() });
 
     let stopped: Vec<PeId> = told.iter().map(|(to, _)| *to).collect();
-    // The own node last: it may end with that.
+    // This node comes last: it may end on receipt.
     assert_eq!(stopped, [PeId(2), PeId(0)]);
     assert_eq!(coordinator.coordinator().and_then(Coordinator::outcome), Some(&Err(error)));
     let other = Control::Failed { error: JobError::Failed("more".to_owned()) };
@@ -197,12 +197,12 @@ fn what_is_for_a_pe_and_what_names_no_collection_end_the_job_with_an_error() {
     }
 }
 
-/// Hosts on nodes of one PE each, and what is on its way between them.
+/// Hosts on nodes of one PE each, and the packets in flight between them.
 struct Hosts {
     hosts: Vec<CoordinatorHost>,
-    /// The node, the sender and the packet, in the order in which they were sent.
+    /// The target node, the sender and the packet, in sending order.
     frames: Vec<(NodeId, PeId, Packet)>,
-    /// What PEs were told.
+    /// Controls sent to PEs.
     told: Vec<(PeId, Control)>,
 }
 
@@ -213,7 +213,7 @@ impl Hosts {
         Self { hosts, frames: Vec::new(), told: Vec::new() }
     }
 
-    /// Gives the host of a node a packet, and has it encoded and decoded if it goes on.
+    /// Sends a packet to the host of a node, encoded and decoded if it is forwarded.
     fn tell(&mut self, node: u32, from: PeId, packet: Packet) {
         let event = CoordinatorEvent::Packet { from, packet };
         let commands = self.hosts[node as usize].handle(Time::ZERO, event);
@@ -237,7 +237,7 @@ impl Hosts {
         }
     }
 
-    /// Brings the newest frame, or the oldest, and those that follow from it in the same order.
+    /// Delivers the newest or the oldest frame first, until none is left.
     fn settle(&mut self, is_newest_first: bool) {
         while !self.frames.is_empty() {
             let at = if is_newest_first { self.frames.len() - 1 } else { 0 };
@@ -254,13 +254,13 @@ impl Hosts {
         self.ask(0, slot, MainRequest::MoveCoordinator { to: NodeId(to) });
     }
 
-    /// The nodes that have the coordinator.
+    /// Returns the nodes that have the coordinator.
     fn places(&self) -> Vec<usize> {
         let has = |&at: &usize| self.hosts[at].coordinator().is_some();
         (0..self.hosts.len()).filter(has).collect()
     }
 
-    /// The slots of main that were answered, in order.
+    /// Returns the slots of main that were answered, in order.
     fn answers(&mut self) -> Vec<u64> {
         let slot = |(_, control)| match control {
             Control::Reply { slot, .. } => Some(slot),
@@ -277,14 +277,14 @@ fn balanced() -> Hosts {
     let program = Program::new(job.main(async |_| Ok::<(), JobError>(())), layout).unwrap();
     let mut hosts = Hosts::new(2);
     hosts.hosts = [0, 1].map(|node| program.coordinator_host(NodeId(node))).into();
-    // Places are not measured before all nodes are there.
+    // Keeps places from being measured: not all nodes have greeted.
     let definition = hosts.hosts[0].coordinator().unwrap().common.definition.clone();
     let definition = Box::new(Definition::clone(&definition));
     hosts.tell(0, PeId(0), Packet::control(Control::Greet { definition }));
     hosts
 }
 
-/// What a PE without actors has measured.
+/// Returns the measurements of a PE without actors.
 fn no_loads(rebalance: u64) -> Control {
     Control::Loads(Box::new(Loads {
         rebalance: RebalanceId(rebalance),
@@ -307,7 +307,7 @@ fn a_coordinator_that_moves_takes_along_what_waits_and_what_came_meanwhile_follo
         let id = ActorId { collection, key: Ix1(5).key() };
         let insert = Control::InsertRequest { id, init: Payload::new(()), at };
         hosts.tell(0, PeId(0), Packet::control(insert));
-        // Waits for the insertion, and the second for the first.
+        // The first request waits for the insertion, and this one for the first.
         hosts.tell(0, PeId(2), Packet::control(request(collection, 2)));
         hosts.told.clear();
 
@@ -319,7 +319,7 @@ fn a_coordinator_that_moves_takes_along_what_waits_and_what_came_meanwhile_follo
 
         assert_eq!(hosts.places(), [1]);
         let told = std::mem::take(&mut hosts.told);
-        // To the PE of its own node; a relay brings it to the others.
+        // Sent to the PE of its own node; a relay takes them to the others.
         assert_eq!(numbers(&told), [(PeId(1), 0, 1), (PeId(1), 1, 2)]);
         let places = told.iter().filter(|(_, control)| {
             let place = CoordinatorPlace { term: 1, node: NodeId(1) };
@@ -339,12 +339,12 @@ fn moves_follow_each_other_and_stale_packets_find_their_way() {
         for (slot, to) in (10..).zip([1, 1, 2, 0, 3]) {
             hosts.move_to(slot, to);
         }
-        // Two that know of no move.
+        // Two nodes that have not learned of any move.
         hosts.ask(1, 20, MainRequest::Rebalance);
         hosts.ask(3, 21, MainRequest::Rebalance);
         hosts.settle(is_newest_first);
 
-        // What overtakes counts as sent before.
+        // A packet that overtakes another counts as sent before it.
         assert_eq!(hosts.places(), [if is_newest_first { 1 } else { 3 }]);
         let mut answers = hosts.answers();
         answers.sort_unstable();
@@ -393,7 +393,7 @@ fn a_host_ends_the_job_if_the_node_is_lost_that_the_coordinator_is_on_or_goes_to
         let stopped = hosts.told.iter().filter(|(_, control)| {
             matches!(control, Control::Stop { outcome: Err(error) } if *error == lost)
         });
-        // The own node last: it may end with that.
+        // This node comes last: it may end on receipt.
         assert_eq!(stopped.map(|(pe, _)| pe.0).collect::<Vec<u32>>(), [1, 2, 0]);
     }
 }
@@ -442,7 +442,7 @@ fn rebalances_that_follow_each_other_do_not_keep_a_coordinator_from_moving() {
     hosts.settle(false);
     assert_eq!((hosts.places(), hosts.answers()), (vec![1], vec![1, 3]));
 
-    // The second begins where the coordinator is now.
+    // The second rebalance begins at the coordinator's new place.
     for pe in [0, 1] {
         hosts.tell(1, PeId(pe), Packet::control(no_loads(2)));
     }

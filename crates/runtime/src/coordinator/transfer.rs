@@ -1,18 +1,20 @@
 //! Moving the coordinator to another node.
 //!
-//! **Start.** Main names the node. What is under way between the coordinator and machines that do
-//! not move with it comes to its end first: a rebalance, the measurement of places, a planning job,
-//! plans that not all nodes have confirmed. The job goes on meanwhile.
+//! **Start.** Main names the node. Operations in progress between the coordinator and machines that
+//! do not move with it finish first: a rebalance, the measurement of places, a planning job, the
+//! confirmation of plans by all nodes. The job continues meanwhile.
 //!
 //! **Transfer.** The coordinator becomes a [`CoordinatorState`], which the [host](super::host) of
-//! its node sends to that of the other, and is made again from it there, with all counts,
-//! collections, collective operations and questions. Its clock goes on from where it stood. It then
-//! tells all nodes where it is. Packets that come to the old node go on to the new one, so that
-//! none is lost; nothing relies on the order in which those of several kinds arrive.
+//! its node sends to the other node's host. There the coordinator is rebuilt from it, with all
+//! counts, collections, collective operations and pending requests. Its clock continues from where
+//! it stood. It then announces its place to all nodes. The old node forwards packets to the new
+//! one, so that none is lost; no protocol relies on the order in which packets of several kinds
+//! arrive.
 //!
-//! **What does not move.** The strategy and the gate, which have learned from rebalances, and the
-//! advisor for broadcasts, whose plans go out from the node that it was made for. If the gate still
-//! judges a rebalance, listeners hear that it gave up, and the rebalance is not undone.
+//! **State that stays behind.** The strategy and the gate, which have learned from rebalances, and
+//! the advisor for broadcasts, because its plans start at the node that it was made for. If the
+//! gate still judges a rebalance, it reports to listeners that it gave up, and the rebalance is not
+//! undone.
 
 use super::event::Asker;
 use super::machine::Coordinator;
@@ -21,6 +23,7 @@ use super::state::balance::Balances;
 use super::state::broadcasts::{RequestOrders, WaitsForNumber};
 use super::state::collections::CollectionState;
 use super::state::membership::Members;
+use super::state::phases::PhaseRounds;
 use super::state::publications::Publications;
 use super::state::quiescence::QuiescenceRounds;
 use super::state::reductions::Accumulators;
@@ -36,13 +39,13 @@ use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
-/// A coordinator on its way to another node.
+/// The state of a coordinator that moves to another node.
 #[derive(Serialize, Deserialize)]
 pub(super) struct CoordinatorState {
     pub(super) place: CoordinatorPlace,
-    /// The node that it comes from.
+    /// The node that it leaves.
     pub(super) before: NodeId,
-    /// Who waits for the transfer, and the transfers that come after it.
+    /// The asker that waits for the transfer, and the transfers after it.
     asker: Asker,
     transfers: VecDeque<(NodeId, Asker)>,
     now: Time,
@@ -56,6 +59,7 @@ pub(super) struct CoordinatorState {
     accumulators: Accumulators,
     result_numbers: BTreeMap<ActorId, u64>,
     quiescence: QuiescenceRounds,
+    phases: BTreeMap<u32, PhaseRounds>,
     publications: Publications,
     survey: Survey,
     balances: Balances,
@@ -66,12 +70,12 @@ pub(super) struct CoordinatorState {
 }
 
 impl Coordinator {
-    /// Main wants the coordinator to run on this node, and gets an answer once it does.
+    /// Queues main's request to move the coordinator to this node, answered once it runs there.
     pub(super) fn transfer(&mut self, asker: Asker, to: NodeId) {
         self.transfers.push_back((to, asker));
     }
 
-    /// Begins the next transfer, if there is one and nothing stands against it. The host of this
+    /// Begins the next transfer, if there is one and no operation prevents it. The host of this
     /// node then takes the coordinator.
     pub(super) fn begin_transfer(&mut self) {
         while self.departing.is_none() && self.outcome.is_none() && self.is_settled() {
@@ -87,18 +91,19 @@ impl Coordinator {
         }
     }
 
-    /// Whether it moves as soon as nothing stands against that: nothing else of the kind begins.
+    /// Whether the coordinator moves as soon as possible, so that no operation that prevents it may
+    /// begin.
     pub(super) fn is_to_move(&self) -> bool {
         !self.transfers.is_empty()
     }
 
-    /// Whether nothing is under way with machines that stay behind.
+    /// Whether no operation is in progress with machines that stay behind.
     fn is_settled(&self) -> bool {
         self.balances.is_settled() && self.survey.is_settled() && self.advice.is_settled()
     }
 
-    /// Has all relays forget the plans for tree broadcasts from here, once those under way are
-    /// over.
+    /// Makes all relays forget the plans for tree broadcasts from here, once those in progress are
+    /// complete.
     fn retire_plans(&mut self) {
         let retired: Vec<PlanId> = std::mem::take(&mut self.advice.published).into_iter().collect();
         if !retired.is_empty() {
@@ -106,12 +111,12 @@ impl Coordinator {
         }
     }
 
-    /// Where the coordinator goes, if it is to leave this node now.
+    /// Returns the coordinator's next place, if it is to leave this node now.
     pub(super) fn departs_to(&self) -> Option<CoordinatorPlace> {
         self.departing.map(|(node, _)| CoordinatorPlace { term: self.term + 1, node })
     }
 
-    /// What goes to the node that it moves to; nothing if it stays.
+    /// Returns the state to send to the coordinator's next node, or `None` if it stays.
     pub(super) fn into_state(self) -> Option<CoordinatorState> {
         let (place, (_, asker)) = (self.departs_to()?, self.departing?);
         Some(CoordinatorState {
@@ -130,6 +135,7 @@ impl Coordinator {
             accumulators: self.accumulators,
             result_numbers: self.result_numbers,
             quiescence: self.quiescence,
+            phases: self.phases,
             publications: self.publications,
             survey: self.survey,
             balances: self.balances,
@@ -140,7 +146,7 @@ impl Coordinator {
         })
     }
 
-    /// The coordinator that has come to this node, where the time is `now`.
+    /// Rebuilds the coordinator that has moved to this node, where the time is `now`.
     pub(super) fn from_state(common: Common, now: Time, state: CoordinatorState) -> (Self, Asker) {
         let node = state.place.node;
         let tree = Arc::new(common.broadcasts.tree(&common.layout, node));
@@ -148,7 +154,7 @@ impl Coordinator {
         let mut coordinator = Self {
             term: state.place.term,
             transfers: state.transfers,
-            // It goes on from where it stood, whatever the time is here.
+            // The clock continues from where it stood, whatever the time is here.
             clock_ahead_ns: i128::from(state.now.0) - i128::from(now.0),
             now: state.now,
             timers: state.timers,
@@ -161,6 +167,7 @@ impl Coordinator {
             accumulators: state.accumulators,
             result_numbers: state.result_numbers,
             quiescence: state.quiescence,
+            phases: state.phases,
             publications: state.publications,
             survey: state.survey,
             balances: state.balances,
@@ -174,7 +181,7 @@ impl Coordinator {
         (coordinator, state.asker)
     }
 
-    /// Counts what has come in the budget of this node.
+    /// Charges the transferred requests to the budget of this node.
     fn charge(&mut self) {
         let Self { budget, requests, collections, .. } = self;
         requests.charge_to(budget);
@@ -188,8 +195,8 @@ impl Coordinator {
         }
     }
 
-    /// Tells all nodes where it is, from here to each, so that they have a connection over which to
-    /// watch each other, and answers main.
+    /// Announces the coordinator's place to all nodes, from here to each, so that each pair has a
+    /// connection over which the two watch each other, and answers main.
     pub(super) fn tell_place(&mut self, asker: Asker) {
         let (place, layout) = (self.place(), self.common.layout.clone());
         let founders = layout.nodes().map(|node| layout.leader(node));

@@ -1,16 +1,17 @@
-//! Tells whether all that a node has sent has arrived, without waiting for it.
+//! Detects, without waiting, whether all bytes that a node has sent have arrived.
 
 use crate::net::Transport;
 use gridspan_topology::NodeId;
 use std::collections::BTreeMap;
 
-/// How many bytes had been sent to each other node at the last look.
+/// Bytes sent to each other node at the time of the last look.
 #[derive(Default)]
 pub(super) struct Arrivals(BTreeMap<NodeId, u64>);
 
 impl Arrivals {
-    /// Whether others have acknowledged all that had been sent to them at the last look, and can be
-    /// reached where more was sent since. False at the first look.
+    /// Returns whether every other node has acknowledged all bytes that had been sent to it at the
+    /// last look, and has an open connection if more bytes are unacknowledged. The first look
+    /// returns false.
     pub(super) fn look(&mut self, transport: &Transport) -> bool {
         let mut is_all = true;
         for node in transport.others() {

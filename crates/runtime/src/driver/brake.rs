@@ -1,15 +1,14 @@
-//! A PE on an emulated slower processor: what it computes in a turn takes longer before anything
-//! leaves.
+//! Emulates a slower processor: prolongs the turns of a PE before their packets leave.
 
 use gridspan_topology::{GridSpec, NodeId, Speed};
 use rustix::time::{ClockId, clock_gettime};
 use std::time::Duration;
 
-/// Systems sleep for about so long at least; shorter waits are added up.
+/// Shortest sleep that systems carry out reasonably precisely; shorter waits are added up.
 const SLEEP_MIN: Duration = Duration::from_micros(100);
 
-/// How fast the processors of a node are where they are emulated: the fastest of the grid is as
-/// fast as this machine.
+/// Emulated speed of the processors of `node`, relative to this machine, which is as fast as the
+/// fastest processors of the grid.
 pub(crate) fn emulated_speed(spec: &GridSpec, node: NodeId) -> Speed {
     let fastest = spec.layout().nodes().map(|node| spec.speed(node)).max().unwrap_or_default();
     Speed::new(spec.speed(node).factor() / fastest.factor()).unwrap_or_default()
@@ -20,7 +19,7 @@ pub(super) struct Brake {
     speed: Speed,
     /// Processor time of the thread when the turn began.
     begin: Duration,
-    /// What it has computed too fast.
+    /// Time by which the turns so far were too short.
     debt: Duration,
 }
 
@@ -29,14 +28,14 @@ impl Brake {
         Self { speed, begin: Duration::ZERO, debt: Duration::ZERO }
     }
 
-    /// A turn begins.
+    /// Starts a turn.
     pub(super) fn begin(&mut self) {
         if self.speed < Speed::ORDINARY {
             self.begin = processor_time();
         }
     }
 
-    /// A turn has ended: waits for as long as it would have gone on.
+    /// Ends a turn: sleeps for the time by which the emulated processor would have taken longer.
     pub(super) fn end(&mut self) {
         if self.speed < Speed::ORDINARY {
             let computed = processor_time().saturating_sub(self.begin);
@@ -50,7 +49,8 @@ impl Brake {
     }
 }
 
-/// What the calling thread has had of a processor, which does not go on while others have it.
+/// Processor time of the calling thread. It does not advance while other threads run on its
+/// processor.
 fn processor_time() -> Duration {
     let time = clock_gettime(ClockId::ThreadCPUTime);
     Duration::try_from(time).unwrap_or_default()
@@ -81,7 +81,7 @@ mod tests {
         }
         brake.end();
 
-        // A busy machine makes it longer, never shorter.
+        // A busy machine makes the turn longer, never shorter.
         assert!(begin.elapsed() >= Duration::from_millis(8), "{:?}", begin.elapsed());
     }
 }

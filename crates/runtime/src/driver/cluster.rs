@@ -16,12 +16,13 @@ use std::sync::{Arc, Weak};
 use std::thread;
 use std::time::Instant;
 
-/// Lets a node leave that runs in this process and is a guest.
+/// Makes a guest node in this process leave the job.
 #[derive(Clone)]
 pub struct Leaver(Weak<Switch>);
 
 impl Leaver {
-    /// Has the node hand back its tasks and go. Nothing happens if it is no guest, or has ended.
+    /// Makes the node hand back its tasks and leave. Does nothing if the node is not a guest or has
+    /// ended.
     pub fn leave(&self) {
         if let Some(switch) = self.0.upgrade().filter(|switch| switch.layout.is_guest(switch.node))
         {
@@ -31,14 +32,14 @@ impl Leaver {
     }
 }
 
-/// Runs this process's node of a job. On node 0, main runs on the calling thread; on others its
-/// definition is not used. Returns when the job has ended on this node, with the outcome that all
-/// nodes share.
+/// Runs this process's node of a job. On node 0, main runs on the calling thread; other nodes
+/// ignore the definition of main. Returns when the job has ended on this node, with the outcome
+/// that all nodes share.
 pub fn run(job: Job, joined: Joined) -> Result<(), JobError> {
     run_with(job, joined, |_| {})
 }
 
-/// The same; `begun` is given what lets the node leave.
+/// Like [`run`]; once the node runs, calls `begun` with a handle that makes the node leave.
 pub fn run_with(job: Job, joined: Joined, begun: impl FnOnce(Leaver)) -> Result<(), JobError> {
     let node = joined.bundle.identity.node;
     let layout = joined.bundle.spec.layout().clone();

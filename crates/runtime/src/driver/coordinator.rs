@@ -1,11 +1,11 @@
 //! Runs a node's host of the coordinator in real time: the coordinator itself, or the forwarding of
 //! its packets to the node that runs it.
 //!
-//! The thread that brings a packet for the coordinator handles it, so that no thread has to be
-//! woken. If another thread is running the coordinator, that one handles the packet before it
+//! The thread that delivers a packet for the coordinator also handles it, so that no thread has to
+//! be woken. If another thread is running the coordinator, that thread handles the packet before it
 //! returns. Timers, planning of rebalances, and packets that may take long run on the coordinator's
-//! own thread only: packets wait meanwhile, and neither PEs nor the network do. That thread exists
-//! while the coordinator is on this node.
+//! own thread only; meanwhile packets for the coordinator wait, but PEs and the network do not.
+//! That thread exists while the coordinator is on this node.
 
 use crate::coordinator::{CoordinatorCommand, CoordinatorEvent, CoordinatorHost};
 use crate::error::{JobError, panic_message};
@@ -17,14 +17,15 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
 use std::thread::{self, Thread};
 use std::time::Instant;
 
-/// How often a thread that has brought a packet has the coordinator take what came meanwhile.
+/// Number of rounds after which a thread that runs the coordinator leaves further packets to the
+/// coordinator's own thread.
 const ROUNDS_MAX: u32 = 8;
-/// No time.
+/// Value of `due_ns` if no timer is set.
 const NEVER: u64 = u64::MAX;
 
-/// What is around the coordinator on its node.
+/// Services that the node provides for the coordinator.
 pub(super) trait Surroundings {
-    /// Does what the coordinator wants.
+    /// Carries out the commands of the coordinator.
     fn obey(&self, commands: Vec<CoordinatorCommand>);
     /// Whether the job is over on this node.
     fn is_closed(&self) -> bool;
@@ -32,33 +33,33 @@ pub(super) trait Surroundings {
     fn start_thread(&self) -> std::io::Result<()>;
 }
 
-/// The machine, and what goes with it.
+/// The state machine, and whether it has a thread.
 struct Machine {
     host: CoordinatorHost,
-    /// Whether there is a thread for it.
+    /// Whether the coordinator's own thread exists or is starting.
     is_served: bool,
 }
 
-/// The coordinator of a job, as a node has it.
+/// Driver of a node's coordinator host.
 pub(super) struct CoordinatorDriver {
     events: Mutex<VecDeque<CoordinatorEvent>>,
-    /// Whether there are some: PEs look at the end of each turn, and a lock that all of them took
-    /// would go from core to core.
+    /// Whether `events` is not empty. PEs check this at the end of each turn; a lock that all of
+    /// them took would move from core to core.
     has_events: AtomicBool,
-    /// Whether one of them is for the coordinator's own thread, if there is one.
+    /// Whether `events` contains one that the coordinator's own thread, if any, has to handle.
     has_long: AtomicBool,
-    /// Bytes that they hold, and how many may.
+    /// Bytes that `events` holds, and their limit.
     bytes: AtomicUsize,
     bytes_max: usize,
     machine: Mutex<Machine>,
-    /// When its thread has something to do, in nanoseconds since `begin`.
+    /// Time of the next timer of the coordinator, in nanoseconds since `begin`.
     due_ns: AtomicU64,
     thread: Mutex<Option<Thread>>,
     begin: Instant,
 }
 
 impl CoordinatorDriver {
-    /// The host of a node. At most `bytes_max` bytes of packets wait for it.
+    /// Creates the driver of a host. At most `bytes_max` bytes of packets wait for it.
     pub(super) fn new(mut host: CoordinatorHost, bytes_max: usize, begin: Instant) -> Self {
         host.set_stopwatch(Arc::new(move || begin.elapsed().as_nanos() as u64));
         Self {
@@ -74,8 +75,8 @@ impl CoordinatorDriver {
         }
     }
 
-    /// Leaves something for [`run`](Self::run). What there is no room for is dropped, and the job
-    /// ends.
+    /// Queues an event for [`run`](Self::run). An event that exceeds the limit is dropped, which
+    /// ends the job.
     pub(super) fn push(&self, event: CoordinatorEvent) {
         let held = event.bytes();
         let mut events = self.events.lock().unwrap_or_else(PoisonError::into_inner);
@@ -93,16 +94,16 @@ impl CoordinatorDriver {
         }
         self.has_events.store(true, Ordering::SeqCst);
         drop(events);
-        // Before this thread finds the machine locked: see `run`.
+        // Orders the push before the attempt in `run` to lock the machine.
         fence(Ordering::SeqCst);
     }
 
-    /// Begins: starts the coordinator's thread, if it is here.
+    /// Starts the coordinator's own thread, if the coordinator is on this node.
     pub(super) fn begin(&self, surroundings: &dyn Surroundings) {
         let mut machine = self.lock();
         self.note_due(&mut machine, surroundings);
         drop(machine);
-        // As in `run`, which goes on.
+        // The same fence as in `run`, which is called next.
         fence(Ordering::SeqCst);
         self.run(surroundings);
     }
@@ -111,15 +112,16 @@ impl CoordinatorDriver {
         self.machine.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Has the coordinator take what is there, unless another thread is at it, which will.
+    /// Makes the coordinator handle the waiting events, unless another thread is running it; that
+    /// thread then handles them.
     pub(super) fn run(&self, surroundings: &dyn Surroundings) {
-        // The thread that holds the machine looks again after it has let go of it, so nothing
-        // stays.
+        // The thread that holds the machine looks again after it has released it, so no event stays
+        // behind.
         for round in 0.. {
             if !self.has_events.load(Ordering::SeqCst) {
                 return;
             }
-            // This thread has other things to do, and the coordinator a thread of its own.
+            // This thread has other work, and the coordinator has its own thread.
             let is_much = round == ROUNDS_MAX || self.has_long.load(Ordering::SeqCst);
             if is_much && self.wake() {
                 return;
@@ -132,12 +134,14 @@ impl CoordinatorDriver {
             self.take_all(&mut machine, surroundings);
             self.note_due(&mut machine, surroundings);
             drop(machine);
-            // Either this thread sees what others have pushed, or they see the machine free.
+            // Either this thread sees the events that others have pushed, or those threads see the
+            // machine free.
             fence(Ordering::SeqCst);
         }
     }
 
-    /// Does what is due, until the job is over on this node or the coordinator on another.
+    /// Runs timers and events until the job is over on this node or the coordinator has moved to
+    /// another node.
     pub(super) fn serve(&self, surroundings: &dyn Surroundings) {
         *self.thread.lock().unwrap_or_else(PoisonError::into_inner) = Some(thread::current());
         while !surroundings.is_closed() {
@@ -152,7 +156,7 @@ impl CoordinatorDriver {
                 }
                 !machine.is_served
             };
-            // As in `run`, which goes on.
+            // The same fence as in `run`, which is called next.
             fence(Ordering::SeqCst);
             self.run(surroundings);
             if is_over {
@@ -165,13 +169,14 @@ impl CoordinatorDriver {
         }
     }
 
-    /// Has the coordinator's own thread look at what there is to do. Returns whether there is one.
+    /// Wakes the coordinator's own thread. Returns whether that thread exists.
     pub(super) fn wake(&self) -> bool {
         let thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner);
         thread.as_ref().map(Thread::unpark).is_some()
     }
 
-    /// Has the machine take what is there now. What comes meanwhile has its turn after what is due.
+    /// Makes the machine handle the events that wait now. Events that arrive meanwhile are handled
+    /// after the timers that are due.
     fn take_all(&self, machine: &mut Machine, surroundings: &dyn Surroundings) {
         let mut waiting = self.events.lock().unwrap_or_else(PoisonError::into_inner);
         let mut events = std::mem::take(&mut *waiting);
@@ -184,8 +189,8 @@ impl CoordinatorDriver {
         }
     }
 
-    /// Has the machine do something, and does what follows. A panic, such as one of a strategy or
-    /// of an operator of the job, ends the job.
+    /// Calls `act` on the machine and carries out the resulting commands. A panic, such as one of a
+    /// strategy or of an operator of the job, ends the job.
     fn guard(
         &self,
         machine: &mut Machine,
@@ -205,8 +210,8 @@ impl CoordinatorDriver {
         surroundings.obey(commands);
     }
 
-    /// Notes when the thread has something to do, and wakes it if that is earlier than it knows.
-    /// Starts one if the coordinator is here and there is none.
+    /// Notes the time of the next timer, and wakes the coordinator's own thread if that is earlier
+    /// than before. Starts the thread if the coordinator is on this node and has none.
     fn note_due(&self, machine: &mut Machine, surroundings: &dyn Surroundings) {
         if machine.host.coordinator().is_some() && !machine.is_served {
             machine.is_served = true;
@@ -232,7 +237,7 @@ impl CoordinatorDriver {
     }
 }
 
-/// Ends the job. A listener of the job may panic then, too; nothing calls it the second time.
+/// Ends the job. A listener of the job may panic meanwhile; the second attempt does not call it.
 fn end(host: &mut CoordinatorHost, now: Time, error: &JobError) -> Vec<CoordinatorCommand> {
     let mut try_end = || {
         let failed = CoordinatorEvent::Failed(error.clone());
@@ -255,7 +260,7 @@ mod tests {
     use std::thread::ThreadId;
     use std::time::Duration;
 
-    /// Notes what it is to send, and on which thread.
+    /// Records the packets to send, each with the thread that sent it.
     #[derive(Default)]
     struct Noted {
         sent: Mutex<Vec<(ThreadId, Control)>>,
@@ -312,7 +317,7 @@ mod tests {
         }
         assert_eq!(driver.events.lock().unwrap().len(), 2, "others are dropped");
 
-        // The first names no collection, which is an error of its own.
+        // The first request names a collection that does not exist, which would be another error.
         let first = driver.events.lock().unwrap().pop_front();
         assert!(matches!(first, Some(CoordinatorEvent::Packet { .. })));
         driver.run(&noted);

@@ -1,5 +1,6 @@
 //! The embedded driver: all PEs are threads of this process.
 
+use super::canceller::Canceller;
 use super::main_thread;
 use super::node::{Node, check_pes};
 use crate::Job;
@@ -12,38 +13,63 @@ use std::time::Instant;
 /// Runs a job on the PEs of one node. Main runs on the calling thread. Returns when the job has
 /// ended on all PEs.
 pub fn run(job: Job, pes: u32) -> Result<(), JobError> {
+    run_with(job, pes, |_| {})
+}
+
+/// Like [`run`]; once the job runs, calls `begun` with a handle that cancels it.
+pub fn run_with(job: Job, pes: u32, begun: impl FnOnce(Canceller)) -> Result<(), JobError> {
     check_pes(pes)?;
     let program = Program::new(job, Layout::single(pes))?;
     let begin = Instant::now();
     thread::scope(|scope| {
         let node = Node::start(scope, &program, NodeId(0), None, (begin, Speed::ORDINARY));
+        begun(Canceller::new(&node.switch));
         main_thread::run(program, &node.switch);
         node.join()
     })
 }
 
-/// Runs a job over the nodes of `spec`, all in this process, connected by QUIC over loopback, with
-/// the links between sites emulated under it. Main runs on the calling thread.
+/// Runs a job over the nodes of `spec`, all in this process, connected by QUIC over loopback. The
+/// links between sites are emulated below QUIC. Main runs on the calling thread.
 #[cfg(feature = "net")]
 pub fn run_emulated(job: Job, spec: &gridspan_topology::GridSpec) -> Result<(), JobError> {
-    run_emulated_counted(job, spec).map(drop)
+    run_emulated_with(job, spec, |_| {})
 }
 
-/// Bytes of frames of one node.
+/// Like [`run_emulated`]; once the job runs, calls `begun` with a handle that cancels it.
+#[cfg(feature = "net")]
+pub fn run_emulated_with(
+    job: Job,
+    spec: &gridspan_topology::GridSpec,
+    begun: impl FnOnce(Canceller),
+) -> Result<(), JobError> {
+    run_counted(job, spec, begun).map(drop)
+}
+
+/// Bytes of frames that one node sent and received.
 #[cfg(feature = "net")]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Carried {
-    /// That went to others, who have acknowledged them.
+    /// Sent to other nodes and acknowledged by them.
     pub sent: u64,
-    /// That came from others.
+    /// Received from other nodes.
     pub received: u64,
 }
 
-/// The same as [`run_emulated`], and what each node sent and got.
+/// Like [`run_emulated`]; returns the bytes that each node sent and received.
 #[cfg(feature = "net")]
 pub fn run_emulated_counted(
     job: Job,
     spec: &gridspan_topology::GridSpec,
+) -> Result<Vec<Carried>, JobError> {
+    run_counted(job, spec, |_| {})
+}
+
+#[cfg(feature = "net")]
+fn run_counted(
+    job: Job,
+    spec: &gridspan_topology::GridSpec,
+    begun: impl FnOnce(Canceller),
 ) -> Result<Vec<Carried>, JobError> {
     use super::brake::emulated_speed;
     use super::net_driver::NetDriver;
@@ -84,6 +110,7 @@ pub fn run_emulated_counted(
             })
             .collect();
         let switch = nodes[0].switch.clone();
+        begun(Canceller::new(&switch));
         main_thread::run(program, &switch);
         let others = nodes.split_off(1);
         let outcome = nodes.pop().map_or(Ok(()), Node::join);

@@ -1,10 +1,10 @@
-//! Tells the thread of main that the job is over, whatever it waits for.
+//! Notifies the thread of main that the job is over, whatever it waits for.
 
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::Thread;
 
-/// Whether the job is over, and whom to tell.
+/// Whether the job is over, and the thread of main to wake then.
 #[derive(Default)]
 pub(super) struct Ending {
     is_over: AtomicBool,
@@ -12,13 +12,13 @@ pub(super) struct Ending {
 }
 
 impl Ending {
-    /// Names the thread of main, once. Look at [`is_over`](Self::is_over) after that.
+    /// Sets the thread of main, once. Check [`is_over`](Self::is_over) after that.
     pub(super) fn wakes(&self, main: Thread) {
-        // It was named before if this fails, and is the same.
+        // Fails only if the same thread was set before.
         let _ = self.main.set(main);
     }
 
-    /// The job is over.
+    /// Sets that the job is over, and wakes the thread of main.
     pub(super) fn declare(&self) {
         self.is_over.store(true, Ordering::SeqCst);
         if let Some(main) = self.main.get() {

@@ -1,4 +1,4 @@
-//! Where packets for a PE wait, and how its thread sleeps until there are any.
+//! The queue of packets for a PE, and the sleep of its thread until packets arrive.
 
 use crate::address::id::KindId;
 use crate::message::Packet;
@@ -8,16 +8,16 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 
-/// Packets from other threads for one PE, and what they ask it to do.
+/// Packets and actions from other threads for one PE.
 pub(super) struct Inbox {
     contents: Mutex<Contents>,
-    /// Whether there are any that were not looked at; checked without the lock.
+    /// Whether something was added since the last [`take`](Self::take); checked without the lock.
     ready: AtomicBool,
     /// Whether the PE's thread sleeps, or is about to.
     asleep: AtomicBool,
-    /// Whether messages wait that a look has left here.
+    /// Whether the last [`take`](Self::take) has left messages here for lack of room.
     left_behind: AtomicBool,
-    /// Bytes of the messages that wait here.
+    /// Bytes of the waiting messages.
     bytes: AtomicUsize,
     wake: Box<dyn Fn() + Send + Sync>,
 }
@@ -28,20 +28,20 @@ struct Contents {
     closed: bool,
 }
 
-/// What a PE takes out of its inbox. Kept from turn to turn for the allocations.
+/// Contents that a PE takes out of its inbox. Kept from turn to turn for the allocations.
 #[derive(Default)]
 pub(super) struct Taken {
-    /// What `main` and the network ask of the PE.
+    /// Actions that main and the network request of the PE.
     pub(super) actions: Vec<Action>,
-    /// Packets without messages; these and actions are taken also while messages have to wait.
+    /// Packets without messages. These and actions are taken even while messages have to wait.
     pub(super) control: Vec<(PeId, Packet)>,
     pub(super) messages: Vec<(PeId, Packet)>,
-    /// Losses of nodes; taken after what those nodes had sent before.
+    /// Losses of nodes; handled after the packets that those nodes had sent before.
     pub(super) losses: Vec<Action>,
 }
 
 impl Inbox {
-    /// An empty inbox; `wake` ends the sleep of the PE's thread.
+    /// Creates an empty inbox; `wake` ends the sleep of the PE's thread.
     pub(super) fn new(wake: Box<dyn Fn() + Send + Sync>) -> Self {
         Self {
             contents: Mutex::default(),
@@ -72,7 +72,7 @@ impl Inbox {
         self.announce();
     }
 
-    /// Adds something for the PE to do, and wakes it if it sleeps. Dropped if the inbox is closed.
+    /// Adds an action, and wakes the PE if it sleeps. Dropped if the inbox is closed.
     pub(super) fn push_action(&self, action: Action) {
         {
             let mut contents = self.contents.lock().unwrap_or_else(PoisonError::into_inner);
@@ -84,7 +84,7 @@ impl Inbox {
         self.announce();
     }
 
-    /// Adds what a PE does about a node that was lost, after all that has come from that node.
+    /// Adds the reaction to the loss of a node, which follows all packets from that node.
     #[cfg(feature = "net")]
     pub(super) fn push_loss(&self, action: Action) {
         {
@@ -104,23 +104,23 @@ impl Inbox {
         }
     }
 
-    /// Whether there are packets.
+    /// Whether something was added since the last [`take`](Self::take).
     #[inline]
     pub(super) fn is_ready(&self) -> bool {
         self.ready.load(Ordering::SeqCst)
     }
 
-    /// Whether there are packets, looked at or not.
+    /// Whether the inbox holds something, including messages that were left for lack of room.
     pub(super) fn has_packets(&self) -> bool {
         self.is_ready() || self.left_behind.load(Ordering::Relaxed)
     }
 
-    /// Bytes of the messages that wait here.
+    /// Bytes of the waiting messages.
     pub(super) fn bytes(&self) -> usize {
         self.bytes.load(Ordering::Relaxed)
     }
 
-    /// For which types of actors most bytes wait here.
+    /// Returns the at most `most` types of actors for which the most bytes wait, with these bytes.
     pub(super) fn fullest(&self, most: usize) -> Vec<(KindId, usize)> {
         let mut all: BTreeMap<KindId, usize> = BTreeMap::new();
         let contents = self.contents.lock().unwrap_or_else(PoisonError::into_inner);
@@ -135,11 +135,11 @@ impl Inbox {
         all
     }
 
-    /// Takes what is in here, without messages unless there is `room` for them. `taken` must be
-    /// empty.
+    /// Moves the contents to `taken`, which must be empty; without messages unless there is `room`
+    /// for them.
     #[inline]
     pub(super) fn take(&self, taken: &mut Taken, room: bool) {
-        // While messages are left behind, `ready` stays false and they count as waiting bytes.
+        // While messages are left behind, `ready` stays false and their bytes count as waiting.
         if !self.is_ready() && (!room || !self.left_behind.load(Ordering::Relaxed)) {
             return;
         }
@@ -158,7 +158,7 @@ impl Inbox {
         }
     }
 
-    /// Announces sleep. If this returns false, packets have come and the thread must not sleep.
+    /// Announces sleep. If this returns false, packets have arrived and the thread must not sleep.
     pub(super) fn fall_asleep(&self) -> bool {
         self.asleep.store(true, Ordering::SeqCst);
         if self.is_ready() {
@@ -168,19 +168,19 @@ impl Inbox {
         true
     }
 
-    /// Takes the announcement back.
+    /// Withdraws the announcement of sleep.
     pub(super) fn wake_up(&self) {
         self.asleep.store(false, Ordering::SeqCst);
     }
 
-    /// Drops what is in here and all that comes.
+    /// Drops the contents and everything that is added later.
     pub(super) fn close(&self) {
         let dropped = {
             let mut contents = self.contents.lock().unwrap_or_else(PoisonError::into_inner);
             contents.closed = true;
             std::mem::take(&mut contents.taken)
         };
-        // Outside of the lock: dropping promises wakes main, which may push at once.
+        // Outside the lock: dropping promises wakes main, which may push at once.
         drop(dropped);
     }
 }

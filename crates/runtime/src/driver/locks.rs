@@ -1,4 +1,4 @@
-//! Locks of what stays right although a thread that held it has panicked.
+//! Locks of data that stays valid even if a thread panicked while it held the lock.
 
 use std::sync::{Mutex, MutexGuard, PoisonError, TryLockError};
 
@@ -7,7 +7,7 @@ pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// The lock, if nobody has it.
+/// Takes the lock if it is free.
 pub(super) fn try_lock<T>(mutex: &Mutex<T>) -> Option<MutexGuard<'_, T>> {
     match mutex.try_lock() {
         Ok(guard) => Some(guard),

@@ -1,18 +1,18 @@
-//! Names the nodes that this node has declared lost, without asking a PE.
+//! Describes the nodes that this node has declared lost, without a PE.
 //!
-//! The PEs of this node may be inside of handlers for any time. So whoever drives the network,
-//! which notices the loss, tells the job's listeners itself, once; the first PE of the node hears
-//! of it too, and ends the job when it comes to it.
+//! The PEs of this node may be inside handlers for any length of time. So the thread that drives
+//! the network, which detects the loss, notifies the job's listeners itself, once. The first PE of
+//! the node is notified too, and ends the job when it handles the notification.
 
 use crate::error::JobError;
 use crate::net::LossReason;
 use gridspan_topology::{Layout, NodeId};
 use std::collections::BTreeSet;
 
-/// The most nodes that one error names; a terminal shows so many in a few lines.
+/// Largest number of nodes that one error names; a terminal shows these in a few lines.
 const NAMED_MAX: usize = 64;
 
-/// The error that a lost node is.
+/// Returns the error for a lost node.
 pub(super) fn error(layout: &Layout, node: NodeId, reason: &LossReason) -> JobError {
     let others = match reason {
         LossReason::Silent { others, .. } => others.clone(),
@@ -23,14 +23,14 @@ pub(super) fn error(layout: &Layout, node: NodeId, reason: &LossReason) -> JobEr
     JobError::NodeLost { node, site, reason, others }
 }
 
-/// Whether the loss of a node surely ends the job, so that it may be told before a PE has seen it.
-/// One that has closed its connections may have done so because the job is over.
+/// Whether the loss of a node certainly ends the job, so that it may be reported before a PE
+/// handles it. A node that closes its connections may do so because the job is over.
 pub(super) fn is_fatal(layout: &Layout, node: NodeId, reason: &LossReason) -> bool {
     let is_farewell = matches!(reason, LossReason::Closed(_) | LossReason::Refused(_));
     !layout.is_guest(node) && !is_farewell
 }
 
-/// Who was lost with a node.
+/// Describes the nodes that were lost together with `node`.
 fn company(layout: &Layout, node: NodeId, others: &[NodeId]) -> String {
     if others.is_empty() {
         return String::new();

@@ -1,13 +1,13 @@
-//! Shows other threads what main does.
+//! The state of main, visible to other threads.
 
 use crate::message::MainStatus;
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 
-/// What main does, for those who look for a reason that the job does not go on.
+/// State of main, for the search of a reason that the job does not proceed.
 #[derive(Default)]
 pub(super) struct MainState {
     status: AtomicU8,
-    /// Whether other threads have asked for something in main's name, and may do so again.
+    /// Whether other threads have issued requests in main's name, and may do so again.
     is_helped: AtomicBool,
 }
 
@@ -16,23 +16,23 @@ const WAITS_INSIDE: u8 = 1;
 const WAITS_OUTSIDE: u8 = 2;
 
 impl MainState {
-    /// It waits; for promises of Gridspan alone or not.
+    /// Sets that main waits; `is_inside` if only for promises of Gridspan.
     pub(super) fn waits(&self, is_inside: bool) {
         let status = if is_inside { WAITS_INSIDE } else { WAITS_OUTSIDE };
         self.status.store(status, Ordering::SeqCst);
     }
 
-    /// It goes on.
+    /// Sets that main runs.
     pub(super) fn runs(&self) {
         self.status.store(RUNS, Ordering::SeqCst);
     }
 
-    /// Another thread has asked for something.
+    /// Sets that another thread has issued a request in main's name.
     pub(super) fn is_helped(&self) {
         self.is_helped.store(true, Ordering::SeqCst);
     }
 
-    /// What it does.
+    /// Returns the status of main.
     pub(super) fn status(&self) -> MainStatus {
         match self.status.load(Ordering::SeqCst) {
             WAITS_INSIDE if !self.is_helped.load(Ordering::SeqCst) => MainStatus::WaitsInside,

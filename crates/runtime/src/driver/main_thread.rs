@@ -1,4 +1,4 @@
-//! Runs main on a thread of its own.
+//! Runs main on the calling thread.
 
 use super::switch::Switch;
 use crate::MainFuture;
@@ -21,8 +21,8 @@ impl Wake for Unpark {
     }
 }
 
-/// Polls main on this thread until it is done, and tells PE 0 how it ended. A panic is an outcome,
-/// since the PEs have to stop. If the job ends before, main is dropped where it waits.
+/// Polls main on this thread until it is done, and reports its outcome to PE 0. A panic is an
+/// outcome, since the PEs have to stop. If the job ends earlier, main is dropped where it waits.
 pub(super) fn run(program: Program, switch: &Arc<Switch>) {
     switch.ending.wakes(thread::current());
     let awaited = Arc::<Awaited>::default();
@@ -32,10 +32,11 @@ pub(super) fn run(program: Program, switch: &Arc<Switch>) {
     }
 }
 
-/// Who holds main's waker beside those that main waits for: this thread twice, and the counter.
+/// Holders of main's waker besides the futures that main awaits: this thread twice, and
+/// [`Awaited`].
 const OWN_HOLDERS: usize = 3;
 
-/// After this time a thread that has woken main has let go of its waker, however busy the machine
+/// Time after which a thread that has woken main has released its waker, however busy the machine
 /// is.
 const SETTLING: Duration = Duration::from_millis(100);
 
@@ -54,7 +55,7 @@ fn block_on(
         match catch_unwind(AssertUnwindSafe(|| main.as_mut().poll(&mut context))) {
             Ok(Poll::Ready(outcome)) => return Some(outcome),
             Ok(Poll::Pending) if ending.is_over() => {
-                // The job has an outcome; a panic of what main holds changes nothing of it.
+                // The job has an outcome; a panic while main is dropped does not change it.
                 let _ = catch_unwind(AssertUnwindSafe(|| drop(main)));
                 return None;
             }
@@ -81,7 +82,7 @@ fn block_on(
     }
 }
 
-/// Hands main's work to PE 0, which must be of this node.
+/// Passes main's requests to PE 0, which must be on this node.
 fn port(switch: &Arc<Switch>) -> MainPort {
     let (switch, main) = (switch.clone(), thread::current().id());
     Arc::new(move |action| {

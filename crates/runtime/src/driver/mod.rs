@@ -4,14 +4,15 @@
 //!   links.
 //! - [`cluster`]: this process is one node of a job (feature `net`).
 //!
-//! Inside: `worker` is the thread of a PE, `inbox` where packets wait for it, `switch` the way to
-//! other PEs, `net_driver` the way to other nodes. `watchdog` sees what a PE inside of a handler
-//! cannot say.
+//! Inside: `worker` is the thread of a PE, `inbox` its queue of packets, `switch` delivers packets
+//! to other PEs, `net_driver` sends frames to other nodes. `watchdog` reports on PEs that cannot
+//! answer because they are inside a handler.
 
 #[cfg(feature = "net")]
 mod arrivals;
 #[cfg(feature = "net")]
 mod brake;
+mod canceller;
 #[cfg(feature = "net")]
 pub mod cluster;
 mod coordinator;
@@ -32,3 +33,5 @@ mod share;
 mod switch;
 mod watchdog;
 mod worker;
+
+pub use canceller::Canceller;

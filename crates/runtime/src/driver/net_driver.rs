@@ -1,10 +1,10 @@
-//! Drives a node's connections to other nodes: which of its threads does, and when.
+//! Drives a node's connections to other nodes: which thread does so, and when.
 //!
 //! A wake-up of another thread costs more than all of QUIC, so the node's first PE drives the
-//! network itself while it has nothing else to do: it waits in the socket, and what arrives for it
-//! is handled on the same thread. While it computes, a second thread, the *watch*, takes over; it
-//! looks every few milliseconds whether the network was attended to, and drives it until the PE
-//! wants it back.
+//! network itself while it has no other work: it waits in the socket, and handles arriving packets
+//! on the same thread. While it computes, a second thread, the *watch*, takes over. The watch
+//! checks every few milliseconds whether the network was driven, and drives it until the PE
+//! requests it back.
 
 mod drive;
 
@@ -31,53 +31,54 @@ use std::time::{Duration, Instant};
 
 pub(super) use drive::Drive;
 
-/// How often the watch looks, and how long the network may go unattended before it takes over.
-/// Short against a wide-area round trip; 200 looks a second cost little.
+/// Period of the watch, and the time for which the network may stay unattended before the watch
+/// takes over. Short against a wide-area round trip; 200 checks a second cost little.
 const WATCH: Duration = Duration::from_millis(5);
-/// How long a busy PE leaves the network alone between two turns, unless it has something to send.
+/// Time for which a busy PE leaves the network alone between turns, unless it has frames to send.
 const ATTEND: Duration = Duration::from_micros(200);
-/// How long the watch waits in the socket at a time while it drives.
+/// Longest wait of the watch in the socket while it drives.
 const DRIVE: Duration = Duration::from_millis(50);
-/// How long reading may stay paused while nothing of the send backlog drains.
+/// Time for which reading may stay paused while nothing of the send backlog drains.
 const STUCK: Duration = Duration::from_secs(1);
-/// How long a node that is done waits for others to confirm any of what it sent.
+/// Time for which a node that is done waits for an acknowledgement of any of its frames.
 const FLUSH: Duration = Duration::from_secs(3);
 
-/// A node's way to the other nodes.
+/// Sends frames of a node to the other nodes, and receives theirs.
 pub(super) struct NetDriver {
-    /// Where to, whether it is bulk whatever its size, and what.
+    /// Frames to send: destination, whether to send it as bulk whatever its size, and the frame.
     frames: Mutex<VecDeque<(NodeId, bool, Frame)>>,
     orders: Mutex<Vec<ProbeOrder>>,
-    /// Rounds of questions whether all has arrived.
+    /// Rounds of quiescence in which the coordinator asks whether all sent bytes have arrived.
     looks: Mutex<Vec<u64>>,
     arrivals: Mutex<Arrivals>,
-    /// Where guests can be reached of which the transport has not heard.
+    /// Addresses of guests that the transport does not know yet.
     contacts: Mutex<Vec<(NodeId, SocketAddr)>>,
-    /// Whether there are frames, or orders.
+    /// Whether anything was queued since the last turn.
     has_frames: AtomicBool,
-    /// Bytes of frames that the transport did not take yet, whether it was offered them or not.
+    /// Bytes of frames that the transport has not accepted yet, whether offered to it or not.
     backlog_bytes: AtomicUsize,
-    /// Bytes of frames that have come.
+    /// Bytes of frames received.
     received_bytes: AtomicU64,
-    /// How many of the frames, those at the front, are these.
+    /// Number of frames, at the front of `frames`, that the last turn left there.
     left: AtomicUsize,
-    /// When the transport last took one of them, in nanoseconds since `begin`.
+    /// When the transport last accepted a frame that was left, or no frame was left, in
+    /// nanoseconds since `begin`.
     drained_ns: AtomicU64,
-    /// Whether whoever drives waits in the socket.
+    /// Whether the driving thread waits in the socket.
     waiting: AtomicBool,
     waker: Waker,
     net: Mutex<NetLoop>,
-    /// Whether the watch is to take over at once, and its thread.
+    /// Whether the watch has to take over at once.
     hurried: AtomicBool,
     watching: OnceLock<Thread>,
-    /// Whether the PE wants to drive.
+    /// Whether the first PE requests the network back from the watch.
     wanted: AtomicBool,
     /// When the network was last driven, in nanoseconds since `begin`.
     driven_ns: AtomicU64,
     begin: Instant,
-    /// The job is over: peers that go away are no loss.
+    /// Whether the job is over: peers that disconnect then are not lost.
     over: AtomicBool,
-    /// Who hears of the first loss at once, whatever the PEs are at.
+    /// Listeners to notify of the first loss at once, even while the PEs are busy.
     on_failure: Vec<OnFailure>,
     is_loss_told: AtomicBool,
 }
@@ -90,7 +91,7 @@ impl Network for NetDriver {
     }
 
     fn meet(&self, guest: NodeId, contact: &str) {
-        // One that says nothing of use dials itself.
+        // A guest that gives no usable address connects to this node itself.
         if let Ok(address) = contact.parse() {
             lock(&self.contacts).push((guest, address));
             self.announce();
@@ -151,12 +152,12 @@ impl NetDriver {
         }
     }
 
-    /// The same, which tells these of the first loss.
+    /// Sets the listeners to notify of the first loss.
     pub(super) fn telling(self, on_failure: &[OnFailure]) -> Self {
         Self { on_failure: on_failure.to_vec(), ..self }
     }
 
-    /// There is something to send.
+    /// Marks that something was queued, and wakes the driving thread if it waits in the socket.
     fn announce(&self) {
         self.has_frames.store(true, Ordering::SeqCst);
         if self.waiting.swap(false, Ordering::SeqCst) {
@@ -164,13 +165,13 @@ impl NetDriver {
         }
     }
 
-    /// Ends a wait of the driving thread.
+    /// Returns a waker that ends a wait of the driving thread.
     pub(super) fn waker(&self) -> Waker {
         self.waker.clone()
     }
 
-    /// How many bytes of frames went to other nodes, as far as they have acknowledged them, and
-    /// came from them.
+    /// Returns the bytes of frames that other nodes have acknowledged, and the bytes received from
+    /// them.
     pub(super) fn carried_bytes(&self) -> (u64, u64) {
         let mut net = lock(&self.net);
         let transport = net.transport();
@@ -183,7 +184,7 @@ impl NetDriver {
         lock(&self.net).transport().connect(node);
     }
 
-    /// Where others can reach this node, as far as it can tell.
+    /// Returns the address at which others can reach this node; empty if it is unknown.
     pub(super) fn contact(&self) -> String {
         let address = lock(&self.net).local_address().ok();
         let address = address.filter(|address| !address.ip().is_unspecified());
@@ -199,7 +200,7 @@ impl NetDriver {
         Duration::from_nanos(self.elapsed_ns().saturating_sub(driven))
     }
 
-    /// Sends what is queued, receives, and waits at most `timeout` if there is nothing.
+    /// Sends queued frames, receives, and waits at most `timeout` if there is nothing to do.
     fn turn(&self, net: &mut NetLoop, switch: &Switch, timeout: Duration, own: Option<&Inbox>) {
         if self.has_frames.swap(false, Ordering::SeqCst) || self.backlog_bytes() > 0 {
             self.hand_over(net, switch);
@@ -214,10 +215,10 @@ impl NetDriver {
             if self.has_frames.load(Ordering::SeqCst) { Duration::ZERO } else { timeout }
         };
         let mut result = net.turn(Some(timeout), &mut |event| {
-            // This thread is awake: what its relay passes on leaves below.
+            // This thread is awake: frames that the relay passes on leave below.
             self.waiting.store(false, Ordering::SeqCst);
             if let Some(own) = own {
-                // This thread is awake; nobody has to wake it for what it brings itself.
+                // This thread is awake; its own packets need not wake it.
                 own.wake_up();
             }
             self.handle(switch, event);
@@ -225,7 +226,7 @@ impl NetDriver {
         self.waiting.store(false, Ordering::SeqCst);
         switch.wake_relay();
         if result.is_ok() && self.has_frames.swap(false, Ordering::SeqCst) {
-            // The relay has passed something on, which leaves at once.
+            // The relay has passed frames on, which leave at once.
             self.hand_over(net, switch);
             result = net.turn(Some(Duration::ZERO), &mut |event| self.handle(switch, event));
         }
@@ -235,23 +236,24 @@ impl NetDriver {
         }
     }
 
-    /// Whether too much waits here, such as what the relay passes on faster than others take it,
-    /// and some of it leaves. Where none does for long, reading goes on all the same, up to the
-    /// hard limit: two nodes that each read only once the other has would wait forever.
+    /// Whether too much waits here, for example because the relay passes frames on faster than
+    /// others accept them, and some of it still leaves. If none has left for [`STUCK`], reading
+    /// continues anyway, up to the hard limit: two nodes that each read only once the other has
+    /// read would wait forever.
     fn is_draining(&self, switch: &Switch) -> bool {
         let since = self.elapsed_ns().saturating_sub(self.drained_ns.load(Ordering::Relaxed));
         switch.is_held_back() && Duration::from_nanos(since) < STUCK
     }
 
-    /// Hands frames to the transport. Those to nodes that have too many bytes under way stay, in
-    /// order, until acknowledgements have come.
+    /// Hands frames to the transport. Frames to nodes that have too many bytes under way stay, in
+    /// order, until acknowledgements arrive.
     fn hand_over(&self, net: &mut NetLoop, switch: &Switch) {
         for order in std::mem::take(&mut *lock(&self.orders)) {
             net.probe(order);
         }
         let frames = std::mem::take(&mut *lock(&self.frames));
         let all: usize = frames.iter().map(|(_, _, frame)| frame.len()).sum();
-        // After the frames: where a guest can be reached is told before anything is sent to it.
+        // Taken after the frames: the address of a guest is pushed before any frame to it.
         for (guest, address) in std::mem::take(&mut *lock(&self.contacts)) {
             if guest != switch.node && net.transport().address_of(guest).is_none() {
                 net.transport().set_address(guest, address);
@@ -272,9 +274,9 @@ impl NetDriver {
                     stalled.insert(to);
                     left.push_back((to, is_bulk, frame));
                 }
-                // Frames to a node that was lost have nowhere to go; its loss ends the job.
+                // Frames to a lost node are dropped; its loss ends the job.
                 Err(SendError::Lost(_)) => {}
-                // A guest that nobody has heard of, or that is forgotten.
+                // A guest that the transport does not know yet, or has forgotten.
                 Err(SendError::NoSuchPeer(_)) if switch.layout.is_guest(to) => {}
                 Err(error) => {
                     fail(switch, JobError::Failed(format!("cannot send to {to}: {error}")));
@@ -310,7 +312,7 @@ impl NetDriver {
             TransportEvent::Sampled(samples) => tell(switch, move |core| core.observed(samples)),
             TransportEvent::Connected(node) => tracing::info!(%node, "connected"),
             TransportEvent::Suspected(node) => tracing::warn!(%node, "silent; suspected"),
-            TransportEvent::Recovered(node) => tracing::info!(%node, "heard of again"),
+            TransportEvent::Recovered(node) => tracing::info!(%node, "responds again"),
             TransportEvent::Refused { address, node, reason, count } => {
                 tracing::warn!(%address, ?node, count, %reason, "refused");
             }
@@ -329,7 +331,7 @@ impl NetDriver {
         {
             self.on_failure.iter().for_each(|tell| tell(&error));
         }
-        // The PEs may be busy, and the coordinator on its way to that node.
+        // The PEs may be busy, and the coordinator may be moving to that node.
         if loss::is_fatal(&switch.layout, node, reason) {
             switch.tell_coordinator(CoordinatorEvent::NodeLost(node, error.clone()));
         }
@@ -337,7 +339,7 @@ impl NetDriver {
         switch.inbox(leader).push_loss(Box::new(move |core| core.node_lost(node, error)));
     }
 
-    /// The job is over: sends what is left, and says goodbye.
+    /// Sends the remaining frames and closes the connections, since the job is over.
     pub(super) fn finish(&self, switch: &Switch) {
         self.over.store(true, Ordering::SeqCst);
         self.waker.wake();
@@ -349,7 +351,7 @@ impl NetDriver {
         }
     }
 
-    /// Waits until the others have all that was sent to them, as long as they take any of it.
+    /// Waits until others have acknowledged all frames, for as long as they acknowledge any.
     fn flush(&self, net: &mut NetLoop, switch: &Switch) -> io::Result<()> {
         let unacknowledged = |net: &mut NetLoop| -> u64 {
             let others = switch.layout.nodes().filter(|&node| node != switch.node);
@@ -363,7 +365,7 @@ impl NetDriver {
         }
     }
 
-    /// Drives the network whenever nobody else does, until the job is over.
+    /// Drives the network whenever no other thread does, until the job is over.
     pub(super) fn watch(&self, switch: &Switch) {
         // Set once, here.
         let _ = self.watching.set(thread::current());
@@ -376,7 +378,7 @@ impl NetDriver {
                 continue;
             }
             let Some(mut net) = try_lock(&self.net) else {
-                // Whoever drives now may leave without having seen why.
+                // The thread that drives now may stop before it has handled the hurried event.
                 if is_hurried {
                     self.hurried.store(true, Ordering::SeqCst);
                     pause = ATTEND;
@@ -390,13 +392,13 @@ impl NetDriver {
     }
 }
 
-/// Has the first PE of this node do something.
+/// Makes the first PE of this node run `action`.
 fn tell(switch: &Switch, action: impl FnOnce(&mut Core) + Send + 'static) {
     let leader = switch.layout.leader(switch.node);
     switch.inbox(leader).push_action(Box::new(action));
 }
 
-/// Ends the job; the first PE of this node tells the coordinator.
+/// Ends the job; the first PE of this node reports the error to the coordinator.
 fn fail(switch: &Switch, error: JobError) {
     tell(switch, move |core| core.fail(error));
 }

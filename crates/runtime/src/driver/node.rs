@@ -1,4 +1,4 @@
-//! One node: the threads of its PEs and, if the job has others, what drives its network.
+//! One node: the threads of its PEs and, if the job has other nodes, the driver of its network.
 
 use super::coordinator::CoordinatorDriver;
 use super::inbox::Inbox;
@@ -20,7 +20,7 @@ use std::time::Instant;
 /// PEs in one process. Each is a thread, and systems refuse them beyond some thousands.
 const PES_PER_PROCESS_MAX: u32 = 4096;
 
-/// Checks that a process can run so many PEs.
+/// Checks that one process can run `pes` PEs.
 pub(super) fn check_pes(pes: u32) -> Result<(), JobError> {
     if pes <= PES_PER_PROCESS_MAX {
         return Ok(());
@@ -30,18 +30,18 @@ pub(super) fn check_pes(pes: u32) -> Result<(), JobError> {
     )))
 }
 
-/// What drives the network of a node; without the network there is none.
+/// Driver of a node's network; it has no values without the feature `net`.
 #[cfg(not(feature = "net"))]
 pub(super) enum NetDriver {}
 
-/// Why a job ends one of whose threads has died.
+/// Reason of a job that ends because the thread of a PE has died.
 const DIED: &str = "the thread of a PE died; this is a bug in Gridspan";
 
 fn cannot_start(error: &std::io::Error) -> JobError {
     JobError::Failed(format!("cannot start the thread of a PE ({error}); use fewer PEs"))
 }
 
-/// Has the first PE of a node tell the coordinator that it is there.
+/// Makes the first PE of a node report to the coordinator that the node is present.
 #[cfg(feature = "net")]
 fn introduce(machine: &mut Pe, net_driver: &NetDriver, is_guest: bool) {
     if is_guest {
@@ -57,7 +57,7 @@ fn introduce(machine: &mut Pe, _: &NetDriver, _: bool) {
     machine.greet();
 }
 
-/// Ends the job on the PEs of this node that run, since one of them does not; they tell others.
+/// Ends the job on the other PEs of this node, since `dead` does not run; they notify other nodes.
 fn abandon(switch: &Switch, dead: PeId, error: &JobError) {
     for pe in switch.layout.place(switch.node).pes.clone().map(PeId).filter(|&pe| pe != dead) {
         let error = error.clone();
@@ -80,10 +80,10 @@ impl Drop for Dying<'_> {
     }
 }
 
-/// A node that runs.
+/// A running node.
 pub(super) struct Node<'scope> {
     pub(super) switch: Arc<Switch>,
-    /// The threads, or why one could not be started.
+    /// The threads of the PEs, or the error with which one could not be started.
     pes: Vec<std::io::Result<ScopedJoinHandle<'scope, Result<(), JobError>>>>,
     net_driver: Option<Arc<NetDriver>>,
     watch: Option<ScopedJoinHandle<'scope, ()>>,
@@ -108,7 +108,7 @@ fn wake(
 }
 
 impl<'scope> Node<'scope> {
-    /// Starts the threads of a node, at this speed if that is emulated.
+    /// Starts the threads of a node; `speed` is emulated if it is below ordinary.
     pub(super) fn start<'env>(
         scope: &'scope Scope<'scope, 'env>,
         program: &Program,
@@ -119,13 +119,13 @@ impl<'scope> Node<'scope> {
         let layout = program.layout().clone();
         #[cfg(feature = "net")]
         if let Some(net_driver) = net_driver.as_ref() {
-            // Over these connections nodes watch each other.
+            // Nodes watch each other over these connections.
             let watched = [layout.node_of(MAIN_PE), program.coordinator_node()];
             watched
                 .into_iter()
                 .filter(|&other| other != node)
                 .for_each(|other| net_driver.connect(other));
-            // Founders need not know where a guest is: it comes to them.
+            // Founders need not know the address of a guest: it connects to them.
             let founders = layout.nodes().filter(|_| layout.is_guest(node));
             founders.for_each(|founder| net_driver.connect(founder));
         }
@@ -162,7 +162,7 @@ impl<'scope> Node<'scope> {
                 idle = Box::new(Drive { net_driver: net_driver.clone(), switch: switch.clone() });
             }
             let switch = switch.clone();
-            // The name stands in the message of a panic.
+            // Messages of panics contain the name.
             let named = thread::Builder::new().name(pe.to_string());
             let spawned = named.spawn_scoped(scope, {
                 let switch = switch.clone();
@@ -207,7 +207,7 @@ impl<'scope> Node<'scope> {
         None
     }
 
-    /// Waits until the job is over on this node. Returns how it ended.
+    /// Waits until the job is over on this node. Returns the outcome.
     pub(super) fn join(self) -> Result<(), JobError> {
         let Self { switch, pes, net_driver: _net_driver, watch, watchdog } = self;
         let mut outcome = Err(JobError::Failed("a node without PEs".to_owned()));
@@ -226,15 +226,15 @@ impl<'scope> Node<'scope> {
             net_driver.finish(&switch);
         }
         switch.close();
-        // A job can do without one, if there was no thread for it.
+        // A job runs without a watchdog if its thread could not be started.
         if let Ok(watchdog) = watchdog {
             watchdog.thread().unpark();
-            // It ends by itself, and has nothing to say.
+            // It ends by itself and returns nothing.
             let _ = watchdog.join();
         }
         switch.join_threads();
         if let Some(watch) = watch {
-            // It ends by itself, and has nothing to say.
+            // It ends by itself and returns nothing.
             let _ = watch.join();
         }
         outcome

@@ -1,20 +1,20 @@
-//! How fast a processor is, by a short kernel that each PE runs as it begins.
+//! Measures the speed of a processor with a short kernel that each PE runs at its start.
 //!
-//! The shortest of many runs counts, each far shorter than a scheduler's time slice: so other
-//! programs that share the processor do not make it seem slow. What a kernel cannot see, as how
-//! slow memory is, actors show when they move ([`SpeedEstimate`](gridspan_balance::SpeedEstimate)).
+//! The shortest of many runs counts, each far shorter than a scheduler's time slice, so that other
+//! programs on the processor do not make it seem slow. Effects outside the kernel, such as slow
+//! memory, show when actors move ([`SpeedEstimate`](gridspan_balance::SpeedEstimate)).
 
 use std::hint::black_box;
 use std::time::{Duration, Instant};
 
-/// What one run takes on an ordinary processor. Only ratios matter.
+/// Time of one run on an ordinary processor. Only ratios matter.
 const ORDINARY: Duration = Duration::from_micros(100);
-/// How many runs there are at most, and for how long.
+/// Limits of the number of runs and of their total time.
 const RUNS_MAX: u32 = 20;
 const TIME_MAX: Duration = Duration::from_millis(10);
-/// Numbers that one run goes through: they fit into any first-level cache.
+/// Numbers that one run updates: they fit into any first-level cache.
 const NUMBERS: usize = 1024;
-/// How often.
+/// Number of passes over these numbers in one run.
 const ROUNDS: u64 = 50;
 
 /// The speed of the processor that the calling thread runs on; 1 is an ordinary one. Takes a few
@@ -33,7 +33,8 @@ pub(super) fn speed() -> f64 {
     ORDINARY.as_secs_f64() / shortest.as_secs_f64().max(1e-9)
 }
 
-/// Integer and floating-point work that depends on itself, as most programs' work does.
+/// Integer and floating-point work in which each step depends on the one before, as in most
+/// programs.
 fn compute(rounds: u64) -> f64 {
     let mut numbers = [0.0_f64; NUMBERS];
     let mut state = rounds;

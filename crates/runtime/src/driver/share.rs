@@ -1,6 +1,6 @@
-//! Where the time of a PE's thread goes: how long it ran, and how long others had its processor.
+//! Time that a PE's thread ran, and time that it waited while other threads had its processor.
 //!
-//! Linux counts both for each thread; elsewhere nothing is told.
+//! Linux counts both for each thread; other systems yield nothing.
 
 use super::inbox::Inbox;
 use crate::pe::{Spent, TRIAL};
@@ -8,9 +8,9 @@ use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::time::{Duration, Instant};
 
-/// How often the counts are read, for 2 µs each time.
+/// Period of reading the counts, which takes 2 µs each time.
 const EVERY: Duration = Duration::from_millis(100);
-/// Two numbers of 20 digits and a third.
+/// Room for two numbers of 20 digits and a third.
 const LINE_BYTES_MAX: usize = 80;
 
 /// The counts of one thread.
@@ -21,7 +21,7 @@ pub(super) struct Share {
 }
 
 impl Share {
-    /// For the thread that calls.
+    /// Creates the counts of the calling thread.
     pub(super) fn new() -> Self {
         let file = File::open("/proc/thread-self/schedstat").ok();
         let mut share = Self { file, last: None, read: Instant::now() };
@@ -29,7 +29,8 @@ impl Share {
         share
     }
 
-    /// Where time went since the last time, ten times a second where that is known.
+    /// Returns the times since the last reading, at most ten times a second; `None` in between or
+    /// where the system does not count.
     pub(super) fn look(&mut self, now: Instant) -> Option<Spent> {
         if now.duration_since(self.read) < EVERY {
             return None;
@@ -40,8 +41,8 @@ impl Share {
         Some(self.since(before, counts))
     }
 
-    /// Computes for nothing, until something comes or [`TRIAL`] is over. Returns where that time
-    /// went, where it is known.
+    /// Spins until something arrives in the inbox or [`TRIAL`] is over. Returns the times of the
+    /// spin, if the system counts.
     pub(super) fn try_out(&mut self, inbox: &Inbox) -> Option<Spent> {
         self.last = self.counts();
         self.read = Instant::now();

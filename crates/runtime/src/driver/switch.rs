@@ -1,4 +1,4 @@
-//! Takes packets from the PEs of a node to other PEs: of the same node, or over the network.
+//! Delivers packets of a node's PEs to other PEs, of the same node or over the network.
 
 use super::coordinator::{CoordinatorDriver, Surroundings};
 use super::ending::Ending;
@@ -18,43 +18,43 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-/// The network as the PEs of a node see it.
+/// The network as seen by the PEs of a node.
 pub(crate) trait Network: Send + Sync {
-    /// Takes a frame for another node; one that `is_bulk` holds up no others whatever its size. May
-    /// be called by all PEs of the node.
+    /// Queues a frame for another node; a frame that `is_bulk` does not delay others, whatever its
+    /// size. May be called by all PEs of the node.
     fn send(&self, to: NodeId, frame: Frame, is_bulk: bool);
-    /// Says where a guest can be reached, before anything is sent to it.
+    /// Sets the address of a guest, before anything is sent to it.
     fn meet(&self, guest: NodeId, contact: &str);
-    /// Has this node measure something; the first PE gets the results.
+    /// Starts a measurement by this node; the first PE receives the results.
     fn probe(&self, order: ProbeOrder);
-    /// Has the first PE told, by [`Switch::looked`], whether all has arrived that had been sent
-    /// when this was asked last.
+    /// Determines whether all bytes that had been sent at the last call have arrived, and reports
+    /// that to the first PE through [`Switch::looked`].
     fn look(&self, round: u64);
-    /// The relay has something to do earlier than it had.
+    /// Notifies the network that the relay's next timer is earlier than before.
     fn look_again(&self);
-    /// The relay has something to do now, and the first PE of this node may be busy.
+    /// Notifies the network that the relay has to run now; the first PE of this node may be busy.
     fn hurry(&self);
-    /// Bytes that wait because too many are under way already.
+    /// Bytes that wait because too many bytes are under way already.
     fn backlog_bytes(&self) -> usize;
 }
 
-/// No time.
+/// Value of `due_ns` if no timer is set.
 const NEVER: u64 = u64::MAX;
 
-/// How long the planner runs at a time: a full plan for 64 nodes takes about so long.
+/// Time slice of the planner: about the duration of a full plan for 64 nodes.
 const PLANNING: Duration = Duration::from_millis(50);
 
-/// Why not all was sent.
+/// Reason that not all packets were sent.
 pub(super) enum Undelivered {
-    /// There is no such PE.
+    /// The PE does not exist.
     Stranger(PeId),
-    /// It takes nothing, and too much waits for it.
+    /// The inbox of the PE exceeds its hard limit.
     Full(PeId),
 }
 
 /// Connects the PEs of a node.
 pub(super) struct Switch {
-    /// For the threads that it starts.
+    /// Reference to itself, for the threads that it starts.
     me: Weak<Self>,
     pub(super) layout: Arc<Layout>,
     pub(super) node: NodeId,
@@ -62,23 +62,23 @@ pub(super) struct Switch {
     inboxes: Vec<Inbox>,
     network: Option<Arc<dyn Network>>,
     relay: Mutex<Relay>,
-    /// The job's coordinator, or what passes on packets to where it is.
+    /// Driver of the job's coordinator, or of the forwarding of packets to it.
     coordinator: CoordinatorDriver,
-    /// When the relay has something to do although nothing comes, in nanoseconds since `begin`.
+    /// Time of the relay's next timer, in nanoseconds since `begin`.
     due_ns: AtomicU64,
-    /// Whether the relay is to be woken at once.
+    /// Whether the relay has to run at once.
     #[cfg(feature = "net")]
     is_nudged: Arc<AtomicBool>,
-    /// Bytes of tree broadcasts of which parts are missing.
+    /// Bytes of tree broadcasts that have not arrived completely.
     carried_bytes: AtomicUsize,
     /// Threads of the coordinator, and of planners, that may still run.
     threads: Mutex<Vec<JoinHandle<()>>>,
     begin: Instant,
-    /// Bytes in an inbox at which the network should bring no more, and at which the job ends.
+    /// Bytes in an inbox at which reading from the network pauses, and at which the job ends.
     limits: Limits,
-    /// For the thread of main, if it is in this process.
+    /// The end of the job, for the thread of main if it is in this process.
     pub(super) ending: Ending,
-    /// What main does, if it is in this process.
+    /// The state of main, if it is in this process.
     pub(super) main: MainState,
     is_closed: AtomicBool,
 }
@@ -126,12 +126,12 @@ impl Switch {
         })
     }
 
-    /// The inbox of a PE of this node.
+    /// Returns the inbox of a PE of this node.
     pub(super) fn inbox(&self, pe: PeId) -> &Inbox {
         &self.inboxes[(pe.0 - self.first_pe) as usize]
     }
 
-    /// Whether the network should not bring more.
+    /// Whether reading from the network should pause.
     #[cfg(feature = "net")]
     pub(super) fn is_congested(&self) -> bool {
         self.inboxes.iter().any(|inbox| inbox.bytes() >= self.limits.soft_bytes)
@@ -148,24 +148,24 @@ impl Switch {
         self.coordinator.wake();
     }
 
-    /// Starts the thread of the coordinator, if that is here.
+    /// Starts the thread of the coordinator, if the coordinator is on this node.
     pub(super) fn begin_coordinator(&self) {
         self.coordinator.begin(self);
     }
 
-    /// Tells the coordinator something.
+    /// Passes an event to the coordinator.
     pub(super) fn tell_coordinator(&self, event: CoordinatorEvent) {
         self.coordinator.push(event);
         self.coordinator.run(self);
     }
 
-    /// The coordinator runs at this place now.
+    /// Sets the place where the coordinator runs.
     pub(super) fn note_coordinator(&self, place: CoordinatorPlace) {
         self.relay.lock().unwrap_or_else(PoisonError::into_inner).set_coordinator(place);
         self.tell_coordinator(CoordinatorEvent::Place(place));
     }
 
-    /// Bytes that wait for other parts of the same tree broadcast.
+    /// Bytes of tree broadcasts that wait for other parts of the same broadcast.
     pub(super) fn carried_bytes(&self) -> usize {
         self.carried_bytes.load(Ordering::Relaxed)
     }
@@ -175,14 +175,14 @@ impl Switch {
         self.network.as_ref().map_or(0, |network| network.backlog_bytes())
     }
 
-    /// Whether the PEs should make no more messages until the network has taken some.
+    /// Whether the PEs should send no more messages until the network has accepted some.
     pub(super) fn is_held_back(&self) -> bool {
         self.backlog_bytes() >= self.limits.soft_bytes
     }
 
-    /// Sends packets from one PE of this node; those to itself go to `own`. Stops at one for a PE
-    /// that does not exist. Messages to a PE of this node for which more waits than may are
-    /// dropped, since that ends the job.
+    /// Sends packets from one PE of this node; packets to itself go to `own`. Stops at a packet for
+    /// a PE that does not exist. Messages to a PE of this node are dropped if its inbox exceeds the
+    /// hard limit, since that ends the job.
     pub(super) fn send(
         &self,
         from: PeId,
@@ -205,7 +205,7 @@ impl Switch {
                 own.push((from, packet));
             } else if self.layout.node_of(to) == self.node {
                 let inbox = self.inbox(to);
-                // The rest leaves all the same: the word that the job ends may be in it.
+                // Later packets are still sent: the end of the job may be among them.
                 if packet.is_control() || inbox.bytes() <= self.limits.hard_bytes {
                     inbox.push([(from, packet)]);
                 }
@@ -221,7 +221,7 @@ impl Switch {
         undelivered.map_or(Ok(()), Err)
     }
 
-    /// Lets the relay do something, and does what follows. What goes on to other nodes does so
+    /// Calls `act` on the relay and carries out the resulting commands, those for other nodes
     /// first.
     fn carry<R>(&self, act: impl FnOnce(&mut Relay, Time, &mut Vec<RelayCommand>) -> R) -> R {
         let mut out = Vec::new();
@@ -257,7 +257,7 @@ impl Switch {
         Time(self.begin.elapsed().as_nanos() as u64)
     }
 
-    /// How long until [`Switch::wake_relay`] has something to do.
+    /// Returns the time until [`Switch::wake_relay`] has something to do.
     #[cfg(feature = "net")]
     pub(super) fn until_due(&self) -> Option<Duration> {
         if self.is_nudged.load(Ordering::SeqCst) {
@@ -267,7 +267,7 @@ impl Switch {
         (due != NEVER).then(|| Time(due).since(self.now()))
     }
 
-    /// Has the relay do what is due by now.
+    /// Runs the relay if its timer has expired or it has to run at once.
     #[cfg(feature = "net")]
     pub(super) fn wake_relay(&self) {
         if self.until_due() == Some(Duration::ZERO) {
@@ -276,7 +276,7 @@ impl Switch {
         }
     }
 
-    /// Runs the planner on a thread of its own, and gives the result to the coordinator.
+    /// Runs the planner on its own thread, and passes the result to the coordinator.
     fn run_planner(&self, mut planning_job: PlanningJob) {
         let Some(switch) = self.me.upgrade() else { return };
         let run_planner = move || {
@@ -294,7 +294,7 @@ impl Switch {
         }
     }
 
-    /// Starts a thread that ends by itself.
+    /// Starts a thread, which must end by itself.
     fn spawn(&self, name: &str, run: impl FnOnce() + Send + 'static) -> std::io::Result<()> {
         let mut threads = self.threads.lock().unwrap_or_else(PoisonError::into_inner);
         threads.retain(|thread| !thread.is_finished());
@@ -302,19 +302,20 @@ impl Switch {
         Ok(())
     }
 
-    /// Waits for the threads of the coordinator and of planners; the job is over.
+    /// Waits for the threads of the coordinator and of planners, once the job is over.
     pub(super) fn join_threads(&self) {
         let mut threads = self.threads.lock().unwrap_or_else(PoisonError::into_inner);
         let ending = std::mem::take(&mut *threads);
         drop(threads);
         for thread in ending {
-            // Whatever became of it, the job is over.
+            // A panic of the thread no longer matters: the job is over.
             let _ = thread.join();
         }
     }
 
-    /// Finds out what a PE cannot know that is to say what it does. Only the first PE of a node
-    /// speaks for the network.
+    /// Determines, for a report of `pe` to the coordinator, the state that the PE cannot see
+    /// itself, and passes it to [`looked`](Self::looked). Only the first PE of a node reports for
+    /// the network.
     pub(super) fn look(&self, pe: PeId, round: u64) {
         match self.network.as_ref().filter(|_| pe.0 == self.first_pe) {
             Some(network) => network.look(round),
@@ -322,7 +323,7 @@ impl Switch {
         }
     }
 
-    /// Tells a PE what it could not know. `is_quiet`: whether nothing is on its way in the network.
+    /// Reports to a PE the state outside it. `is_quiet`: whether no frame is in the network.
     pub(super) fn looked(&self, pe: PeId, round: u64, is_quiet: bool) {
         let inbox = self.inbox(pe);
         let is_waiting = inbox.has_packets() || self.carried_bytes() > 0;
@@ -330,20 +331,20 @@ impl Switch {
         inbox.push_action(Box::new(move |core| core.looked(round, is_quiet, main)));
     }
 
-    /// Tells the coordinator of a handler that a PE of this node is inside of, in its place.
+    /// Reports to the coordinator, on behalf of a PE of this node, the handler that it is inside.
     pub(super) fn tell_inside(&self, pe: PeId, handler: Option<(String, u64)>) {
         let packet = Packet::control(Control::Inside { handler });
         self.tell_coordinator(CoordinatorEvent::Packet { from: pe, packet });
     }
 
-    /// Says where guests can be reached.
+    /// Sets the addresses of guests.
     pub(super) fn meet(&self, contacts: &[(NodeId, String)]) {
         if let Some(network) = &self.network {
             contacts.iter().for_each(|(guest, contact)| network.meet(*guest, contact));
         }
     }
 
-    /// Has this node measure something.
+    /// Starts measurements by this node.
     pub(super) fn probe(&self, orders: Vec<ProbeOrder>) {
         if let Some(network) = &self.network {
             orders.into_iter().for_each(|order| network.probe(order));
@@ -351,8 +352,8 @@ impl Switch {
     }
 
     #[cfg(feature = "net")]
-    /// Delivers a frame from another node. A frame that does not decode, or is for or from no PE
-    /// that it can be, is refused.
+    /// Delivers a frame from another node. Fails if the frame does not decode, or if its sender or
+    /// receiver cannot be right.
     pub(super) fn receive(
         &self,
         from: NodeId,
@@ -362,7 +363,7 @@ impl Switch {
             return self.carry(|relay, now, out| relay.receive(now, from, frame, out));
         }
         let (sender, to, packet) = Packet::from_frame(frame)?;
-        // Founders pass on what is for the coordinator, which is on any of them; guests do not.
+        // Founders forward packets for the coordinator, which may be on any of them; guests do not.
         let is_founder = !self.layout.is_guest(from);
         let is_passed_on = to == COORDINATOR && is_founder;
         let is_sound = match sender {
@@ -376,7 +377,7 @@ impl Switch {
         if !is_sound {
             return Err(crate::DecodeError::new(
                 "a frame",
-                format_args!("{sender} is not of {from}"),
+                format_args!("{sender} is not on {from}"),
             ));
         }
         if to == COORDINATOR {
@@ -386,7 +387,7 @@ impl Switch {
         if !self.layout.knows(to) || self.layout.node_of(to) != self.node {
             return Err(crate::DecodeError::new(
                 "a frame",
-                format_args!("{to} is not of this node"),
+                format_args!("{to} is not on this node"),
             ));
         }
         self.inbox(to).push([(sender, packet)]);

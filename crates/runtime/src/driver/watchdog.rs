@@ -1,8 +1,9 @@
 //! Watches PEs that are busy in a handler and cannot answer.
 //!
-//! A thread for each node looks every second which handlers its PEs are inside of. It tells the
-//! coordinator of one that lasts, which heeds that if it gets no answer from that PE. On main's PE
-//! it tells the job's listeners, too, and so it does if that PE does not heed the job's time limit.
+//! One thread per node checks every second which handlers the node's PEs are inside. It reports a
+//! handler that lasts to the coordinator, which uses the report if that PE does not answer. For
+//! main's PE it also notifies the job's listeners, both of a long handler and if that PE does not
+//! end the job at its time limit.
 
 use super::switch::Switch;
 use crate::address::id::MAIN_PE;
@@ -15,17 +16,17 @@ use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// How often it looks: a wake-up a second costs nothing.
+/// Period of the checks: a wake-up a second costs nothing.
 const LOOK: Duration = Duration::from_secs(1);
-/// A handler that lasts longer is told to the coordinator. Most are over long before.
+/// Duration after which a handler is reported to the coordinator. Most end long before.
 const NOTED: Duration = Duration::from_secs(2);
-/// A handler on PE 0 that lasts longer is told to the job's listeners.
+/// Duration after which a handler on PE 0 is reported to the job's listeners.
 const LONG: Duration = Duration::from_secs(30);
-/// How much longer than the limit a job may take to end by itself: the coordinator asks all PEs
-/// what they wait for, which it gives 2 s, and they end.
+/// Time beyond the limit within which a job may end by itself: the coordinator asks all PEs for
+/// their pending work, allows 2 s for that, and they end.
 const OVERDUE: Duration = Duration::from_secs(5);
 
-/// What is watched.
+/// The PEs of a node, and the listeners to notify.
 pub(super) struct Watchdog {
     views: Vec<HandlerView>,
     seen: Vec<Seen>,
@@ -43,7 +44,7 @@ struct Seen {
     is_noted: bool,
 }
 
-/// What the coordinator should know.
+/// A change to report to the coordinator.
 #[derive(Debug, PartialEq)]
 enum News {
     Inside(Duration),
@@ -51,7 +52,7 @@ enum News {
 }
 
 impl Seen {
-    /// Looks again.
+    /// Notes the current handler, and returns the change to report, if any.
     fn look(&mut self, number: Option<u64>, now: Time) -> Option<News> {
         if self.number != number {
             let was_noted = std::mem::take(&mut self.is_noted);
@@ -64,14 +65,14 @@ impl Seen {
         is_news.then_some(News::Inside(lasted))
     }
 
-    /// For how long it has lasted, if there is one.
+    /// Returns how long the current handler has lasted, if there is one.
     fn lasted(&self, now: Time) -> Option<Duration> {
         self.number.map(|_| now.since(self.since))
     }
 }
 
 impl Watchdog {
-    /// Watches these PEs.
+    /// Creates a watchdog for the PEs of `views`.
     pub(super) fn new(views: Vec<HandlerView>, watch: Watch, on_failure: &[OnFailure]) -> Self {
         let seen = vec![Seen::default(); views.len()];
         let on_failure = on_failure.to_vec();
@@ -108,7 +109,8 @@ impl Watchdog {
         }
     }
 
-    /// What main asks for waits while its PE is inside of a handler.
+    /// Notifies the listeners if main's PE is inside a handler for long, since main's requests wait
+    /// meanwhile, or if it does not end the job at the time limit.
     fn look_at_mains_pe(&mut self, now: Time, switch: &Switch) {
         let Some(at) = self.views.iter().position(|view| view.pe == MAIN_PE) else { return };
         let inside = self.seen[at].lasted(now).zip(self.views[at].look());
@@ -125,7 +127,7 @@ impl Watchdog {
             && *lasted >= LONG
             && !std::mem::replace(&mut self.is_stall_told, true)
         {
-            let text = format!("{text}; what main asks for waits meanwhile");
+            let text = format!("{text}; requests of main wait meanwhile");
             self.watch.on_warning.iter().for_each(|tell| tell(&text));
         }
         if let Some(limit) = self.watch.time_limit

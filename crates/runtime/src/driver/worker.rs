@@ -15,43 +15,43 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// Messages handled before the inbox is looked at and the outbox is sent: enough to make batches,
-/// few enough to keep others from waiting.
+/// Messages handled before the inbox is checked and the outbox is sent: enough for batches, few
+/// enough to keep other PEs from waiting.
 const TURN_MESSAGES: u32 = 256;
-/// How long a turn should last at most; with slow handlers it has fewer messages. Short against a
+/// Longest duration of a turn; with slow handlers a turn has fewer messages. Short against a
 /// wide-area latency, long against the cost of a turn.
 const TURN: Duration = Duration::from_micros(200);
-/// Messages handled before the clock is looked at for the first time in a turn.
+/// Messages handled before the clock is first read in a turn.
 const CHUNK_MESSAGES: u32 = 16;
-/// The most types of actors that an error names whose messages are too much.
+/// Largest number of actor types that the error about a full inbox names.
 const FULLEST: usize = 3;
-/// How often a PE that is held back by the network looks whether it may go on.
+/// Period in which a PE that is held back by the network checks whether it may continue.
 const RECHECK: Duration = Duration::from_millis(1);
-/// How long an idle PE looks for packets before it sleeps, at most: about the cost of waking a
+/// Longest time that an idle PE spins for packets before it sleeps: about the cost of waking a
 /// thread.
 const SPIN: Duration = Duration::from_micros(20);
-/// The same at least, while looking has been in vain: about the time of an answer from a core that
-/// is awake.
+/// Shortest such time, reached after spins without success: about the time of an answer from a
+/// core that is awake.
 const SPIN_MIN: Duration = Duration::from_micros(3);
 
-/// How a PE's thread waits when there is nothing to do.
+/// The wait of a PE's thread while it has nothing to do.
 pub(super) trait Idle {
-    /// Returns when the inbox has packets, or after `timeout`, or earlier.
+    /// Returns when the inbox has packets, after `timeout`, or earlier.
     fn wait(&mut self, inbox: &Inbox, timeout: Option<Duration>);
-    /// Called once a turn when there is something to do.
+    /// Called once per turn while the PE has work.
     fn attend(&mut self) {}
 }
 
-/// Sleeps until another thread has something.
+/// Parks the thread until another thread wakes it.
 pub(super) struct Park {
-    /// How long to look for packets first: longer if that was worth it the last time. Where other
-    /// programs have the cores, looking would only keep the PE waited for from running.
+    /// Time to spin for packets before parking; longer if the last spin succeeded. Where other
+    /// programs use the cores, spinning would only keep the awaited PE from running.
     spin: Duration,
 }
 
 impl Park {
-    /// `spin`: whether to look for packets for a while first. Only where every PE has a core of its
-    /// own.
+    /// `spin`: whether to spin for packets before parking. Set it only where every PE has its own
+    /// core.
     pub(super) fn new(spin: bool) -> Self {
         Self { spin: if spin { SPIN } else { Duration::ZERO } }
     }
@@ -80,7 +80,7 @@ impl Idle for Park {
     }
 }
 
-/// Runs a PE until the job ends, at this speed if that is emulated. Returns how it ended.
+/// Runs a PE until the job ends; `speed` is emulated if it is below ordinary. Returns the outcome.
 pub(super) fn run(
     mut pe: Pe,
     switch: &Arc<Switch>,
@@ -111,7 +111,7 @@ pub(super) fn run(
         #[cfg(feature = "net")]
         brake.end();
         if guard(&mut pe, |pe| turn.send(pe, switch)) != Some(true) {
-            // What could not be sent is dropped, and the error leaves.
+            // Packets that could not be sent are dropped; the error leaves.
             guard(&mut pe, |pe| turn.send(pe, switch));
         }
         if let Some(outcome) = pe.outcome() {
@@ -166,7 +166,7 @@ impl Turn {
         for (from, packet) in self.own.drain(..) {
             pe.handle(from, packet);
         }
-        // Consumers first: over the limit, messages wait outside.
+        // Over the limit, messages stay in the inbox until handlers have consumed others.
         let room = pe.has_failed() || pe.ready_bytes() < pe.soft_limit();
         inbox.take(&mut self.taken, room);
         let Taken { actions, control, messages, losses } = &mut self.taken;
@@ -176,12 +176,12 @@ impl Turn {
         for (from, packet) in control.drain(..) {
             pe.handle(from, packet);
         }
-        // A node that has left may have said before that the job is over.
+        // After the packets: a node that has left may have reported the end of the job before.
         for action in losses.drain(..) {
             pe.act(action);
         }
         if pe.has_failed() {
-            // It only waits for the end of the job.
+            // A failed PE only waits for the end of the job.
             messages.clear();
         }
         for (from, packet) in messages.drain(..) {
@@ -194,7 +194,8 @@ impl Turn {
         pe.finish_turn();
     }
 
-    /// Sends what the turn has left. Returns whether all has gone; otherwise the PE has failed.
+    /// Sends the packets and orders of a turn. Returns whether all were sent; otherwise the PE has
+    /// failed.
     fn send(&mut self, pe: &mut Pe, switch: &Arc<Switch>) -> bool {
         let me = pe.id();
         if let Some(round) = pe.take_look() {
@@ -221,7 +222,7 @@ impl Turn {
 }
 
 /// Handles the messages of a turn. The clock is read after every chunk; chunks grow while handlers
-/// turn out to be quick.
+/// are quick.
 fn handle_messages(pe: &mut Pe, begin: Instant, now: Time) {
     let mut handled = 0;
     let mut chunk = CHUNK_MESSAGES;

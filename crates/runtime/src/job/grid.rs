@@ -1,18 +1,18 @@
-//! What main works with: the whole grid as one computer.
+//! The interface of main: the whole grid as one computer.
 //!
-//! `main` runs beside PE 0, on a thread of its own or, in virtual time, between events. It hands
-//! work to PE 0 through a [`MainPort`] and awaits promises that PE 0 resolves.
+//! Main runs beside PE 0, on its own thread or, in virtual time, between events. It passes actions
+//! to PE 0 through a [`MainPort`] and awaits promises that PE 0 resolves.
 
 use crate::Actor;
 use crate::Published;
 use crate::address::collection::{Map, Placement};
-use crate::address::id::{CollectionId, KindId, Sender};
+use crate::address::id::{CollectionId, KindId, Phase, Sender};
 use crate::address::index::{ActorIndex, IndexSet, Ix1, Key, Shape};
 use crate::error::{AskError, GridError};
 use crate::job::promise::{Awaited, Promise, Resolve, promise};
 use crate::message::codec;
 use crate::message::limits::PIECE_BYTES_MAX;
-use crate::message::{MainRequest, ReductionGroup};
+use crate::message::{MainRequest, PhaseCounts, ReductionGroup};
 use crate::pe::actor::reference::{ActorRef, CollectionRef, Reply, SectionRef};
 use crate::pe::actor::registry::Registry;
 use crate::pe::links::{Links, Locality};
@@ -26,12 +26,13 @@ use serde::de::DeserializeOwned;
 use std::any::type_name;
 use std::ops::Deref;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
-/// Takes work for PE 0. The driver that made it runs each action on that PE, in order.
+/// Accepts actions for PE 0. The driver that created it runs each on that PE, in order.
 pub type MainPort = Arc<dyn Fn(Action) + Send + Sync>;
 
-/// The grid as `main` sees it.
+/// The grid as seen by main.
 #[derive(Clone)]
 pub struct Grid {
     shared: Arc<Shared>,
@@ -43,6 +44,8 @@ struct Shared {
     registry: Registry,
     maps: Vec<String>,
     awaited: Arc<Awaited>,
+    /// Number of phases so far.
+    phases: AtomicU32,
 }
 
 /// Whether a group has a member per PE or per node.
@@ -55,7 +58,7 @@ pub enum Per {
 }
 
 impl Grid {
-    /// The grid of a job with these types and placement maps.
+    /// Creates the grid of a job with these types and placement maps.
     pub(crate) fn new(
         port: MainPort,
         layout: Arc<Layout>,
@@ -63,7 +66,8 @@ impl Grid {
         maps: Vec<String>,
         awaited: Arc<Awaited>,
     ) -> Self {
-        Self { shared: Arc::new(Shared { port, layout, registry, maps, awaited }) }
+        let phases = AtomicU32::new(0);
+        Self { shared: Arc::new(Shared { port, layout, registry, maps, awaited, phases }) }
     }
 
     fn promise<T>(&self) -> (Resolve<T>, Promise<T>) {
@@ -88,7 +92,7 @@ impl Grid {
         wait(answer).await
     }
 
-    /// The sites, nodes and PEs of the job.
+    /// Returns the sites, nodes and PEs of the job.
     pub fn layout(&self) -> &Layout {
         &self.shared.layout
     }
@@ -97,7 +101,7 @@ impl Grid {
         self.shared.registry.find::<A>().ok_or(GridError::NotRegistered(type_name::<A>()))
     }
 
-    /// Creates a collection with one member for each index, built from `init` of it, and placed in
+    /// Creates a collection with one member for each index, built from `init(index)`, and placed in
     /// blocks. Members exist when the future resolves.
     pub async fn create<A: Actor>(
         &self,
@@ -107,7 +111,7 @@ impl Grid {
         self.create_placed(Placement::Block, indices, init).await
     }
 
-    /// Creates a collection whose members are first placed by `placement`.
+    /// Creates a collection whose members are initially placed by `placement`.
     pub async fn create_placed<A: Actor>(
         &self,
         placement: Placement,
@@ -169,8 +173,8 @@ impl Grid {
         Ok(Collection { grid: self.clone(), reference: CollectionRef::new(id) })
     }
 
-    /// Gives read-only data to every node, over each link between sites once. Fails for a value of
-    /// more than 60 MiB.
+    /// Distributes read-only data to every node, once over each link between sites. Fails for a
+    /// value of more than 60 MiB.
     pub async fn publish<T: Serialize>(&self, value: &T) -> Result<Published<T>, GridError> {
         let bytes: Bytes = codec::encode(value).into();
         if bytes.len() > PIECE_BYTES_MAX {
@@ -179,53 +183,114 @@ impl Grid {
         Ok(Published::new(self.ask_coordinator(MainRequest::Publish { value: bytes }).await?))
     }
 
-    /// Has the job's strategy decide anew who lives where, while everybody goes on. Resolves to the
+    /// Runs the job's strategy, which may move actors, while all PEs continue. Resolves to the
     /// number of actors that have moved, once they have.
     pub async fn rebalance(&self) -> Result<usize, GridError> {
         self.ask_coordinator(MainRequest::Rebalance).await
     }
 
-    /// Resolves once no message is on its way, waits, or is being handled anywhere. This was so at
-    /// one moment since the call. Where the job balances by itself, a rebalance may begin before
-    /// main goes on, and members that it moves may send messages in
+    /// Resolves once no message is in transit, queued, or being handled anywhere. This held at one
+    /// moment since the call. If the job balances by itself, a rebalance may begin before main
+    /// continues, and members that it moves may send messages in
     /// [`Actor::arrived`](crate::Actor::arrived).
     pub async fn quiescence(&self) -> Result<(), GridError> {
         self.ask_coordinator(MainRequest::Quiescence).await
     }
 
-    /// Resolves after `duration`, in the time of the driver: virtual in the simulator.
+    /// Begins a phase with `producers` producers. Its [completion](Self::completion) can be awaited
+    /// while the rest of the job continues. Send the phase to the actors that take part.
+    ///
+    /// ```
+    /// use gridspan_runtime::{Actor, Collection, CollectionRef, Context, Ix1, Phase};
+    /// # use gridspan_runtime::{Grid, GridError};
+    ///
+    /// #[derive(serde::Serialize, serde::Deserialize)]
+    /// struct Walker;
+    ///
+    /// #[derive(Clone, serde::Serialize, serde::Deserialize)]
+    /// enum Message { Start(Phase), Visit(Phase) }
+    ///
+    /// impl Actor for Walker {
+    ///     type Index = Ix1;
+    ///     type Init = ();
+    ///     type Message = Message;
+    ///
+    ///     fn create((): (), _cx: &mut Context<Self>) -> Self { Walker }
+    ///
+    ///     fn handle(&mut self, message: Message, cx: &mut Context<Self>) {
+    ///         match message {
+    ///             Message::Start(phase) => {
+    ///                 let next = cx.collection().at(Ix1((cx.index().0 + 1) % 10));
+    ///                 cx.send(&next, Message::Visit(phase));
+    ///                 cx.produce(phase, 1);
+    ///                 cx.producer_done(phase);
+    ///             }
+    ///             Message::Visit(phase) => cx.consume(phase, 1),
+    ///         }
+    ///     }
+    /// }
+    ///
+    /// async fn visit(grid: &Grid, walkers: &Collection<Walker>) -> Result<(), GridError> {
+    ///     let phase = grid.phase(10);
+    ///     walkers.broadcast(Message::Start(phase));
+    ///     grid.completion(phase).await // all ten walkers were visited
+    /// }
+    /// ```
+    pub fn phase(&self, producers: u64) -> Phase {
+        Phase { number: self.shared.phases.fetch_add(1, Ordering::Relaxed), producers }
+    }
+
+    /// Resolves once all producers of a phase are done and all its items are consumed.
+    ///
+    /// # Errors
+    ///
+    /// [`GridError::Phase`] if more items were consumed than produced, or more producers were done
+    /// than the phase has. If there are fewer, the job stalls, and its error states that.
+    pub async fn completion(&self, phase: Phase) -> Result<(), GridError> {
+        let counts: PhaseCounts = self.ask_coordinator(MainRequest::Completion { phase }).await?;
+        let PhaseCounts { produced, consumed, done } = counts;
+        let producers = phase.producers;
+        match (produced, done) == (consumed, producers) {
+            true => Ok(()),
+            false => Err(GridError::Phase { producers, done, produced, consumed }),
+        }
+    }
+
+    /// Resolves after `duration`, in the time of the driver, which is virtual in the simulator.
     pub async fn sleep(&self, duration: Duration) -> Result<(), GridError> {
         let (resolve, over) = self.promise();
         self.run(move |core| core.run_after(duration, move |_| resolve.with(Ok(()))));
         wait(over).await
     }
 
-    /// Which nodes are near each other. Drivers over a network measure it when the job begins; in
-    /// the simulator asking begins it.
+    /// Returns which nodes are near each other. Drivers with a network measure this when the job
+    /// begins; the simulator measures it at the first request.
     pub async fn places(&self) -> Result<Arc<Locality>, GridError> {
         self.ask_coordinator(MainRequest::Places).await
     }
 
-    /// What is known of the links between groups of nodes. The first call also has nodes send
-    /// trains of packets to find out who shares a way out of its group; later calls know.
+    /// Returns the estimates of the links between groups of nodes. The first call also makes nodes
+    /// send trains of packets to detect which nodes share a link out of their group; later calls
+    /// reuse the result.
     pub async fn links(&self) -> Result<Links, GridError> {
         self.ask_coordinator(MainRequest::Links).await
     }
 
-    /// The next link whose latency or bandwidth has changed by more than a fifth, or whose losses
-    /// have. Groups are numbered as in the hierarchy of the [`places`](Self::places).
+    /// Resolves to the next link whose latency or bandwidth has changed by more than a fifth, or
+    /// whose losses have changed. Groups are numbered as in the hierarchy of
+    /// [`places`](Self::places).
     pub async fn link_change(&self) -> Result<LinkChange, GridError> {
         let change: Option<LinkChange> = self.ask_coordinator(MainRequest::LinkChange).await?;
         change.ok_or(GridError::NoLinks)
     }
 
-    /// Has the coordinator run on another node. Resolves once it does; the job goes on meanwhile.
-    /// A rebalance or a measurement that is under way comes to its end first. Listeners such as
-    /// [`Job::on_links`](crate::Job::on_links) are called there from then on, and balancing and
-    /// broadcasts begin to learn again. What [`Job::coordinator_on`](crate::Job::coordinator_on)
-    /// says of insertions holds for any node but main's, and for those that main has asked for
-    /// before. Fails for a node that the job did not begin
-    /// with.
+    /// Moves the coordinator to another node. Resolves once it runs there; the job continues
+    /// meanwhile. A rebalance or a measurement that is under way completes first. From then on,
+    /// listeners such as [`Job::on_links`](crate::Job::on_links) are called on that node, and
+    /// balancing and broadcasts begin to learn again. The note on insertions at
+    /// [`Job::coordinator_on`](crate::Job::coordinator_on) applies to any node other than main's,
+    /// also to insertions that main has requested before the move. Fails for a node that is not a
+    /// founder of the job.
     pub async fn move_coordinator(&self, to: NodeId) -> Result<(), GridError> {
         let nodes = self.layout().node_count();
         if to.0 >= nodes {
@@ -234,7 +299,7 @@ impl Grid {
         self.ask_coordinator(MainRequest::MoveCoordinator { to }).await
     }
 
-    /// The time since the job began, in the time of the driver.
+    /// Returns the time since the job began, in the time of the driver.
     pub async fn now(&self) -> Result<Time, GridError> {
         let (resolve, now) = self.promise();
         self.run(move |core| resolve.with(Ok(core.now)));
@@ -242,12 +307,12 @@ impl Grid {
     }
 }
 
-/// Awaits a promise; a driver that is gone has dropped it.
+/// Awaits a promise; a driver that has ended has dropped it.
 async fn wait<T>(promised: Promise<Result<T, GridError>>) -> Result<T, GridError> {
     promised.await.unwrap_or(Err(GridError::Ending))
 }
 
-/// A collection as `main` sees it.
+/// A collection as seen by main.
 pub struct Collection<A> {
     grid: Grid,
     reference: CollectionRef<A>,
@@ -268,12 +333,12 @@ impl<A> Deref for Collection<A> {
 }
 
 impl<A: Actor> Collection<A> {
-    /// The reference to put into messages.
+    /// Returns the reference to put into messages.
     pub fn reference(&self) -> CollectionRef<A> {
         self.reference
     }
 
-    /// The member at `index`.
+    /// Returns the member at `index`.
     pub fn member(&self, index: A::Index) -> Member<A> {
         Member { grid: self.grid.clone(), reference: self.reference.at(index) }
     }
@@ -298,7 +363,7 @@ impl<A: Actor> Collection<A> {
         self.broadcast_unordered_with_priority(0, message);
     }
 
-    /// The same with a priority; lower numbers are handled first.
+    /// Sends an unordered broadcast with a priority; lower numbers are handled first.
     pub fn broadcast_unordered_with_priority(&self, priority: i32, message: A::Message) {
         let collection = self.reference.id;
         self.grid.run(move |core| {
@@ -314,20 +379,20 @@ impl<A: Actor> Collection<A> {
         });
     }
 
-    /// The result of the next reduction whose members contribute with `op` to
+    /// Resolves to the result of the next reduction whose members contribute with `op` to
     /// [`To::main`](crate::To::main). Results are awaited in the order of the contributions.
-    pub async fn reduction<T: Reducible>(&self, op: Op) -> Result<T, GridError> {
-        self.reduced(ReductionGroup::Collection(self.reference.id), op).await
+    pub async fn reduction<T: Reducible>(&self, op: impl Into<Op>) -> Result<T, GridError> {
+        self.reduced(ReductionGroup::Collection(self.reference.id), op.into()).await
     }
 
-    /// The result of the next reduction over a section, to which its members contribute with
-    /// [`Context::contribute_to_section`](crate::Context::contribute_to_section).
+    /// Resolves to the result of the next reduction over a section, to which its members contribute
+    /// with [`Context::contribute_to_section`](crate::Context::contribute_to_section).
     pub async fn section_reduction<T: Reducible>(
         &self,
         section: &SectionRef<A>,
-        op: Op,
+        op: impl Into<Op>,
     ) -> Result<T, GridError> {
-        self.reduced(ReductionGroup::Section(section.id), op).await
+        self.reduced(ReductionGroup::Section(section.id), op.into()).await
     }
 
     async fn reduced<T: Reducible>(&self, group: ReductionGroup, op: Op) -> Result<T, GridError> {
@@ -345,15 +410,14 @@ impl<A: Actor> Collection<A> {
         Err(GridError::Reduction { collection: collection.0, found, wanted })
     }
 
-    /// Adds a member, on a PE of choice. It takes part in reductions and broadcasts that begin
-    /// later.
+    /// Adds a member on PE `at`. It takes part in reductions and broadcasts that begin later.
     pub fn insert_on(&self, index: A::Index, init: A::Init, at: PeId) {
         let id = self.reference.at(index).id;
         self.grid.run(move |core| core.insert::<A>(id, init, at));
     }
 }
 
-/// A member of a collection as `main` sees it.
+/// A member of a collection as seen by main.
 #[derive(Clone)]
 pub struct Member<A> {
     grid: Grid,
@@ -361,7 +425,7 @@ pub struct Member<A> {
 }
 
 impl<A: Actor> Member<A> {
-    /// The reference to put into messages.
+    /// Returns the reference to put into messages.
     pub fn reference(&self) -> ActorRef<A> {
         self.reference
     }
@@ -377,7 +441,7 @@ impl<A: Actor> Member<A> {
         self.grid.run(move |core| core.send::<A>(Sender::Pe, to, priority, message));
     }
 
-    /// Asks a question and awaits the answer, at most for `timeout`.
+    /// Asks a question and awaits the answer for at most `timeout`.
     pub async fn ask<T: DeserializeOwned + Send + 'static>(
         &self,
         timeout: Duration,

@@ -28,10 +28,11 @@ pub type MainFuture = Pin<Box<dyn Future<Output = Result<(), JobError>>>>;
 
 type Main = Box<dyn FnOnce(Grid) -> MainFuture + Send>;
 
-/// The policy for stealing if none is asked for.
+/// The default policy for stealing.
 const DEFAULT_VICTIM: &str = "directory";
 
-/// One program, defined the same on all nodes: they check that they agree before they start.
+/// One program, defined identically on all nodes, which compare their definitions before they
+/// start.
 ///
 /// ```
 /// # use gridspan_runtime::Job;
@@ -48,7 +49,7 @@ pub struct Job {
     balancing: Balancing,
     stealing: String,
     broadcasts: Mode,
-    /// The node that the coordinator runs on.
+    /// The node on which the coordinator runs.
     coordinator: NodeId,
     seed: u64,
     fault: PlantedFault,
@@ -61,7 +62,7 @@ pub struct Job {
 }
 
 impl Job {
-    /// A job without actors, whose main function does nothing.
+    /// Creates a job without actors, whose main function does nothing.
     pub fn new(name: impl Into<String>) -> Self {
         Self {
             name: name.into(),
@@ -91,22 +92,23 @@ impl Job {
         self
     }
 
-    /// Adds an actor type whose actors may be computed at two sites at once, so that those who talk
-    /// with them at both wait for one crossing of the wide area in a step instead of two. A
-    /// strategy decides whether that is worth their work, which is done twice: `auto`, or
-    /// `replicate`, which always does it at the borders of sites.
+    /// Adds an actor type whose actors may be replicated at two sites, so that actors at both sites
+    /// that exchange messages with such an actor wait for one crossing of the wide area in a step
+    /// instead of two. A strategy decides whether that is worth the work, which both replicas do:
+    /// `auto`, or `replicate`, which always replicates at the borders of sites.
     ///
-    /// By this the type promises that its actors are determinate (G. Kahn, "The semantics of a
-    /// simple language for parallel programming", 1974): what one sends to another, and in which
-    /// order, follows from its state when it was made and from what it got, each sender's messages
-    /// of one priority or step in their order. A broadcast is a message to each member, and all of
-    /// an actor to one collection are in one order, whatever their priorities. It depends neither
-    /// on how those of different senders, priorities or steps interleave, in ways too in which they
-    /// never would if the actor were in one place, nor on time, place, or [`Actor::arrived`].
-    /// Handlers may send, multicast, broadcast, contribute, answer, and wish to migrate; what they
-    /// do with anything outside of the actor happens twice. To ask, set timers, wait for quiescence
-    /// or at a sync point, insert, or destroy itself ends the job with an error, and so does a
-    /// replica that is found, when it ends, not to have sent as much as the first.
+    /// The caller promises that actors of this type are determinate (G. Kahn, "The semantics of a
+    /// simple language for parallel programming", 1974): the messages that an actor sends to
+    /// another, and their order, follow from its initial state and from the messages it received,
+    /// where each sender's messages of one priority or step are in order. A broadcast counts as a
+    /// message to each member, and all broadcasts of an actor to one collection are in one order,
+    /// whatever their priorities. The messages must not depend on how those of different senders,
+    /// priorities or steps interleave, even in ways that cannot occur while the actor is in one
+    /// place, nor on time, place, or [`Actor::arrived`]. Handlers may send, multicast, broadcast,
+    /// contribute, answer, and request a migration; their effects outside the actor happen twice.
+    /// An actor that asks, sets timers, waits for quiescence or at a sync point, inserts members,
+    /// or destroys itself ends the job with an error, and so does a replica that at its end has not
+    /// sent as much as the first.
     pub fn deterministic<A: Actor>(mut self) -> Self {
         self.registry.add_deterministic::<A>();
         self
@@ -118,7 +120,7 @@ impl Job {
         self
     }
 
-    /// Adds an operation for reductions, and gives it back for use in contributions.
+    /// Adds an operation for reductions, and returns it for use in contributions.
     pub fn reducer(mut self, name: impl Into<String>, combine: CustomOp) -> (Self, Op) {
         self.reducers.push((name.into(), combine));
         let position = u16::try_from(self.reducers.len() - 1).expect("fewer than 65,536 reducers");
@@ -141,16 +143,16 @@ impl Job {
     }
 
     /// Sets the balancing strategy: `none` (the default), or another of
-    /// [`NAMES`](gridspan_balance::NAMES). It is asked at sync points, on
-    /// [request](Grid::rebalance), [now and then](Self::balance_every), and, unless it moves actors
+    /// [`NAMES`](gridspan_balance::NAMES). It runs at sync points, on
+    /// [request](Grid::rebalance), [periodically](Self::balance_every), and, unless it moves actors
     /// for the sake of moving, when a link or other programs' use of a processor has changed.
-    /// Except at sync points everybody goes on meanwhile.
+    /// All actors continue meanwhile, except at sync points.
     pub fn strategy(mut self, name: impl Into<String>) -> Self {
         self.balancing.source = Source::Named(name.into().into());
         self
     }
 
-    /// Has a strategy of the job's own asked, made with the job's seed.
+    /// Sets a custom balancing strategy, which `make` creates from the job's seed.
     pub fn own_strategy(
         mut self,
         make: impl Fn(u64) -> Box<dyn Strategy> + Send + Sync + 'static,
@@ -159,59 +161,59 @@ impl Job {
         self
     }
 
-    /// Has the strategy asked every so often, from 1 ms, too. Default never.
+    /// Also runs the strategy with this period, at least 1 ms. Default never.
     pub fn balance_every(mut self, period: Duration) -> Self {
         self.balancing.every = Some(period.max(Duration::from_millis(1)));
         self
     }
 
-    /// Sets whether plans must be worth what they cost, and are undone if they were not; see
-    /// [`Gate`](gridspan_balance::Gate). Default yes. `rotate` and `random` are never asked for
-    /// that.
+    /// Sets whether plans must be worth their cost, and are undone if they were not; see
+    /// [`Gate`](gridspan_balance::Gate). Default yes. Does not apply to `rotate` and `random`.
     pub fn balance_gate(mut self, is_gated: bool) -> Self {
         self.balancing.is_gated = is_gated;
         self
     }
 
-    /// Sets the policy by which nodes without tasks find others that have some: one of
+    /// Sets the policy by which nodes without tasks choose nodes to take tasks from: one of
     /// [`STEALING_POLICIES`](gridspan_balance::stealing::STEALING_POLICIES).
     pub fn stealing(mut self, name: impl Into<String>) -> Self {
         self.stealing = name.into();
         self
     }
 
-    /// Whether broadcasts and read-only data may take other trees than the one that follows from
-    /// the layout (default). Those trees are planned while the job runs, from what earlier
-    /// broadcasts and the links showed.
+    /// Sets whether broadcasts and read-only data may take other trees than that of the layout
+    /// (default yes). Other trees are planned while the job runs, from the observed times of
+    /// earlier broadcasts and the estimates of the links.
     pub fn plan_broadcasts(mut self, yes: bool) -> Self {
         self.broadcasts = if yes { Mode::Planned } else { Mode::Layout };
         self
     }
 
-    /// How broadcasts and read-only data travel between nodes. Default [`Mode::Planned`].
+    /// Sets how broadcasts and read-only data travel between nodes. Default [`Mode::Planned`].
     pub fn broadcasts(mut self, mode: Mode) -> Self {
         self.broadcasts = mode;
         self
     }
 
-    /// Has the coordinator run on this node, counted from 0. Default 0, beside main. Listeners such
-    /// as [`on_links`](Self::on_links) are called in the process of that node. A node that does not
-    /// exist fails the job at its start. On another node than main's, a broadcast of an actor that
-    /// main has told of an insertion may come before that insertion.
+    /// Sets the node on which the coordinator runs, counted from 0. Default 0, beside main.
+    /// Listeners such as [`on_links`](Self::on_links) are called in the process of that node. A
+    /// node that does not exist fails the job at its start. If it is not main's node, and main
+    /// inserts a member and then notifies an actor of that, a broadcast of that actor may precede
+    /// the insertion.
     pub fn coordinator_on(mut self, node: u32) -> Self {
         self.coordinator = NodeId(node);
         self
     }
 
-    /// Sets the seed of everything that is random by intent. Default 0.
+    /// Sets the seed of everything that is random by design. Default 0.
     pub fn seed(mut self, seed: u64) -> Self {
         self.seed = seed;
         self
     }
 
-    /// Has `tell` told, too, what is known of the links: when some have changed, which it is told
-    /// too, and every two seconds. Runs in the coordinator of a job of several nodes; it
-    /// must not wait.
+    /// Adds a listener for the estimates of the links. It is called when some have changed, with
+    /// these changes, and every two seconds. Runs in the coordinator of a job of several nodes; it
+    /// must not block.
     pub fn on_links(
         mut self,
         tell: impl Fn(&Links, &[LinkChange]) + Send + Sync + 'static,
@@ -220,46 +222,45 @@ impl Job {
         self
     }
 
-    /// Whether the job goes on when a guest is lost, a node that has joined it while it runs. Tasks
-    /// that the guest had are then run again elsewhere, so that they may run more than once; what
-    /// comes of them counts once. Default no: the job ends with an error that names the guest.
+    /// Sets whether the job continues when a guest, a node that has joined the running job, is
+    /// lost. Tasks that the guest had are then run again elsewhere, so that they may run more than
+    /// once; their results count once. Default no: the job ends with an error that names the guest.
     pub fn tolerate_lost_guests(mut self, yes: bool) -> Self {
         self.tolerates_lost_guests = yes;
         self
     }
 
-    /// Has `tell` told, too, what becomes of guests. Runs in the coordinator; it must not
-    /// wait.
+    /// Adds a listener for events of guests. Runs in the coordinator; it must not block.
     pub fn on_guests(mut self, tell: impl Fn(&GuestEvent) + Send + Sync + 'static) -> Self {
         self.on_guests.push(Arc::new(tell));
         self
     }
 
-    /// Has `tell` told, too, that the job cannot go on while PEs may be inside of handlers and
-    /// unable to end it: this node has given up a founder, or PE 0 does not heed the time limit.
-    /// Runs on a thread that is no PE; it must not wait.
+    /// Adds a listener for a failure of the job while PEs may be inside handlers and unable to end
+    /// it: this node has declared a founder lost, or PE 0 does not heed the time limit. Runs on a
+    /// thread that is not a PE; it must not block.
     pub fn on_failure(mut self, tell: impl Fn(&JobError) + Send + Sync + 'static) -> Self {
         self.on_failure.push(Arc::new(tell));
         self
     }
 
-    /// Has `tell` told, too, that the job can never go on and what it waits for, that it waits for
-    /// one handler for long, or that a node runs another build. Runs on node 0, each once; it must
-    /// not wait. Nobody looks for stalls if nobody is told; in virtual time a job that stalls has
-    /// failed.
+    /// Adds a listener for warnings: that the job can never continue, with the reason; that it has
+    /// waited for one handler for long; or that a node runs another build. Runs on node 0, once for
+    /// each; it must not block. Stalls are detected only if there is a listener or the job
+    /// [fails on them](Self::fail_on_stall); in virtual time a job that stalls has failed.
     pub fn on_warning(mut self, tell: impl Fn(&str) + Send + Sync + 'static) -> Self {
         self.watch.on_warning.push(Arc::new(tell));
         self
     }
 
-    /// Whether a job that can never go on ends with an error. Default no. A long handler is no
-    /// reason.
+    /// Sets whether a job that can never continue ends with an error. Default no. A long handler is
+    /// not a stall.
     pub fn fail_on_stall(mut self, yes: bool) -> Self {
         self.watch.fails = yes;
         self
     }
 
-    /// Ends the job with an error after so much time, which says what it waited for. Default never.
+    /// Ends the job after `limit`, with an error that names the pending work. Default never.
     pub fn time_limit(mut self, limit: Duration) -> Self {
         self.watch.time_limit = Some(limit);
         self
@@ -269,15 +270,15 @@ impl Job {
         &self.on_failure
     }
 
-    /// Has `tell` told, too, for every rebalance what was measured, and the plan that is carried
-    /// out. Runs in the coordinator; it must not wait long.
+    /// Adds a listener for rebalances, called for each with the snapshot and the plan that is
+    /// carried out. Runs in the coordinator; it must not block for long.
     pub fn on_snapshot(mut self, tell: impl Fn(&Snapshot, &Plan) + Send + Sync + 'static) -> Self {
         self.balancing.on_snapshot.push(Arc::new(tell));
         self
     }
 
-    /// Has `tell` told, too, what became of every rebalance: once nothing is moved, or it is known
-    /// what moving has brought, or the job ends. Runs in the coordinator; it must not wait.
+    /// Adds a listener for the reports of rebalances: called once nothing has to be moved, the
+    /// effect of the moves is known, or the job ends. Runs in the coordinator; it must not block.
     pub fn on_balance(mut self, tell: impl Fn(&BalanceReport) + Send + Sync + 'static) -> Self {
         self.balancing.on_balance.push(Arc::new(tell));
         self
@@ -290,26 +291,26 @@ impl Job {
         self
     }
 
-    /// The job's name.
+    /// Returns the job's name.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// Says which build of a program this is, in any number but 0, and on which host it runs: nodes
-    /// whose builds differ are warned of, those with other structures on the wire end the job.
+    /// Sets the build of the program, any number but 0, and the host on which it runs. Nodes with
+    /// different builds cause a warning; nodes with other structures on the wire end the job.
     pub fn origin(mut self, build: u64, host: impl Into<String>) -> Self {
         self.origin = Origin { build, host: host.into() };
         self
     }
 
-    /// What nodes compare.
+    /// Returns the definition that nodes compare.
     fn definition(&self) -> Definition {
         let parts = self.registry.kinds().flat_map(|kind| kind.parts()).collect();
         Definition { fingerprint: self.fingerprint(), parts, origin: self.origin.clone() }
     }
 
-    /// Tells definitions apart: equal for equal actor types, maps and reducers in equal order,
-    /// whose messages, initial values and states look the same on the wire.
+    /// Returns a hash of the definition: equal for equal actor types, maps and reducers in equal
+    /// order, if messages, initial values and states have the same structure on the wire.
     pub fn fingerprint(&self) -> u64 {
         let names = self.registry.kinds().map(|kind| kind.name());
         let maps = self.maps.iter().map(|(name, _)| name.as_str());
@@ -326,7 +327,7 @@ impl Job {
         })
     }
 
-    /// Checks what can be wrong with a definition.
+    /// Checks the definition against a layout.
     pub(crate) fn check(&self, layout: &Layout) -> Result<(), JobError> {
         if self.coordinator.0 >= layout.node_count() {
             return Err(JobError::Failed(format!(
@@ -340,7 +341,7 @@ impl Job {
         let mut names = BTreeSet::new();
         if let Some((what, name)) = maps.chain(reducers).find(|&entry| !names.insert(entry)) {
             return Err(JobError::Failed(format!(
-                "the job has two definitions of the {what} `{name}`; give each a name of its own"
+                "the job has two definitions of the {what} `{name}`; give each its own name"
             )));
         }
         gridspan_balance::stealing::stealing_policy(&self.stealing)
@@ -348,7 +349,7 @@ impl Job {
         self.balancing.check().map_err(|error| JobError::Failed(error.to_string()))
     }
 
-    /// What all PEs share.
+    /// Returns the data that all PEs share.
     pub(crate) fn common(&self, layout: &Arc<Layout>) -> Common {
         Common {
             layout: layout.clone(),
@@ -373,7 +374,7 @@ impl Job {
         }
     }
 
-    /// What `main` needs to know of the definition, and `main` itself.
+    /// Returns the parts of the definition that main needs, and main itself.
     pub(crate) fn into_main(mut self) -> (Registry, Vec<String>, MainFunction) {
         let main = self.main.take();
         let maps = self.maps.into_iter().map(|(name, _)| name).collect();
@@ -381,7 +382,7 @@ impl Job {
     }
 }
 
-/// A main function that has not begun.
+/// A main function that has not started.
 pub(crate) struct MainFunction(Option<Main>);
 
 impl MainFunction {

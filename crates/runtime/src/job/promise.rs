@@ -1,35 +1,36 @@
-//! A value that another thread, or another turn of this one, will provide.
+//! A value that another thread, or a later turn of this thread, provides.
 
 use std::pin::Pin;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::task::{Context, Poll, Waker};
 
-/// What main waits for, as far as promises see it: who holds main's waker tells who can wake it.
+/// Counts the promises that main waits for. Main waits for nothing else if they are the only
+/// holders of its waker.
 #[derive(Default)]
 pub struct Awaited {
     main: OnceLock<Waker>,
     /// Promises that hold main's waker.
     promises: AtomicUsize,
-    /// Promises that hold another one: main waits for them together with what nobody knows.
+    /// Promises that hold another waker: main waits for them together with futures unknown here.
     hidden: AtomicUsize,
 }
 
 impl Awaited {
-    /// Says which waker is main's. It is kept.
+    /// Sets main's waker, which is kept.
     pub fn is_woken_by(&self, main: &Waker) {
         // Set once, when main begins.
         let _ = self.main.set(main.clone());
     }
 
-    /// Whether main waits for promises alone, if so many hold its waker.
+    /// Whether main waits for promises only, if its waker has `holders` holders.
     pub fn is_all(&self, holders: usize) -> bool {
         let hidden = self.hidden.load(Ordering::SeqCst);
         hidden == 0 && self.promises.load(Ordering::SeqCst) == holders
     }
 }
 
-/// A waker that counts while it is held.
+/// A waker that is counted while it is held.
 struct Held {
     waker: Waker,
     awaited: Arc<Awaited>,
@@ -62,13 +63,13 @@ struct State<T> {
     awaited: Arc<Awaited>,
 }
 
-/// Resolves to the value, or to `None` once nobody can provide it any more.
+/// Resolves to the value, or to `None` once its [`Resolve`] is dropped.
 pub(crate) struct Promise<T>(Arc<Mutex<State<T>>>);
 
 /// Provides the value of a [`Promise`].
 pub(crate) struct Resolve<T>(Arc<Mutex<State<T>>>);
 
-/// A promise and the means to keep it.
+/// Creates a promise and its resolver.
 pub(crate) fn promise<T>(awaited: &Arc<Awaited>) -> (Resolve<T>, Promise<T>) {
     let awaited = awaited.clone();
     let state = State { value: None, resolver_gone: false, waker: None, awaited };
@@ -108,7 +109,7 @@ impl<T> Future for Promise<T> {
             return Poll::Ready(None);
         }
         let held = Held::new(cx.waker(), &state.awaited);
-        // The one before is dropped after that, so that there is no moment without any.
+        // The previous one is dropped afterwards, so that at every moment at least one is counted.
         state.waker = Some(held);
         Poll::Pending
     }
@@ -145,7 +146,7 @@ mod tests {
         let waker = Waker::from(flag.clone());
         let awaited = Arc::<Awaited>::default();
         awaited.is_woken_by(&waker);
-        // This test, `waker`, and what `awaited` keeps.
+        // Held by this test, by `waker` and by `awaited`.
         let holders = || Arc::strong_count(&flag) - 3;
         assert!(awaited.is_all(holders()), "nobody holds it");
 

@@ -1,4 +1,4 @@
-//! Parts of one thing that is sent in several, until it is complete.
+//! Assembly of a value that is sent in parts.
 
 use crate::message::Arrival;
 use crate::message::codec::DecodeError;
@@ -7,13 +7,13 @@ use gridspan_topology::{NodeId, Time};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// The parts that have come, in any order.
+/// The parts received so far, in any order.
 #[derive(Serialize, Deserialize)]
 pub(crate) struct Assembly {
     total: u64,
     have: u64,
     parts: BTreeMap<u64, Bytes>,
-    /// When what came, by the plan's trees.
+    /// Arrival times and bytes, by the plan's trees.
     seen: BTreeMap<u32, Seen>,
 }
 
@@ -22,7 +22,7 @@ struct Seen {
     from: NodeId,
     first: Time,
     last: Time,
-    /// All but the first segment.
+    /// Number of bytes received after the first segment.
     bytes: u64,
 }
 
@@ -31,7 +31,7 @@ impl Assembly {
         Self { total, have: 0, parts: BTreeMap::new(), seen: BTreeMap::new() }
     }
 
-    /// Adds a part. One that overlaps another, or belongs to a whole of another length, is refused.
+    /// Adds a part. Refuses a part that overlaps another, or states another total length.
     pub(crate) fn add(
         &mut self,
         offset: u64,
@@ -55,14 +55,15 @@ impl Assembly {
         Ok(())
     }
 
-    /// A part has just come from `from` over one of the plan's trees, in a frame of so many bytes.
+    /// Notes the arrival of a part from `from` over one of the plan's trees, in a frame of
+    /// `frame_bytes` bytes.
     pub(crate) fn note(&mut self, now: Time, stripe: u32, from: NodeId, frame_bytes: u64) {
         let seen = self.seen.entry(stripe);
         seen.and_modify(|seen| (seen.last, seen.bytes) = (now, seen.bytes + frame_bytes))
             .or_insert(Seen { from, first: now, last: now, bytes: 0 });
     }
 
-    /// What the edges to this node have shown.
+    /// Returns the observations of the edges to this node.
     pub(crate) fn arrivals(&self) -> Vec<Arrival> {
         let arrival = |(&stripe, seen): (&u32, &Seen)| {
             let flowing_s = seen.last.since(seen.first).as_secs_f64();
@@ -80,12 +81,12 @@ impl Assembly {
         self.have == self.total
     }
 
-    /// Bytes that it holds.
+    /// Returns the number of bytes received so far.
     pub(crate) fn bytes(&self) -> u64 {
         self.have
     }
 
-    /// All of it; the parts lie one behind the other.
+    /// Joins the parts in order.
     pub(crate) fn into_bytes(mut self) -> Bytes {
         if self.parts.len() == 1
             && let Some((_, part)) = self.parts.pop_first()

@@ -1,4 +1,4 @@
-//! What is said of a broadcast beside its message: who asked for it, and how it travels.
+//! Metadata of broadcasts: their senders, their order, and their plans.
 
 use super::earlier::Earlier;
 use crate::address::id::ActorId;
@@ -8,73 +8,74 @@ use gridspan_topology::PeId;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// Who asked for a broadcast, and what it comes after.
+/// The sender of a broadcast, and its order among the sender's messages.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Asked {
     pub(crate) source: ActorId,
-    /// How many broadcasts to the collection the sender has asked for, with this one. Zero for the
-    /// runtime's own, which nothing comes after.
+    /// Number of broadcasts to the collection that the sender has requested, including this one.
+    /// Zero for the runtime's own broadcasts, on which no message depends.
     pub(crate) count: u64,
-    /// Messages to single members that come before.
+    /// Numbers of earlier messages to single members.
     pub(crate) earlier: Earlier,
 }
 
 impl Asked {
-    /// The same for where it makes no difference what it comes after.
+    /// Returns a copy without the earlier messages, for use where they do not matter.
     pub(crate) fn without_earlier(&self) -> Self {
         let Self { source, count, .. } = *self;
         Self { source, count, earlier: Earlier::default() }
     }
 }
 
-/// In which order with others a broadcast is handled.
+/// The order of a broadcast among others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum BroadcastOrder {
-    /// The total order of the collection, where it has this number.
+    /// In the total order of the collection, with this number.
     Total(u64),
-    /// The same, but the coordinator sends the number apart.
+    /// In the total order, with a number that the coordinator sends separately.
     TotalApart,
-    /// Unordered, but for others of the same PE and channel, among which it has this number. The
-    /// PE's name for them stands as the source.
+    /// Unordered, except among broadcasts of the same PE and channel, where it has this number. The
+    /// source is then the PE's name for these broadcasts.
     Fifo(u64),
 }
 
-/// The right to number the broadcasts of a collection, as it passes.
+/// The right to number the broadcasts of a collection, in transit.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct SequencerRight {
-    /// How often it was granted, with this time.
+    /// Number of times the right was granted, including this one.
     pub(crate) term: u64,
     /// The next number.
     pub(crate) next: u64,
-    /// How many broadcasts of a sender have their number, as far as the holder has to know.
+    /// Number of numbered broadcasts by sender, for the senders that the holder must know.
     pub(crate) come: BTreeMap<ActorId, u64>,
 }
 
-/// How that right passes.
+/// Messages that pass the right.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum SequencerNews {
-    /// From the coordinator: you have it.
+    /// From the coordinator: grants the right.
     Grant(SequencerRight),
-    /// From the coordinator: return that of this term.
+    /// From the coordinator: recalls the right of this term.
     Recall(u64),
-    /// To the coordinator.
+    /// To the coordinator: returns the right.
     Return(SequencerRight),
-    /// From another PE of the node, whose members insert others: you do not want it any more.
+    /// From another PE of the node with members that insert others: the receiver must give up the
+    /// right.
     Renounce,
 }
 
-/// Something large that was sent by a plan, and of which nodes report what they saw.
+/// Names a large message sent by a plan, on which nodes report.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub(crate) enum FlowId {
-    /// Of the coordinator.
+    /// A tree broadcast of the coordinator.
     TreeBroadcast(u64),
-    /// Of a PE of the coordinator's node.
+    /// A multicast of a PE of the coordinator's node.
     Multicast(u64),
-    /// Of this PE: a broadcast that goes from there to everyone.
+    /// A direct broadcast of this PE, which it sends to all nodes itself.
     Direct(PeId, u64),
 }
 
-/// How the message of a direct broadcast travels.
+/// The flow, plan and size of a direct broadcast.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Travel {
     pub(crate) flow: FlowId,
@@ -82,17 +83,17 @@ pub(crate) struct Travel {
     pub(crate) bytes: u64,
 }
 
-/// What the coordinator is to bring to everyone for a broadcast.
+/// What the coordinator must send to all nodes for a broadcast.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) enum Wanted {
     /// The message, with its number.
     Message(Payload),
-    /// The number only: the sender brings the message to everyone.
+    /// The number only: the sender itself sends the message to all nodes.
     Number(Travel),
 }
 
 impl Wanted {
-    /// Bytes of the message, or zero while it is a value.
+    /// Returns the number of bytes of the encoded message, or zero while it is a value.
     pub(crate) fn wire_len(&self) -> usize {
         match self {
             Self::Message(message) => message.wire_len(),
@@ -101,13 +102,13 @@ impl Wanted {
     }
 }
 
-/// News of the plans for what a node itself sends to all.
+/// News about the plans for a node's own broadcasts.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) enum PlanNews {
-    /// Messages of about so many bytes take a new plan.
+    /// Messages of about `bytes` bytes use this new plan.
     New { plan: Box<BroadcastPlan>, bytes: u64 },
-    /// They take one that the node knows.
+    /// Messages of about `bytes` bytes use a plan that the node knows.
     Take { plan: PlanId, bytes: u64 },
-    /// A plan is not taken any more.
+    /// A plan is no longer used.
     Retire(PlanId),
 }

@@ -1,11 +1,11 @@
-//! The one place that turns values into bytes and back.
+//! Encoding of values as bytes, and decoding.
 
 use postcard::ser_flavors::Flavor;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-/// Bytes that are not what they should be. They came from a faulty or hostile peer, or from a
-/// program whose types differ from ours.
+/// Bytes that do not decode. They came from a faulty or hostile peer, or from a program with other
+/// types.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("cannot decode {what}: {reason}")]
 pub struct DecodeError {
@@ -21,9 +21,9 @@ impl DecodeError {
     }
 }
 
-/// Appends `value` to `bytes`. Panics if the type's `Serialize` reports an error, which only types
-/// that cannot cross the network at all do. The driver turns the panic into an error that names the
-/// actor.
+/// Appends `value` to `bytes`. Panics if the type's `Serialize` reports an error, which happens
+/// only for types that cannot cross the network. The driver turns the panic into an error that
+/// names the actor.
 pub(crate) fn append<T: Serialize + ?Sized>(value: &T, bytes: &mut Vec<u8>) {
     if let Err(error) = postcard::serialize_with_flavor(value, Tail(bytes)) {
         panic!(
@@ -41,8 +41,8 @@ impl Flavor for Tail<'_> {
 
     #[inline]
     fn try_extend(&mut self, data: &[u8]) -> postcard::Result<()> {
-        // Most data are numbers of up to ten bytes, and to call a function that copies so few costs
-        // more than all else; with a known length it is a move.
+        // Most data are numbers of up to ten bytes, for which calling a copy function costs more
+        // than all else; a copy of known length is a move.
         match data.len() {
             2 => extend_by::<2>(self.0, data),
             3 => extend_by::<3>(self.0, data),
@@ -76,16 +76,16 @@ fn extend_by<const N: usize>(bytes: &mut Vec<u8>, data: &[u8]) {
     }
 }
 
-/// `value` as bytes.
+/// Encodes `value`.
 pub(crate) fn encode<T: Serialize + ?Sized>(value: &T) -> Vec<u8> {
     let mut bytes = Vec::new();
     append(value, &mut bytes);
     bytes
 }
 
-/// How many bytes `value` takes.
+/// Returns the length of `value` once encoded.
 pub(crate) fn encoded_len<T: Serialize>(value: &T) -> usize {
-    // Types that do not serialise have failed before.
+    // Types that do not serialise have failed before this call.
     postcard::experimental::serialized_size(value).unwrap_or(usize::MAX)
 }
 
@@ -102,7 +102,7 @@ pub(crate) fn decode<T: DeserializeOwned>(
     }
 }
 
-/// Reads one value from the front of `bytes` and gives back the rest.
+/// Reads one value from the front of `bytes`, and returns it with the rest.
 pub(crate) fn decode_front<'a, T: DeserializeOwned>(
     what: &'static str,
     bytes: &'a [u8],

@@ -1,16 +1,18 @@
-//! Packets of the runtime itself: everything but messages to single actors.
+//! Controls: packets of the runtime itself, other than messages to single actors.
 
 use super::broadcast::{Asked, BroadcastOrder, FlowId, PlanNews, SequencerNews, Travel, Wanted};
 use super::look::Looked;
 use super::membership::MembershipMessage;
 use super::migrant::{MemberRecord, Migrant};
 use crate::address::collection::{CollectionInfo, Map, PlanEntry};
-use crate::address::id::{ActorId, CollectionId, KindId, RebalanceId, SectionId, Timer};
+use crate::address::id::{ActorId, CollectionId, KindId, Phase, RebalanceId, SectionId, Timer};
 use crate::address::index::{Key, Shape};
 use crate::error::JobError;
 use crate::message::payload::Payload;
 use crate::message::probe::{ProbeOrder, ProbeReport};
-use crate::message::{CoordinatorPlace, ReplicaControl, ReplicaOrder, TransferMessage};
+use crate::message::{
+    CoordinatorPlace, PhaseCounts, ReplicaControl, ReplicaOrder, TransferMessage,
+};
 use crate::reduce::{CustomOp, Op, Partial, Target};
 use crate::schema::definition::Definition;
 use bytes::Bytes;
@@ -21,7 +23,7 @@ use gridspan_topology::{Hierarchy, LinkSample, NodeId, PeId, SiteId, Time};
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
 
-/// Several members of one section or broadcast on one PE.
+/// Several members of a section or collection on one PE.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct MulticastTarget {
     pub(crate) pe: PeId,
@@ -35,21 +37,21 @@ pub(crate) struct MulticastMember {
     pub(crate) epoch: u32,
 }
 
-/// One message for many members; crosses each wide-area link once.
+/// One message for many members, which crosses each wide-area link once.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Multicast {
     pub(crate) kind: KindId,
     pub(crate) collection: CollectionId,
     pub(crate) source: ActorId,
     pub(crate) priority: i32,
-    /// How many broadcasts of its sender to the collection it comes after.
+    /// Number of the sender's broadcasts to the collection that come before the multicast.
     pub(crate) after: u64,
     pub(crate) origin: PeId,
     pub(crate) targets: Vec<MulticastTarget>,
     pub(crate) message: Payload,
 }
 
-/// What a reduction is over.
+/// The group of members that contribute to a reduction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub(crate) enum ReductionGroup {
     Collection(CollectionId),
@@ -59,7 +61,7 @@ pub(crate) enum ReductionGroup {
 }
 
 impl ReductionGroup {
-    /// The collection whose members contribute.
+    /// Returns the collection whose members contribute.
     pub(crate) fn collection(self) -> CollectionId {
         match self {
             Self::Collection(id) | Self::Sync(id) => id,
@@ -68,14 +70,15 @@ impl ReductionGroup {
     }
 }
 
-/// Contributions that a PE and those below it in the tree have combined.
+/// Contributions that a PE has combined with those from below it in the tree.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Contribution {
     pub(crate) group: ReductionGroup,
     pub(crate) sequence: u64,
-    /// How many members contributed to `partial`.
+    /// Number of members that contributed to `partial`.
     pub(crate) count: u64,
-    /// Members of the section, zero for collections, whose members the coordinator counts.
+    /// Number of members of the section. Zero for collections: the coordinator counts their
+    /// members.
     pub(crate) expected: u64,
     pub(crate) op: Op,
     pub(crate) target: Target,
@@ -83,10 +86,10 @@ pub(crate) struct Contribution {
 }
 
 impl Contribution {
-    /// What both contributions are together; both belong to the same reduction.
+    /// Combines two contributions to the same reduction.
     pub(crate) fn combine(self, other: Self, reducers: &[CustomOp]) -> Result<Self, JobError> {
         let collection = self.group.collection().0;
-        if (self.op, self.target) != (other.op, other.target) {
+        if (&self.op, self.target) != (&other.op, other.target) {
             return Err(JobError::Failed(format!(
                 "members of collection {collection} contributed to one reduction with {:?} to {:?} and with {:?} to {:?}; all must agree",
                 self.op, self.target, other.op, other.target
@@ -94,7 +97,7 @@ impl Contribution {
         }
         let count = self.count + other.count;
         let op = self.op;
-        let partial = self.partial.combine(op, other.partial, reducers);
+        let partial = self.partial.combine(&op, other.partial, reducers);
         let partial = partial.ok_or_else(|| {
             JobError::Failed(format!(
                 "members of collection {collection} contributed values of different kinds or lengths to one reduction with {op:?}"
@@ -104,7 +107,7 @@ impl Contribution {
     }
 }
 
-/// The messages from one actor to another.
+/// Number and bytes of the messages from one actor to another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Edge {
     pub(crate) from: ActorId,
@@ -113,57 +116,59 @@ pub(crate) struct Edge {
     pub(crate) bytes: u64,
 }
 
-/// What one PE has measured.
+/// Measurements of one PE.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Loads {
     pub(crate) rebalance: RebalanceId,
-    /// The loads and epochs of the actors that live there.
+    /// Loads and epochs of the actors that live there.
     pub(crate) actors: Vec<(ActorLoad, u32)>,
-    /// Who has sent how much to whom from there.
+    /// Messages from actors there, by sender and receiver.
     pub(crate) edges: Vec<Edge>,
-    /// Which rebalance of the sites' leaders it is for, if it is for one.
+    /// Number of the rebalance of the sites' leaders, if they plan it.
     pub(crate) led: Option<u64>,
-    /// Then also: the edges, by position, whose receivers are believed to live at another site, and
-    /// that site.
+    /// For a rebalance of leaders: the edges, by position, to receivers that are assumed to live at
+    /// another site, and that site.
     pub(crate) away: Vec<(u32, SiteId)>,
-    /// Where its time went.
+    /// How the PE spent its time.
     pub(crate) pe: PeLoad,
-    /// How many messages it has handled since the job began.
+    /// Number of messages handled since the start of the job.
     pub(crate) handled: u64,
-    /// Who lives there and has a replica elsewhere.
+    /// Actors that live there and have a replica elsewhere.
     pub(crate) replicas: Vec<ReplicaOrder>,
 }
 
-/// What main asks of the coordinator, through its PE.
+/// Requests from main to the coordinator, sent through main's PE.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) enum MainRequest {
-    /// A collection of so many members. The answer is its identifier; `created` is the slot that is
-    /// answered once all PEs have made their members.
+    /// Create a collection of `members` members. The answer is its identifier; `created` is the
+    /// slot that is answered once all PEs have created their members.
     Create { kind: KindId, map: Map, shape: Option<Shape>, members: u64, created: u64 },
-    /// Give an encoded value to every PE. The answer is its number.
+    /// Send an encoded value to every PE. The answer is its number.
     Publish { value: Bytes },
-    /// Balance now. The answer is how many actors have moved.
+    /// Rebalance now. The answer is the number of actors that have moved.
     Rebalance,
-    /// The answer comes once the job is quiescent. Also asked for actors, on any PE.
+    /// Answer once the job is quiescent. Actors on any PE may request this, too.
     Quiescence,
-    /// The next result that the members of a group send to main.
+    /// Answer with the next result that the members of a group send to main.
     Reduction { group: ReductionGroup },
-    /// The places, as measured.
+    /// Answer with the measured places.
     Places,
-    /// What is known of the links.
+    /// Answer with the estimates of the links.
     Links,
-    /// The next change of a link.
+    /// Answer with the next change of a link.
     LinkChange,
-    /// The coordinator is to run on this node. The answer comes once it does.
+    /// Move the coordinator to this node. The answer comes once it runs there.
     MoveCoordinator { to: NodeId },
+    /// Answered with the final [`PhaseCounts`] once the phase is complete.
+    Completion { phase: Phase },
 }
 
-/// Moves of a plan that are over, as one PE has seen.
+/// Completed moves of a plan, as observed by one PE.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Moves {
-    /// Actors that live there now.
+    /// Number of actors that have arrived on the PE.
     pub(crate) arrived: usize,
-    /// Actors that did not leave it.
+    /// Number of actors that have stayed on the PE.
     pub(crate) stayed: usize,
 }
 
@@ -175,31 +180,32 @@ pub(crate) struct Insertion {
     pub(crate) init: Payload,
     pub(crate) at: PeId,
     pub(crate) epoch: u32,
-    /// The numbers that it begins with. Those of conversations are of an earlier member, if any.
+    /// The numbers that the member starts with. Those of its channels come from an earlier member
+    /// of the same index, if any.
     pub(crate) record: MemberRecord,
-    /// What waits for an earlier message to that one.
+    /// Messages held for an earlier message to the member.
     pub(crate) held: Vec<Bytes>,
 }
 
-/// What is left of a member that was destroyed.
+/// The record of a destroyed member.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Tombstone {
     pub(crate) id: ActorId,
     pub(crate) kind: KindId,
     pub(crate) epoch: u32,
     pub(crate) record: MemberRecord,
-    /// Encoded envelopes that wait for an earlier message.
+    /// Encoded envelopes held for an earlier message.
     pub(crate) held: Vec<Bytes>,
 }
 
-/// What a node saw of one edge of a tree broadcast or multicast.
+/// A node's observation of one edge of a tree broadcast or multicast.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Arrival {
-    /// Who sent.
+    /// The sending node.
     pub(crate) from: NodeId,
-    /// Over which of the plan's trees.
+    /// Index of the plan's tree.
     pub(crate) stripe: u32,
-    /// What came after the first segment, and in how many seconds.
+    /// Number of bytes that arrived after the first segment, and the seconds that they took.
     pub(crate) bytes: u64,
     pub(crate) flowing_s: f64,
 }
@@ -207,40 +213,41 @@ pub(crate) struct Arrival {
 /// A part of an encoded control that may be too large for one frame.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Piece {
-    /// Which of the sender's.
+    /// Number of the control among those that the sender splits.
     pub(crate) number: u64,
-    /// Bytes of the whole.
+    /// Number of bytes of the whole control.
     pub(crate) total: u64,
     pub(crate) offset: u64,
     pub(crate) bytes: Bytes,
 }
 
-/// Everything but messages to actors.
+/// A packet of the runtime itself, other than messages to actors.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) enum Control {
-    /// Make a collection known, and the members that live here: `inits` is a `Vec<(Key, Init)>`,
-    /// and there are so many parts more, which come in any order.
+    /// Announce a collection and create the members that live here: `inits` is a `Vec<(Key,
+    /// Init)>`, and `more` further parts follow, in any order.
     Create { info: CollectionInfo, inits: Payload, more: u32 },
     /// More members for a [`Create`](Self::Create).
     CreatePart { collection: CollectionId, inits: Payload },
-    /// The sender has made its members.
+    /// The sender has created its members.
     Created { collection: CollectionId },
-    /// To the coordinator: a new member is wanted.
+    /// To the coordinator: insert a member.
     InsertRequest { id: ActorId, init: Payload, at: PeId },
-    /// From the coordinator, through its home: make it.
+    /// From the coordinator, through the member's home: create the member.
     Insert(Box<Insertion>),
-    /// To the coordinator: it is made.
+    /// To the coordinator: the member is created.
     Inserted { id: ActorId },
-    /// To the coordinator: a member is no more. It was part of so many reductions and sync points.
+    /// To the coordinator: a member was destroyed, which took part in this number of reductions and
+    /// sync points.
     Destroyed { id: ActorId, reductions: u64, syncs: u64 },
-    /// To its home: what is left of it.
+    /// To the home of a destroyed member: its record.
     Tombstone(Box<Tombstone>),
-    /// Where an actor lives now.
+    /// The place where an actor lives.
     Location { id: ActorId, pe: PeId, epoch: u32, gone: bool, replica: Option<PeId> },
     /// One message for many members.
     Multicast(Multicast),
-    /// To the coordinator: broadcast this. `is_alone` if all broadcasts that the sender has asked
-    /// for before have their numbers.
+    /// To the coordinator: broadcast this. `is_alone`: whether all earlier broadcasts of the sender
+    /// have their numbers.
     BroadcastRequest {
         kind: KindId,
         collection: CollectionId,
@@ -249,8 +256,8 @@ pub(crate) enum Control {
         priority: i32,
         is_alone: bool,
     },
-    /// To everyone: a broadcast. In the total order, it comes from the coordinator with its number,
-    /// or from another sender without, which the coordinator sends.
+    /// To all PEs: a broadcast. In the total order, it comes from the coordinator with its number,
+    /// or from another sender without a number, which the coordinator sends separately.
     Broadcast {
         kind: KindId,
         collection: CollectionId,
@@ -259,28 +266,29 @@ pub(crate) enum Control {
         message: Payload,
         priority: i32,
     },
-    /// From the coordinator to everyone: the number of the broadcast that this sender asked for as
-    /// the one with this count.
+    /// From the coordinator to all PEs: the number of the broadcast that this sender requested, the
+    /// `count`-th of its requests.
     BroadcastNumber { collection: CollectionId, number: u64, source: ActorId, count: u64 },
-    /// Who numbers the broadcasts of a collection.
+    /// Passes the right to number the broadcasts of a collection.
     Sequencer { collection: CollectionId, news: SequencerNews },
-    /// Up the tree.
+    /// Up the tree: contributions to a reduction.
     Contribution(Contribution),
     /// To the home of a member: the result of a reduction, as a message of the coordinator, with
     /// its number among those to that member.
     Result { kind: KindId, to: ActorId, number: u64, message: Payload },
     /// The answer to an ask.
     Reply { slot: u64, answer: Payload },
-    /// Take this actor, tentatively.
+    /// Take this actor, tentatively, until the commit.
     MigrateOffer(Box<Migrant>),
-    /// It can live here. `broadcasts`: the number of the next broadcast this PE expects; `streams`:
-    /// the same for each stream of unordered ones, with its source and channel.
+    /// The actor can live here. `broadcasts`: the number of the next broadcast that this PE
+    /// expects; `streams`: the same for each stream of unordered broadcasts, with its source and
+    /// channel.
     MigrateAccept { id: ActorId, epoch: u32, broadcasts: u64, streams: Vec<(ActorId, i32, u64)> },
-    /// It cannot live here.
+    /// The actor cannot live here.
     MigrateRefuse { id: ActorId, epoch: u32, reason: String },
-    /// The old copy is gone; the new one lives. `plan`: which rebalance moves it, if one does.
+    /// The old copy is gone; the new one is live. `plan`: the rebalance that moves it, if one does.
     MigrateCommit { id: ActorId, epoch: u32, plan: Option<RebalanceId> },
-    /// Do not send what was to be sent later.
+    /// Cancel a message that was to be sent later.
     CancelTimer(Timer),
     /// From main's PE to the coordinator. The answer goes to this slot.
     MainRequest { slot: u64, request: MainRequest },
@@ -288,110 +296,117 @@ pub(crate) enum Control {
     End { outcome: Result<(), JobError> },
     /// Report once idle.
     QuiescenceRound { round: u64 },
-    /// Messages made and handled so far.
+    /// Numbers of messages created, handled and stranded so far.
     QuiescenceReply { round: u64, created: u64, processed: u64, stranded: u64 },
     /// Drop the stranded messages that were reported last; see `pe/collective/quiescence.rs`.
     DropStranded,
-    /// Report the loads of your actors. `led`: to the leader of your site, for this rebalance of
-    /// the leaders.
+    /// Report the loads of your actors. `led`: report them to your site's leader, for this
+    /// rebalance of the leaders.
     Measure { rebalance: RebalanceId, led: Option<u64> },
-    /// What was measured.
+    /// The measurements of a PE.
     Loads(Box<Loads>),
-    /// Everyone learns the whole plan; those named as origin carry it out.
+    /// To all PEs: the whole plan, which the PEs named as origin carry out.
     Plan { rebalance: RebalanceId, moves: Vec<PlanEntry> },
-    /// Between leaders of sites and the coordinator: their plan for a rebalance. `planning_ns`:
-    /// nanoseconds that the sender has spent on it.
+    /// Between leaders of sites and the coordinator: notes on a rebalance that they plan.
+    /// `planning_ns`: nanoseconds that the sender has spent on planning.
     Lead { number: u64, note: Box<Note>, planning_ns: u64 },
-    /// To leaders of sites: carry out what you have planned, or not. `uses_steps`: tell how near
-    /// borders are.
+    /// To leaders of sites: carry out your plan if `is_passed`. `uses_steps`: also send the PEs the
+    /// distances to borders.
     Settle { number: u64, rebalance: RebalanceId, is_passed: bool, uses_steps: bool },
-    /// The part of a plan that concerns a PE, which carries out what begins there.
+    /// The part of a plan that concerns a PE, which carries out the moves that start there.
     PlanPart { rebalance: RebalanceId, moves: Vec<PlanEntry> },
     /// Between the PEs of the two replicas of an actor.
     Replica(Box<ReplicaControl>),
-    /// A plan wants actors that live there to have a replica, or none.
+    /// Begin and end replicas of actors that live there, as a plan wants.
     Replicas { rebalance: RebalanceId, begin: Vec<ReplicaOrder>, end: Vec<ActorId> },
-    /// To the coordinator: something for this collection waits for its description.
+    /// To the coordinator: a packet waits for the description of this collection.
     CollectionAwaited { collection: CollectionId },
     /// To the coordinator: the sender handles messages of steps.
     UsesSteps,
-    /// How near those are to another site who live there once the plan that comes with it is
-    /// carried out.
+    /// Number of hops to another site for each actor that lives there once the plan that comes with
+    /// this control is carried out.
     Borders { hops: Vec<(ActorId, u8)> },
-    /// Moves of the plan are over.
+    /// Moves of the plan are complete.
     PlanDone { rebalance: RebalanceId, moves: Moves },
     /// The rebalance is over.
     Rebalanced { rebalance: RebalanceId },
-    /// That many sync points of the collection are settled, and members that wait for it go on.
+    /// Sync points of the collection up to this number are settled; members that wait for them
+    /// continue.
     SettleSyncs { collection: CollectionId, syncs: u64 },
     /// Read-only data. `value` is the encoded value.
     Publish { id: u32, value: Bytes },
-    /// The sender has it.
+    /// The sender has the data.
     Published { id: u32 },
-    /// To the coordinator: the sender's node is there and runs this.
+    /// To the coordinator: the sender's node is present and runs this program.
     Greet { definition: Box<Definition> },
     /// To the first PE of a node: measure this.
     Probe(ProbeOrder),
     /// To the coordinator: the results of an order.
     Probed(ProbeReport),
-    /// To the coordinator: what the connections of the sender's node show.
+    /// To the coordinator: measurements of the connections of the sender's node.
     Links { samples: Vec<(NodeId, LinkSample)> },
-    /// To the coordinator: the sender gets another share of its processor than before.
+    /// To the coordinator: the sender's share of its processor has changed.
     ShareChanged,
-    /// Report how many messages you have handled.
+    /// Report the number of messages that you have handled.
     ProgressProbe { number: u64 },
-    /// To the coordinator: so many since the job began. `own`: what the clock of the job's own time
-    /// shows; of main's PE only.
+    /// To the coordinator: the number of messages handled since the start of the job. `own`: the
+    /// clock of the job's own time, from main's PE only.
     Progress { number: u64, handled: u64, own: Time },
-    /// From main's PE to the coordinator, before its loads: what that clock shows, and how long it
-    /// has measured, in nanoseconds.
+    /// From main's PE to the coordinator, before its loads: the clock of the job's own time, and
+    /// the nanoseconds spent on measuring.
     OwnTime { at: Time, measuring_ns: u64 },
-    /// Contributions go up this tree of nodes, which is that of a plan, unless a later one is
+    /// Send contributions up this tree of nodes, which is the tree of a plan, unless a later one is
     /// known.
     UpTree { plan: PlanId, tree: Tree },
     /// To the coordinator: the sender's node knows this plan for tree broadcasts.
     PlanKnown { plan: PlanId },
-    /// From the coordinator to the PEs of a node.
+    /// From the coordinator to the PEs of a node: news about the plans of their own broadcasts.
     OwnPlan(PlanNews),
-    /// To the coordinator: the sender has begun an unordered broadcast, which travels like this.
+    /// To the coordinator: the sender has begun an unordered broadcast, with this plan and size.
     CastBegun(Travel),
-    /// To the coordinator: this node has all of a tree broadcast or multicast; its report arrived
-    /// this long after the transfer began.
+    /// To the coordinator: this node has all of a tree broadcast or multicast. `after`: time from
+    /// the start of the transfer until the node's report arrived.
     Carried { flow: FlowId, node: NodeId, arrivals: Vec<Arrival>, after: Duration },
-    /// To the coordinator: send a large multicast on its way to other nodes.
+    /// To the coordinator: send a large multicast to other nodes.
     LargeMulticast(Box<Multicast>),
-    /// Who takes part beside the founders.
+    /// Messages about guests, the nodes that take part beside the founders.
     Membership(MembershipMessage),
     /// From main's PE to the coordinator: members of a collection share tasks with other nodes.
     PoolOpened { collection: CollectionId },
-    /// From main's PE to the coordinator: they do no more. The `farewell` is a worker message for
-    /// its members on guests.
+    /// From main's PE to the coordinator: they no longer share tasks. The `farewell` is a worker
+    /// message for the collection's members on guests.
     PoolClosed { collection: CollectionId, farewell: Bytes },
-    /// The hierarchy of places, for those who share tasks.
+    /// The hierarchy of places, for nodes that share tasks.
     Hierarchy(Box<Hierarchy>),
     /// For the member of a collection on this PE: an encoded message, between founders and guests.
     WorkerMessage { collection: CollectionId, message: Bytes },
     /// A part of another control.
     Piece(Piece),
-    /// Say what you do as soon as you are idle.
+    /// Report your work as soon as you are idle.
     Look { round: u64 },
-    /// To the coordinator: this.
+    /// To the coordinator: the report of a PE's work.
     Looked(Box<Looked>),
-    /// To the coordinator: the sender is inside of a handler of this actor, for so many
-    /// nanoseconds; or no longer.
+    /// To the coordinator: the sender has been inside a handler of this actor for this number of
+    /// nanoseconds, or is no longer.
     Inside { handler: Option<(String, u64)> },
-    /// To the coordinator: the job cannot go on.
+    /// To the coordinator: the job has failed.
     Failed { error: JobError },
     /// The job is over.
     Stop { outcome: Result<(), JobError> },
-    /// From the coordinator: it runs at this place now.
+    /// From the coordinator: the place where it runs now.
     CoordinatorAt(CoordinatorPlace),
     /// Between the hosts of the coordinator.
     Transfer(TransferMessage),
+    /// Report your counts of a phase.
+    PhaseRound { phase: u32, round: u64 },
+    /// To the coordinator: the sender's counts of a phase.
+    PhaseCounts { phase: u32, round: u64, counts: PhaseCounts },
+    /// The phase is complete, and its counts are no longer needed.
+    PhaseOver { phase: u32 },
 }
 
 impl Control {
-    /// The collection without whose description it cannot be handled.
+    /// Returns the collection whose description is needed to handle the control, if any.
     pub(crate) fn needs_collection(&self) -> Option<CollectionId> {
         match self {
             Self::Broadcast { collection, .. }
@@ -407,7 +422,7 @@ impl Control {
         }
     }
 
-    /// Bytes that it holds, for the memory budget.
+    /// Returns the number of bytes it holds, for the memory budget.
     pub(crate) fn bytes(&self) -> usize {
         match self {
             Self::Multicast(multicast) => multicast.message.wire_len(),
@@ -425,13 +440,13 @@ impl Control {
         }
     }
 
-    /// Whether the PE itself has sent it that it comes from: worker messages inside of a node come
-    /// from its relay, in the name of its first PE.
+    /// Whether the sender is the PE that the packet names. Worker messages within a node come from
+    /// its relay, in the name of its first PE.
     pub(crate) fn is_of_pe(&self) -> bool {
         !matches!(self, Self::WorkerMessage { .. })
     }
 
-    /// Whether handling it can lead to messages, so that the job is not quiescent before.
+    /// Whether handling the control can lead to messages, so that the job is not quiescent before.
     pub(crate) fn is_counted(&self) -> bool {
         matches!(
             self,

@@ -1,16 +1,15 @@
-//! Which messages a broadcast comes after: how many its sender had sent to single members before
-//! it.
+//! The messages to single members that come before a broadcast, counted by its sender.
 
 use crate::address::index::Key;
 use serde::{Deserialize, Serialize};
 
-/// Members, each with the number of messages that come before the broadcast. Who scatters messages
-/// over a collection and then broadcasts names neighbours with equal numbers, so that a run of them
-/// is one entry.
+/// Members, each with the number of messages that come before the broadcast. A sender that scatters
+/// messages over a collection and then broadcasts names neighbours with equal numbers, so a run of
+/// them is one entry.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Earlier(Vec<Run>);
 
-/// Members of consecutive keys.
+/// Members of consecutive keys, with one number of messages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 struct Run {
     first: Key,
@@ -25,12 +24,12 @@ impl Run {
 }
 
 impl Earlier {
-    /// Bytes that it holds, for the memory budget.
+    /// Returns the number of bytes it holds, for the memory budget.
     pub(crate) fn bytes(&self) -> usize {
         size_of_val(&*self.0)
     }
 
-    /// From members in the order of their keys, each once.
+    /// Creates it from members in the order of their keys, each once.
     pub(crate) fn from_sorted(members: impl IntoIterator<Item = (Key, u64)>) -> Self {
         let mut runs: Vec<Run> = Vec::new();
         for (key, messages) in members {
@@ -42,9 +41,10 @@ impl Earlier {
         Self(runs)
     }
 
-    /// How many messages to this member come before the broadcast, of all that its sender ever sent
-    /// to it in the broadcast's channel. Zero for a member that is not named: those that it was
-    /// sent came before an earlier broadcast. Takes the logarithm of the number of runs.
+    /// Returns the number of messages to this member that come before the broadcast, counted over
+    /// all that the sender has sent to it in the broadcast's channel. Zero for a member that is not
+    /// named: all messages to it came before an earlier broadcast. Takes the logarithm of the
+    /// number of runs.
     pub(crate) fn messages(&self, key: Key) -> u64 {
         let Self(runs) = self;
         let after = runs.partition_point(|run| run.first <= key);

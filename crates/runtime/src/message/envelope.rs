@@ -1,9 +1,9 @@
-//! Messages with their routing, one by one and in batches. Nothing here knows an actor, only the
-//! type of its messages.
+//! Messages with their routing headers, one by one and in batches. Nothing here knows an actor,
+//! only the type of its messages.
 //!
-//! Messages of a batch often come from one actor and go to one, so that all but the number of a
-//! header repeats. Such a *series* has one header, in memory as on the wire (`route`), and its
-//! receiver takes it as one where it can.
+//! Messages of a batch often come from one actor and go to one actor, so that a header repeats
+//! except for its number. Such a *series* has one header, in memory as on the wire (`header`), and
+//! its receiver takes it as one where possible.
 
 use crate::address::id::KindId;
 use crate::message::codec::{self, DecodeError};
@@ -20,17 +20,17 @@ pub(crate) struct Envelope<M> {
     pub(crate) message: M,
 }
 
-/// A message of a type that is not known here: one that waits for something.
+/// A waiting message, of a type that is not known here.
 pub(crate) trait AnyEnvelope: Send {
     fn header(&self) -> &Header;
     fn header_mut(&mut self) -> &mut Header;
-    /// Appends it, encoded.
+    /// Appends the encoded envelope.
     fn append(&self, bytes: &mut Vec<u8>);
-    /// Another one, with a copy of the message.
+    /// Returns another envelope, with a copy of the message.
     fn copy(&self) -> Box<dyn AnyEnvelope>;
-    /// The [`Envelope`] itself, for whoever knows its type.
+    /// Returns the [`Envelope`] itself, for code that knows its type.
     fn into_any(self: Box<Self>) -> Box<dyn Any>;
-    /// The same, to look at.
+    /// Returns a reference to the [`Envelope`].
     fn as_any(&self) -> &dyn Any;
 }
 
@@ -62,7 +62,7 @@ impl<M: Clone + Serialize + Send + 'static> AnyEnvelope for Envelope<M> {
 }
 
 impl<M: DeserializeOwned> Envelope<M> {
-    /// Reads an envelope as it was encoded on its own, and gives back the rest.
+    /// Reads an envelope that was encoded on its own, and returns it with the rest.
     pub(crate) fn take(bytes: &[u8]) -> Result<(Self, &[u8]), DecodeError> {
         let (header, rest) = HeaderDelta::begin().take(bytes)?;
         let (message, rest) = codec::decode_front(type_name::<M>(), rest)?;
@@ -70,12 +70,11 @@ impl<M: DeserializeOwned> Envelope<M> {
     }
 }
 
-/// Consecutive messages of one sender to one receiver, whose headers differ in nothing but their
-/// numbers.
+/// Consecutive messages of one sender to one receiver, whose headers differ only in their numbers.
 pub(crate) struct Series {
     /// The header of the first.
     pub(crate) first: Header,
-    /// How many there are; the numbers are consecutive.
+    /// Number of messages; their sequence numbers are consecutive.
     pub(crate) messages: u32,
 }
 
@@ -87,7 +86,7 @@ impl Series {
         header.sequence == sequence && header.is_like(&self.first)
     }
 
-    /// The headers of all.
+    /// Returns the headers of all messages.
     pub(crate) fn headers(&self) -> impl Iterator<Item = Header> {
         let Self { first, messages } = *self;
         (0..u64::from(messages)).map(move |position| Header {
@@ -101,19 +100,20 @@ impl Series {
 pub(crate) struct EnvelopeBatch<M> {
     pub(crate) kind: KindId,
     series: Vec<Series>,
-    /// The messages of all series, one behind the other.
+    /// The messages of all series, one after the other.
     messages: Vec<M>,
-    /// What the messages own on the heap.
+    /// Number of bytes that the messages own on the heap.
     heap_bytes: usize,
 }
 
 impl<M> EnvelopeBatch<M> {
-    /// An empty batch for actors of this type.
+    /// Creates an empty batch for actors of this type.
     pub(crate) fn new(kind: KindId) -> Self {
         Self { kind, series: Vec::new(), messages: Vec::new(), heap_bytes: 0 }
     }
 
-    /// Adds a message, which owns `heap_bytes`. Always inlined, so that the message is moved once.
+    /// Adds a message, which owns `heap_bytes` on the heap. Always inlined, so that the message is
+    /// moved once.
     #[inline(always)]
     pub(crate) fn push(&mut self, header: &Header, message: M, heap_bytes: usize) {
         let continues = self.series.last().is_some_and(|series| series.is_continued_by(header));
@@ -121,7 +121,7 @@ impl<M> EnvelopeBatch<M> {
         self.heap_bytes += heap_bytes;
     }
 
-    /// Adds a message that `continues` the last series, if there is one, or begins another.
+    /// Adds a message that `continues` the last series, if there is one, or starts another.
     #[inline(always)]
     fn add(&mut self, continues: bool, header: &Header, message: M) {
         match self.series.last_mut() {
@@ -131,23 +131,23 @@ impl<M> EnvelopeBatch<M> {
         self.messages.push(message);
     }
 
-    /// Its size in memory without what its messages own.
+    /// Returns the size in memory without the heap data of the messages.
     #[inline]
     pub(crate) fn own_bytes(&self) -> usize {
         size_of_val(&*self.series) + size_of_val(&*self.messages)
     }
 
-    /// The series, and the messages of all of them.
+    /// Returns the series, and the messages of all of them.
     pub(crate) fn into_series(self) -> (Vec<Series>, vec::IntoIter<M>) {
         (self.series, self.messages.into_iter())
     }
 }
 
 impl<M: DeserializeOwned> EnvelopeBatch<M> {
-    /// Reads all of a batch as it came over the network: so many messages and nothing else.
+    /// Decodes a batch from the network: exactly `messages` messages and nothing else.
     pub(crate) fn decode(kind: KindId, messages: u32, bytes: &[u8]) -> Result<Self, DecodeError> {
         let mut batch = Self::new(kind);
-        // A message takes a byte or more, whatever the number says.
+        // A message takes at least a byte, whatever the stated number is.
         batch.messages.reserve((messages as usize).min(bytes.len()));
         let mut route = HeaderDelta::begin();
         let mut rest = bytes;
@@ -164,14 +164,14 @@ impl<M: DeserializeOwned> EnvelopeBatch<M> {
     }
 }
 
-/// Why bytes are refused that hold more than they should.
+/// The reason for refusing bytes after the last message.
 pub(crate) const TOO_LONG: &str = "bytes after the last message";
 
 /// An [`EnvelopeBatch`] of a type that is not known here.
 pub(crate) trait Batch: Any + Send {
-    /// The type of the receivers.
+    /// Returns the type of the receivers.
     fn kind(&self) -> KindId;
-    /// What they count for in the memory budget.
+    /// Returns the number of bytes that count towards the memory budget.
     fn bytes(&self) -> usize;
 }
 

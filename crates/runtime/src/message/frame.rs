@@ -1,9 +1,9 @@
-//! What a session carries: bytes in two pieces, so that what is large need not be copied behind
-//! what is said of it.
+//! Frames, the units of a session: bytes in two pieces, so that a large payload need not be copied
+//! behind its header.
 
 use bytes::{Bytes, BytesMut};
 
-/// A frame on its way out; where it arrives, its pieces lie one behind the other.
+/// An outgoing frame. Its receiver gets the two pieces joined.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Frame {
     pub(crate) head: Bytes,
@@ -11,22 +11,22 @@ pub struct Frame {
 }
 
 impl Frame {
-    /// A frame whose pieces arrive one behind the other.
+    /// Creates a frame of two pieces, which arrive joined.
     pub fn new(head: impl Into<Bytes>, body: impl Into<Bytes>) -> Self {
         Self { head: head.into(), body: body.into() }
     }
 
-    /// Its length in bytes.
+    /// Returns the length in bytes.
     pub fn len(&self) -> usize {
         self.head.len() + self.body.len()
     }
 
-    /// Whether there is nothing in it.
+    /// Whether the frame is empty.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// The frame as it arrives. Copies it if it is in two pieces.
+    /// Returns the frame as it arrives. Copies it if it has two pieces.
     pub fn into_bytes(self) -> Bytes {
         let Self { head, body } = self;
         if head.is_empty() {

@@ -1,9 +1,9 @@
-//! Where a message comes from and goes to, and how the headers of consecutive messages are written:
-//! only what differs from the one before.
+//! Routing headers of messages, and their encoding: a header is written as its difference from the
+//! one before.
 //!
 //! Messages of a batch often come from one actor, or go to one, so that most of a header repeats. A
 //! header is a byte of flags and the fields that they announce; a sequence number that follows the
-//! one before is not written. The first header of a batch differs from one that is all zero.
+//! previous one is not written. The first header of a batch is compared with an all-zero header.
 
 use crate::address::id::{ActorId, CollectionId};
 use crate::address::index::Key;
@@ -23,38 +23,38 @@ const AFTER: u8 = 1 << 7;
 
 const WHAT: &str = "a message's header";
 
-/// Where a message comes from and goes to.
+/// Source, destination and order of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Header {
     pub(crate) to: ActorId,
     pub(crate) source: ActorId,
-    /// Counts the messages from `source` to `to` in the channel of this priority.
+    /// Number of the message among those from `source` to `to` in the channel of this priority.
     pub(crate) sequence: u64,
     pub(crate) priority: i32,
-    /// How often the receiver had moved, as far as whoever chose the way knew.
+    /// The receiver's number of moves, as known where the message was last routed.
     pub(crate) epoch: u32,
-    /// How often the message was forwarded.
+    /// Number of times the message was forwarded.
     pub(crate) hops: u8,
-    /// Whether it is a broadcast on its way to one member. Then `sequence` is its number, by which
-    /// it is in order with all broadcasts of the receiver's collection.
+    /// Whether the message is a broadcast to one member. Then `sequence` is its number, which
+    /// orders it among all broadcasts of the receiver's collection.
     pub(crate) is_broadcast: bool,
-    /// The PE that sent it first; it is told where the receiver really is.
+    /// The PE that sent it first, which is notified of the receiver's actual place.
     pub(crate) origin: PeId,
-    /// What it comes after: so many broadcasts of the same sender to the receiver's collection; as
-    /// a broadcast, so many messages of the same sender to the receiver in this channel. Zero for
-    /// nothing.
+    /// Number of broadcasts of the same sender to the receiver's collection that come before the
+    /// message; for a broadcast, number of messages of the same sender to the receiver in this
+    /// channel. Zero if none.
     pub(crate) after: u64,
 }
 
 impl Header {
-    /// Of a message at priority zero that comes after nothing, before it is on its way.
+    /// Creates the header of a message at priority zero that depends on no broadcast.
     #[inline(always)]
     pub(crate) fn new(to: ActorId, source: ActorId, sequence: u64, origin: PeId) -> Self {
         let (priority, epoch, hops, is_broadcast, after) = (0, 0, 0, false, 0);
         Self { to, source, sequence, priority, epoch, hops, is_broadcast, origin, after }
     }
 
-    /// Whether it differs from another one in no more than the number.
+    /// Whether the header differs from another only in the sequence number.
     #[inline(always)]
     pub(crate) fn is_like(&self, other: &Self) -> bool {
         let Self { to, source, sequence: _, priority, epoch, hops, is_broadcast, origin, after } =
@@ -70,11 +70,11 @@ impl Header {
     }
 }
 
-/// The header that the next one is compared with.
+/// The previous header, with which the next one is compared.
 pub(crate) struct HeaderDelta(Header);
 
 impl HeaderDelta {
-    /// Before the first header of a batch.
+    /// Creates the state before the first header of a batch.
     pub(crate) fn begin() -> Self {
         let nobody = ActorId { collection: CollectionId(0), key: Key(0) };
         Self(Header::new(nobody, nobody, 0, PeId(0)))
@@ -107,14 +107,14 @@ impl HeaderDelta {
         append_fields(flags, header, bytes);
     }
 
-    /// Reads the next header and gives back the rest.
+    /// Reads the next header, and returns it with the rest.
     pub(crate) fn take<'a>(&mut self, bytes: &'a [u8]) -> Result<(Header, &'a [u8]), DecodeError> {
         let (_, rest) = self.take_next(bytes)?;
         Ok((self.0, rest))
     }
 
-    /// Reads the next [`header`](Self::header). Returns whether it differs from the one before in
-    /// nothing but the number, which is the next, and the rest.
+    /// Reads the next [`header`](Self::header). Returns whether it differs from the previous one
+    /// only by its number, which is the next, and the rest.
     #[inline]
     pub(crate) fn take_next<'a>(
         &mut self,
@@ -128,7 +128,7 @@ impl HeaderDelta {
         Ok((flags == 0, rest))
     }
 
-    /// The header that was read last.
+    /// Returns the header that was read last.
     #[inline]
     pub(crate) fn header(&self) -> &Header {
         &self.0

@@ -1,20 +1,20 @@
-//! Bounds on what a PE holds in memory.
+//! Bounds on the memory of a PE.
 
 use serde::{Deserialize, Serialize};
 
 /// Byte budgets of one PE.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Limits {
-    /// Over this many bytes of ready messages, a PE takes no more messages from its inbox before it
-    /// has handled some; the node stops reading from the network, and QUIC stalls the senders.
-    /// Default 256 MiB.
+    /// Number of bytes of ready messages above which a PE takes no more messages from its inbox
+    /// before it has handled some; the node stops reading from the network, and QUIC stalls the
+    /// senders. Default 256 MiB.
     pub soft_bytes: usize,
-    /// Over this many bytes of messages, ready or waiting for something before them, the job ends
-    /// with an error that names the fullest mailboxes. Default 2 GiB.
+    /// Number of bytes of messages, ready or held for earlier ones, above which the job ends with
+    /// an error that names the fullest mailboxes. Default 2 GiB.
     pub hard_bytes: usize,
-    /// The largest message that crosses to another node, in bytes once encoded, up to 1 GiB.
-    /// Default 60 MiB: it travels in one piece, which both nodes hold whole. Lower values count as
-    /// the default, for what else is sent needs it.
+    /// Size of the largest message that crosses to another node, in bytes once encoded, up to 1
+    /// GiB. Default 60 MiB: a message travels in one piece, which both nodes hold whole. Lower
+    /// values count as the default, because other packets need it.
     pub message_bytes: usize,
 }
 
@@ -24,18 +24,19 @@ impl Default for Limits {
     }
 }
 
-/// The largest message that a job may ask for: a receiver holds it twice, as bytes and as a value.
+/// Size of the largest message that a job may allow: a receiver holds it twice, as bytes and as a
+/// value.
 #[cfg(feature = "net")]
 const MESSAGE_BYTES_MAX: usize = 1 << 30;
 
 impl Limits {
-    /// The largest message, within its bounds.
+    /// Returns the size of the largest message, within its bounds.
     #[cfg(feature = "net")]
     pub(crate) fn message_bytes(&self) -> usize {
         self.message_bytes.clamp(PIECE_BYTES_MAX, MESSAGE_BYTES_MAX)
     }
 }
 
-/// What is sent in one piece may take at most so many bytes: a transport takes frames of up to
-/// 64 MiB, and a frame holds more than its contents.
+/// Maximum number of bytes sent in one piece: a transport takes frames of up to 64 MiB, and a frame
+/// holds more than its contents.
 pub(crate) const PIECE_BYTES_MAX: usize = 60 << 20;

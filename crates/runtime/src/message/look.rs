@@ -1,31 +1,32 @@
-//! What a PE answers when the coordinator asks whether the job has stalled.
+//! A PE's answer when the coordinator asks whether the job has stalled.
 
 use crate::message::pending_work::PendingWork;
 use serde::{Deserialize, Serialize};
 
-/// What a PE does, when it is idle.
+/// The report of an idle PE.
 #[derive(Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Looked {
-    /// The round of questions.
+    /// Number of the round.
     pub(crate) round: u64,
-    /// How much the PE has ever done.
+    /// Count of the PE's work since the start.
     pub(crate) activity: u64,
-    /// Whether all has arrived that its node had sent before its last answer, and no timer is set.
+    /// Whether all packets that its node sent before its last answer have arrived, and no timer is
+    /// set.
     pub(crate) is_quiet: bool,
-    /// What it has begun and not finished.
+    /// The PE's unfinished work.
     pub(crate) pending: PendingWork,
-    /// What main does, if it runs beside this PE.
+    /// Status of main, if it runs beside this PE.
     pub(crate) main: Option<MainStatus>,
 }
 
-/// What main does, as its driver sees it.
+/// Status of main, as seen by its driver.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum MainStatus {
-    /// It runs, or it is not known.
+    /// Main runs, or its status is not known.
     #[default]
     Running,
-    /// It waits for promises of Gridspan alone.
+    /// Main waits for promises of Gridspan alone.
     WaitsInside,
-    /// It waits for something that the runtime cannot see, too.
+    /// Main also waits for an event that the runtime cannot see.
     WaitsOutside,
 }

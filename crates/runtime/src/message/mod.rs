@@ -1,8 +1,8 @@
-//! What travels between PEs, and its form on the network.
+//! Packets between PEs, relays and the coordinator, and their form on the network.
 //!
-//! Within a process packets move as values. Towards another node the sending PE encodes them, and
-//! the PE they are for decodes the messages; whoever drives the network decodes control packets,
-//! and what is for the node's relay.
+//! Within a process packets move as values. For another node the sending PE encodes them, and the
+//! receiving PE decodes the messages; the thread that drives the network decodes control packets
+//! and packets for the node's relay.
 
 mod assembly;
 mod broadcast;
@@ -19,6 +19,7 @@ mod migrant;
 mod packet;
 pub(crate) mod payload;
 pub(crate) mod pending_work;
+mod phase;
 pub mod probe;
 mod replicas;
 mod spread;
@@ -41,6 +42,7 @@ pub(crate) use membership::{MembershipEvent, MembershipMessage, Stage};
 pub(crate) use migrant::{MemberRecord, Migrant};
 pub use packet::Packet;
 pub(crate) use packet::{Content, EncodedBatch, MessageFrame};
+pub(crate) use phase::PhaseCounts;
 pub(crate) use replicas::{Frontier, ReplicaControl, ReplicaOrder};
 pub(crate) use spread::{
     IncomingControl, OutgoingControl, REPORTED_BYTES_MIN, SEGMENT_BYTES, Spread, default_plan,

@@ -10,19 +10,19 @@ use bytes::Bytes;
 use gridspan_topology::PeId;
 use serde::Serialize;
 
-/// Something one PE sends to another.
+/// A unit that one PE sends to another.
 pub struct Packet(pub(crate) Content);
 
 pub(crate) enum Content {
-    /// Messages to actors of one type, as values. Does not leave the node.
+    /// Messages to actors of one type, as values. Stays within the node.
     Batch(Box<dyn Batch>),
-    /// Messages to actors of one type, on their way to another node.
+    /// Messages to actors of one type, encoded for another node.
     Frame(MessageFrame),
-    /// Messages to actors of one type, as they came over the network.
+    /// Messages to actors of one type, received from the network.
     Encoded(EncodedBatch),
-    /// For PEs of several other nodes. Goes to the relay of the node.
+    /// A packet for PEs of several other nodes. Goes to the relay of the node.
     Spread(Box<Spread>),
-    /// Anything else.
+    /// Any other packet.
     Control(Box<Control>),
 }
 
@@ -34,17 +34,17 @@ pub(crate) struct EncodedBatch {
     pub(crate) bytes: Bytes,
 }
 
-/// Tag of a frame's first byte.
+/// Tag in a frame's ninth byte: messages to actors.
 const MESSAGES: u8 = 0;
-/// Tag of a frame's first byte.
+/// Tag in a frame's ninth byte: a control.
 const CONTROL: u8 = 1;
-/// Messages are cut into frames of about so many bytes: far above what a frame costs by itself, and
-/// few enough to count as a small frame. Those share a stream and come in order, so that their
-/// messages need not be held for earlier ones.
+/// Approximate size at which a frame of messages is full: far above the overhead of a frame, and
+/// small enough to count as a small frame. Small frames share a stream and arrive in order, so that
+/// their messages need not be held for earlier ones.
 const FRAME_BYTES: usize = 32 << 10;
-/// The memory that a frame begins with: a question or an answer fits.
+/// Initial capacity of a frame: an ask or an answer fits.
 const FRAME_BYTES_FIRST: usize = 256;
-/// Sender, receiver, tag, type and number of messages.
+/// Bytes of sender, receiver, tag, type and number of messages.
 const MESSAGES_HEADER_BYTES: usize = 4 + 4 + 1 + 2 + 4;
 
 impl Packet {
@@ -52,8 +52,8 @@ impl Packet {
         Self(Content::Control(Box::new(control)))
     }
 
-    /// Reads what [`into_frame`](Self::into_frame) wrote: sender, receiver and packet. Messages
-    /// stay encoded until the receiver takes them.
+    /// Reads sender, receiver and packet from a frame that [`into_frame`](Self::into_frame) wrote.
+    /// Messages stay encoded until the receiver takes them.
     pub fn from_frame(frame: &Bytes) -> Result<(PeId, PeId, Self), DecodeError> {
         const WHAT: &str = "a frame";
         let short = || DecodeError::new(WHAT, "shorter than its header");
@@ -77,7 +77,7 @@ impl Packet {
         Ok((pe(from), pe(to), Self(content)))
     }
 
-    /// The packet as a frame for another node.
+    /// Converts the packet to a frame for another node.
     pub fn into_frame(self, from: PeId, to: PeId) -> Vec<u8> {
         let mut frame = match self.0 {
             Content::Frame(frame) => return frame.finish(from, to),
@@ -101,17 +101,17 @@ impl Packet {
         frame
     }
 
-    /// Something that the relay of the node is to bring to other nodes.
+    /// Creates a packet that the relay of the node forwards to other nodes.
     pub(crate) fn spread(spread: Spread) -> Self {
         Self(Content::Spread(Box::new(spread)))
     }
 
-    /// Whether it is for the relay of the node that it comes from, and not for a PE.
+    /// Whether the packet is for the relay of the sending node, and not for a PE.
     pub fn is_spread(&self) -> bool {
         matches!(self.0, Content::Spread(_))
     }
 
-    /// Whether it carries no messages of the application, so that it may pass those.
+    /// Whether the packet contains no messages of the application, so that it may overtake those.
     pub(crate) fn is_control(&self) -> bool {
         match &self.0 {
             Content::Batch(_) | Content::Frame(_) | Content::Encoded(_) | Content::Spread(_) => {
@@ -123,7 +123,7 @@ impl Packet {
         }
     }
 
-    /// The type of the actors that it is for, if it is messages.
+    /// Returns the type of the receiving actors, if the packet contains messages.
     pub(crate) fn kind(&self) -> Option<KindId> {
         match &self.0 {
             Content::Batch(batch) => Some(batch.kind()),
@@ -133,7 +133,7 @@ impl Packet {
         }
     }
 
-    /// Bytes that the packet holds, for the memory budget.
+    /// Returns the number of bytes that the packet holds, for the memory budget.
     pub(crate) fn bytes(&self) -> usize {
         match &self.0 {
             Content::Batch(batch) => batch.bytes(),
@@ -145,12 +145,13 @@ impl Packet {
     }
 }
 
-/// Messages to actors of one type, encoded one after the other as they are sent.
+/// A frame of messages to actors of one type, which are encoded one after the other as they are
+/// sent.
 pub(crate) struct MessageFrame {
     pub(crate) kind: KindId,
     messages: u32,
     route: HeaderDelta,
-    /// Room for the frame's header, and the messages.
+    /// Space for the frame's header, and the messages.
     bytes: Vec<u8>,
 }
 
@@ -161,7 +162,7 @@ impl MessageFrame {
         Self { kind, messages: 0, route: HeaderDelta::begin(), bytes }
     }
 
-    /// Adds a message. Returns how many bytes that took.
+    /// Adds a message. Returns the number of bytes it takes.
     #[inline]
     pub(crate) fn push<M: Serialize>(&mut self, header: &Header, message: &M) -> usize {
         let before = self.bytes.len();
@@ -186,7 +187,7 @@ impl MessageFrame {
     }
 }
 
-/// Writes sender and receiver where a frame has them.
+/// Writes sender and receiver at their place in a frame.
 pub(super) fn write_ends(from: PeId, to: PeId, frame: &mut [u8]) {
     frame[..4].copy_from_slice(&from.0.to_le_bytes());
     frame[4..8].copy_from_slice(&to.0.to_le_bytes());

@@ -1,4 +1,4 @@
-//! A value of a type that only its receiver knows: moved within a process, encoded between nodes.
+//! A value whose type only its receiver knows: moved within a process, encoded between nodes.
 
 use crate::message::codec::{self, DecodeError};
 use bytes::Bytes;
@@ -7,11 +7,11 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use std::any::{Any, type_name};
 use std::fmt;
 
-/// A value on its way. It stays a value within the process and becomes bytes when it is encoded.
+/// A value in transit. It stays a value within the process, and is encoded for the network.
 pub(crate) enum Payload {
-    /// Not yet encoded.
+    /// A value that is not yet encoded.
     Value(Box<dyn AnyValue>),
-    /// As it came over the network.
+    /// The bytes received from the network.
     Bytes(Bytes),
 }
 
@@ -21,7 +21,7 @@ impl Payload {
         Self::Value(Box::new(value))
     }
 
-    /// Unpacks what was packed as a `T`.
+    /// Unpacks a value that was packed as a `T`.
     pub(crate) fn open<T: DeserializeOwned + 'static>(self) -> Result<T, DecodeError> {
         match self {
             Self::Value(value) => value
@@ -33,7 +33,7 @@ impl Payload {
         }
     }
 
-    /// The payload as bytes, ready to be sent to several nodes without encoding it again.
+    /// Returns the payload as bytes, for sending to several nodes without encoding it again.
     pub(crate) fn to_bytes(&self) -> Bytes {
         match self {
             Self::Value(value) => {
@@ -45,7 +45,7 @@ impl Payload {
         }
     }
 
-    /// Bytes on the wire, or zero while it is a value.
+    /// Returns the number of bytes on the wire, or zero while the payload is a value.
     pub(crate) fn wire_len(&self) -> usize {
         match self {
             Self::Value(_) => 0,
@@ -67,9 +67,9 @@ impl fmt::Debug for Payload {
 pub(crate) trait AnyValue: Send {
     /// Appends the encoded value.
     fn append(&self, bytes: &mut Vec<u8>);
-    /// The value itself.
+    /// Returns the value itself.
     fn into_any(self: Box<Self>) -> Box<dyn Any>;
-    /// The value to look at.
+    /// Returns a reference to the value.
     fn as_any(&self) -> &dyn Any;
 }
 

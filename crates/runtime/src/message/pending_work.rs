@@ -1,58 +1,58 @@
-//! What a job has begun and not finished: for reports on jobs that do not end, and for tests.
+//! Unfinished work of a job, for reports on jobs that do not end, and for tests.
 
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
-/// The most members that a report names: enough to find the others.
+/// Maximum number of members that a report names: enough to find the others.
 pub(crate) const NAMED_MAX: usize = 3;
 
-/// A number with what so many are or do: one, or any other number.
+/// Formats a number with the phrase for one, or for any other number.
 pub(crate) fn counted(number: impl Into<u64>, one: &str, several: &str) -> String {
     let number = number.into();
     format!("{number} {}", if number == 1 { one } else { several })
 }
 
-/// Unfinished business of one PE, or of several, summed.
+/// Unfinished work of one PE, or the sum of several.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PendingWork {
-    /// Members that live here; replicas do not count.
+    /// Number of members that live here; replicas do not count.
     pub members: u64,
-    /// Messages made, including what counts as such for quiescence.
+    /// Number of messages created, including operations that count as messages for quiescence.
     pub created: u64,
-    /// Of all PEs together, messages that have been dealt with.
+    /// Number of messages handled. Comparable with `created` only in the sum over all PEs.
     pub processed: u64,
-    /// PEs with messages that are ready to be handled.
+    /// Number of PEs with ready messages.
     pub busy: u64,
-    /// Messages that wait for an earlier one to the same member.
+    /// Number of messages held for an earlier one to the same member.
     pub held: u64,
-    /// Messages that wait for a member to turn up.
+    /// Number of messages that wait for a member to appear.
     pub awaiting: u64,
-    /// What waits for the description of a collection.
+    /// Number of packets that wait for the description of a collection.
     pub early: u64,
-    /// Members that were offered to another PE.
+    /// Number of members offered to another PE.
     pub departing: u64,
-    /// Members that were accepted from another PE and not committed.
+    /// Number of members accepted from another PE and not committed.
     pub arriving: u64,
-    /// Broadcasts that were overtaken by a later one.
+    /// Number of broadcasts that arrived before an earlier one.
     pub early_broadcasts: u64,
-    /// Reductions that wait for more contributions.
+    /// Number of reductions that wait for more contributions.
     pub reductions: u64,
-    /// Questions without an answer so far.
+    /// Number of asks without an answer.
     pub questions: u64,
-    /// Rebalances under way or waiting for their turn, and those of whose end a PE has not heard.
+    /// Number of rebalances in progress or queued, and of those not yet over for a PE.
     pub rebalances: u64,
-    /// Members that wait at a sync point.
+    /// Number of members that wait at a sync point.
     pub synced: u64,
-    /// Messages that were dropped, since their member does not exist.
+    /// Number of messages dropped because their member does not exist.
     pub dead_letters: u64,
-    /// Some of those members.
+    /// Some of the members that do not exist.
     pub nobody: Vec<String>,
-    /// What main waits for. Only the coordinator knows.
+    /// Requests of main that wait for an answer. Only the coordinator knows them.
     pub main_waits: Vec<String>,
 }
 
 impl PendingWork {
-    /// That a job can never go on, for people.
+    /// Returns a readable report of a stalled job.
     pub fn stalled(&self) -> String {
         format!("the job has stalled: every PE is idle and nothing is on its way, but {self}")
     }
@@ -137,7 +137,7 @@ impl fmt::Display for PendingWork {
         }
         if self.created != self.processed {
             let made = counted(self.created, "message", "messages");
-            write!(f, "; {made} made, {} dealt with", self.processed)?;
+            write!(f, "; {made} created, {} handled", self.processed)?;
         }
         Ok(())
     }
@@ -175,7 +175,7 @@ mod tests {
         let plurals = plurals.iter().chain(&["questions", "rebalances", "are", "were", "wait"]);
         let plurals: Vec<&str> = plurals.copied().collect();
         for (one, two) in ones.iter().zip(&twos) {
-            // What comes behind `that` or `ready` is about others.
+            // The text behind `that` or `ready` is about other things.
             let subject = |text: &str| text.split(" that ").next().unwrap_or(text).to_owned();
             let has_plural =
                 |text: &str| subject(text).split(' ').take(3).any(|word| plurals.contains(&word));

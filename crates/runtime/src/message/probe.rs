@@ -1,29 +1,29 @@
-//! What nodes are asked to measure of each other, and what they found.
+//! Measurements between nodes: orders and results.
 
 use gridspan_topology::{Bandwidth, NodeId};
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
 
-/// What to measure.
+/// Kind of measurement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum ProbeKind {
-    /// The least of several round trips.
+    /// The shortest of several round trips.
     RoundTrip,
-    /// How far a short train of packets, which leave so long one after the other, is drawn apart
-    /// on its way.
+    /// The spread of a short train of packets on arrival.
     Train {
-        /// Zero: all at once.
+        /// Time between the departures of two packets; zero if all leave at once.
         gap: Duration,
     },
 }
 
-/// Packets of a train that leaves all at once: 38 kB, which show rates of up to 600 Mbit/s.
+/// Number of packets of a train that leaves all at once: 38 kB, which show rates of up to
+/// 600 Mbit/s.
 const BURST_PACKETS: u16 = 32;
-/// Packets of a train that comes at a rate: long enough to meet those of others.
+/// Number of packets of a paced train: enough to overlap with the trains of other nodes.
 const PACED_PACKETS: u16 = 128;
 
 impl ProbeKind {
-    /// Packets to each target at a time.
+    /// Returns the number of packets sent to each target at a time.
     pub fn packets(self) -> u16 {
         match self {
             Self::RoundTrip => 1,
@@ -32,7 +32,8 @@ impl ProbeKind {
         }
     }
 
-    /// The rate of a train of which `packets` took so long from the first to the last.
+    /// Returns the rate of a train of which `packets` packets arrived within `span`, from the first
+    /// to the last.
     pub fn rate(packets: u64, span: Duration) -> Option<Bandwidth> {
         let bits = (8 * Self::TRAIN_BYTES * packets.saturating_sub(1)) as f64;
         (!span.is_zero())
@@ -41,10 +42,10 @@ impl ProbeKind {
 
     /// A train of packets that leave all at once.
     pub const BURST: Self = Self::Train { gap: Duration::ZERO };
-    /// Bytes of a train's packet: the largest that every path takes.
+    /// Size of a train's packet in bytes: the largest that every path takes.
     pub const TRAIN_BYTES: u64 = 1200;
 
-    /// A train that comes at a rate.
+    /// Returns a train paced at a rate.
     pub fn train_at(rate: Bandwidth) -> Self {
         Self::Train { gap: rate.time_for(Self::TRAIN_BYTES) }
     }
@@ -53,41 +54,41 @@ impl ProbeKind {
 /// Measurements that one node makes.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ProbeOrder {
-    /// Names the order in the report.
+    /// Identifies the order in the report.
     pub id: u64,
     /// What to measure.
     pub kind: ProbeKind,
-    /// The other ends.
+    /// The nodes to measure.
     pub targets: Vec<NodeId>,
 }
 
-/// What was found about one target; nothing, if it did not answer.
+/// Measurements of one target; all `None` if it did not answer.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Probed {
-    /// The other end.
+    /// The target node.
     pub target: NodeId,
-    /// The least round trip.
+    /// The shortest round trip.
     pub round_trip: Option<Duration>,
-    /// The rate at which a train arrived there; unknown if it came all at once.
+    /// Arrival rate of a train at the target; `None` if it arrived all at once.
     pub rate: Option<Bandwidth>,
-    /// The rate at which a train left that did not leave all at once.
+    /// Departure rate of a paced train.
     pub sent: Option<Bandwidth>,
 }
 
-/// What a node found for an order.
+/// A node's measurements for an order.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ProbeReport {
-    /// The order's name.
+    /// The order's identifier.
     pub id: u64,
-    /// What the node's transport takes for a datagram, from its buffers to the system; `None` if it
-    /// has sent none.
+    /// Time that the node's transport takes for a datagram, from its buffers to the system; `None`
+    /// if it has sent none.
     pub send_cost: Option<Duration>,
-    /// What was found about each target.
+    /// Measurements of each target.
     pub found: Vec<Probed>,
 }
 
 impl Probed {
-    /// Nothing is known yet.
+    /// Creates an empty result for a target.
     pub fn nothing(target: NodeId) -> Self {
         Self { target, round_trip: None, rate: None, sent: None }
     }

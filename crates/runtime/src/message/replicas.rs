@@ -1,27 +1,29 @@
-//! What is said about actors that live on two PEs at once; `protocol` has the protocol.
+//! Messages about actors that live on two PEs at once; `pe/replicas/protocol.rs` describes the
+//! protocol.
 
 use super::Migrant;
 use crate::address::id::{ActorId, CollectionId};
 use gridspan_topology::PeId;
 use serde::{Deserialize, Serialize};
 
-/// Between the PEs of two replicas. `epoch`: the actor's while it has both.
+/// Messages between the PEs of two replicas. `epoch`: the actor's epoch while it has both.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) enum ReplicaControl {
-    /// Be the replica of this actor, which sends to those that it `serves`.
+    /// Asks the receiver to hold the replica of this actor, which sends to the actors in `serves`.
     Offer { migrant: Box<Migrant>, serves: Vec<ActorId> },
-    /// It is. `broadcasts`: the number of the first broadcast that it is given there.
+    /// Accepts the replica. `broadcasts`: the number of the first broadcast that the replica gets
+    /// there.
     Accepted { id: ActorId, epoch: u32, broadcasts: u64 },
-    /// It cannot be.
+    /// Refuses the replica.
     Refused { id: ActorId, epoch: u32, reason: String },
-    /// Vanish once it has come so far.
+    /// Asks the second replica to end once it has reached the frontier.
     End { id: ActorId, epoch: u32, until: Frontier },
-    /// It has, and has sent to these: receiver and channel.
+    /// Reports that the second replica has ended, with its receivers and channels.
     Ended { id: ActorId, epoch: u32, sent: Vec<(ActorId, i32)> },
 }
 
 impl ReplicaControl {
-    /// Bytes that it holds, for the memory budget.
+    /// Returns the number of bytes it holds, for the memory budget.
     pub(crate) fn bytes(&self) -> usize {
         match self {
             Self::Offer { migrant, serves } => migrant.bytes() + size_of_val(&**serves),
@@ -29,7 +31,7 @@ impl ReplicaControl {
         }
     }
 
-    /// The collection without whose description it cannot be handled.
+    /// Returns the collection whose description is needed to handle the message, if any.
     pub(crate) fn needs_collection(&self) -> Option<CollectionId> {
         match self {
             Self::Offer { migrant, .. } => Some(migrant.id.collection),
@@ -38,22 +40,23 @@ impl ReplicaControl {
     }
 }
 
-/// The next number of messages: the other end, channel, number.
+/// Next sequence numbers: the other actor, channel, number.
 pub(crate) type Counters = Vec<(ActorId, i32, u64)>;
 
-/// How far the primary was when it asked the second to vanish.
+/// Progress of the primary when it asked the second replica to end.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Frontier {
-    /// The next messages to those that the second serves. It vanishes once it has sent as much.
+    /// The next messages to the actors that the second replica serves. It ends once it has sent as
+    /// many.
     pub(crate) sent: Counters,
-    /// The next messages to the actor. Who has handled as much has sent as much, or is not
-    /// deterministic.
+    /// The next messages to the actor. A replica that has handled as many has sent as many, or the
+    /// actor is not deterministic.
     pub(crate) heard: Counters,
-    /// The number of the next broadcast to it.
+    /// The number of the next broadcast to the actor.
     pub(crate) broadcasts: u64,
 }
 
-/// A replica: whose, where, and to whom it sends.
+/// A replica: its actor, its PE, and the actors to which it sends.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct ReplicaOrder {
     pub(crate) id: ActorId,

@@ -1,4 +1,5 @@
-//! What goes to PEs of several nodes: a PE hands it over once, and the nodes' relays bring it.
+//! Packets for PEs of several nodes: a PE hands a packet over once, and the nodes' relays forward
+//! it.
 
 use super::broadcast::{Asked, BroadcastOrder, FlowId};
 use super::control::{Control, Multicast, MulticastTarget};
@@ -15,52 +16,53 @@ use std::collections::BTreeSet;
 use std::ops::Range;
 use std::sync::Arc;
 
-/// Nodes report what they saw of announcements of so many bytes: smaller ones are over before they
-/// show what a link can do.
+/// Minimum size of broadcasts on which nodes report: smaller ones are over before they show the
+/// capacity of a link.
 pub(crate) const REPORTED_BYTES_MIN: u64 = 30_000;
 
-/// Segments of what needs no planning: some for each hop of a deep tree, and large enough to be
-/// bulk, so that each has a stream of its own and holds up no messages.
+/// Segment size of broadcasts and multicasts without a computed plan: several segments for each hop
+/// of a deep tree, and large enough to be bulk, so that each has its own stream and delays no
+/// messages.
 pub(crate) const SEGMENT_BYTES: u64 = 68 << 10;
 
-/// The plan over this tree of nodes that all relays know from the beginning.
+/// Returns the default plan over this tree of nodes, which all relays know from the start.
 pub(crate) fn default_plan(tree: &Tree) -> BroadcastPlan {
-    // Where no node passes anything on, segments gain nothing.
+    // If no node forwards anything, segments gain nothing.
     let segment_bytes = if tree.depth() > 1 { SEGMENT_BYTES } else { u64::MAX };
     BroadcastPlan::known_to_all(tree.clone(), segment_bytes)
 }
 
-/// Something for PEs of several nodes.
+/// A packet for PEs of several nodes, or for relays and agents.
 pub(crate) enum Spread {
-    /// For those PEs of other nodes that are named as targets.
+    /// A multicast to PEs of other nodes, which are named as targets.
     Multicast(Multicast),
-    /// The same of a large multicast, as the relays of its targets will hand it to their PEs; or a
+    /// A large multicast, in the form in which the relays of its targets hand it to their PEs; or a
     /// broadcast of this node.
     SegmentedMulticast {
         multicast: OutgoingControl,
         sub_plan: Arc<SubPlan>,
-        /// Under which name the coordinator hears what nodes saw of it, if it wants to.
+        /// The name under which nodes report to the coordinator, if it wants reports.
         report: Option<FlowId>,
     },
-    /// For all PEs of other nodes.
+    /// A broadcast to all PEs of other nodes.
     TreeBroadcast {
         control: OutgoingControl,
-        /// How it travels.
+        /// The plan that it uses.
         plan: PlanId,
-        /// Its number.
+        /// The number of the broadcast.
         flow: u64,
     },
-    /// For the relays of all nodes, which keep the plan, if there is one, and forget others once
-    /// they have what travels by those. All are from here.
+    /// A message to the relays of all nodes, which keep the plan, if there is one, and forget the
+    /// retired ones once they have all broadcasts that use those. All plans start at this node.
     Plan { plan: Option<Box<BroadcastPlan>>, retired: Vec<PlanId> },
-    /// For the agent of a pool on this node.
+    /// An event for the agent of a pool on this node.
     StealEvent { pool: CollectionId, event: StealEvent },
-    /// For all agents of this node.
+    /// An event for all agents of this node.
     MembershipEvent(MembershipEvent),
 }
 
 impl Spread {
-    /// A large multicast from a node without a plan: in segments, and by sites.
+    /// Creates a large multicast from a node without a plan: in segments, and by sites.
     pub(crate) fn by_sites(layout: &Layout, from: NodeId, multicast: Multicast) -> Self {
         let nodes: BTreeSet<NodeId> =
             multicast.targets.iter().map(|target| layout.node_of(target.pe)).collect();
@@ -70,14 +72,14 @@ impl Spread {
     }
 }
 
-/// A control packet for many PEs, on its way out: what it is, and what may be large in it.
+/// An outgoing control packet for many PEs: the head, and the part that may be large.
 pub(crate) struct OutgoingControl {
     front: Vec<u8>,
     payload: Bytes,
     is_internal: bool,
 }
 
-/// The same where it has arrived. All PEs of a node share the payload.
+/// A received control packet for many PEs. All PEs of a node share the payload.
 pub(crate) struct IncomingControl {
     head: Head,
     payload: Bytes,
@@ -96,7 +98,7 @@ enum Head {
         id: u32,
     },
     Multicast(MulticastHead),
-    /// Anything else: the payload is the encoded packet.
+    /// Any other control: the payload is the encoded packet.
     Control,
 }
 
@@ -113,13 +115,13 @@ pub(super) struct MulticastHead {
 }
 
 impl MulticastHead {
-    /// That of a multicast, for these targets.
+    /// Creates the head of a multicast, for these targets.
     pub(super) fn new(multicast: &Multicast, targets: Vec<MulticastTarget>) -> Self {
         let Multicast { kind, collection, source, priority, after, origin, .. } = *multicast;
         Self { kind, collection, source, priority, after, origin, targets }
     }
 
-    /// The multicast, for these targets.
+    /// Rebuilds the multicast, for these targets.
     pub(super) fn multicast(&self, targets: Vec<MulticastTarget>, message: Payload) -> Multicast {
         let Self { kind, collection, source, priority, after, origin, .. } = *self;
         Multicast { kind, collection, source, priority, after, origin, targets, message }
@@ -146,17 +148,17 @@ impl OutgoingControl {
         Self { front: codec::encode(&head), payload, is_internal }
     }
 
-    /// Whether it is something of the runtime's own.
+    /// Whether the packet belongs to the runtime itself.
     pub(crate) fn is_internal(&self) -> bool {
         self.is_internal
     }
 
-    /// How many bytes travel: the encoded head, and the payload.
+    /// Returns the number of bytes sent: the encoded head, and the payload.
     pub(crate) fn bytes(&self) -> usize {
         self.front.len() + self.payload.len()
     }
 
-    /// Some of these bytes: what is of the head, and what is of the payload.
+    /// Returns a range of these bytes, split into head and payload.
     pub(crate) fn part(&self, range: Range<usize>) -> (&[u8], Bytes) {
         let front = self.front.len();
         let head = range.start.min(front)..range.end.min(front);
@@ -166,13 +168,13 @@ impl OutgoingControl {
 }
 
 impl IncomingControl {
-    /// The tree broadcast of which all [parts](OutgoingControl::part) have come.
+    /// Decodes the packet from all of its [parts](OutgoingControl::part), joined.
     pub(crate) fn from_bytes(bytes: &Bytes) -> Result<Self, DecodeError> {
         let (head, payload) = codec::decode_front("a tree broadcast", bytes)?;
         Ok(Self { head, payload: bytes.slice_ref(payload) })
     }
 
-    /// What those of a node's PEs get that it concerns.
+    /// Returns the controls for the PEs of a node that the packet concerns.
     pub(crate) fn controls(
         &self,
         here: impl Iterator<Item = PeId> + Clone,
@@ -188,7 +190,7 @@ impl IncomingControl {
         here.map(|pe| Ok((pe, self.control()?))).collect()
     }
 
-    /// The packet, for one of the PEs.
+    /// Returns the control for one PE.
     fn control(&self) -> Result<Control, DecodeError> {
         Ok(match self.head {
             Head::Multicast(ref head) => {

@@ -1,4 +1,4 @@
-//! What relays send each other, as frames.
+//! Frames between relays.
 
 use super::broadcast::FlowId;
 use super::control::{Arrival, Multicast, MulticastTarget};
@@ -13,55 +13,56 @@ use gridspan_bcast::{BroadcastPlan, PlanId, Tree};
 use gridspan_topology::{NodeId, PeId};
 use serde::{Deserialize, Serialize};
 
-/// A part of a tree broadcast on its way.
+/// Header of a part of a tree broadcast.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct SegmentHead {
-    /// How it travels.
+    /// The plan that the broadcast uses.
     pub(crate) plan: PlanId,
-    /// Over which of the plan's trees.
+    /// Index of the plan's tree.
     pub(crate) stripe: u32,
-    /// Which of the coordinator's announcements.
+    /// Number of the broadcast.
     pub(crate) flow: u64,
-    /// Where the part begins in it, and how long all of it is, in bytes.
+    /// Offset of the part in the whole, and length of the whole, in bytes.
     pub(crate) offset: u64,
     pub(crate) total: u64,
 }
 
-/// A part of a large multicast on its way.
+/// Header of a part of a large multicast.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct MulticastSegment {
-    /// Which of the coordinator's large multicasts.
+    /// Number of the multicast.
     pub(crate) flow: u64,
-    /// The number of its tree.
+    /// Index of the tree.
     pub(crate) stripe: u32,
-    /// Where the part begins in it, and how long all of it is, in bytes.
+    /// Offset of the part in the whole, and length of the whole, in bytes.
     pub(crate) offset: u64,
     pub(crate) total: u64,
-    /// How it travels.
+    /// The tree that it uses.
     pub(crate) tree: Tree,
-    /// Who only passes it on.
+    /// Nodes that only forward it.
     pub(crate) relays: Vec<NodeId>,
-    /// Under which name the coordinator hears what nodes saw of it, if it wants to.
+    /// The name under which nodes report to the coordinator, if it wants reports.
     pub(crate) report: Option<FlowId>,
 }
 
-/// Where a message of one agent to another belongs.
+/// Header of a message between two agents.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct AgentMessageHead {
     pub(crate) pool: CollectionId,
-    /// Which of the messages between the two nodes.
+    /// Number of the message among those between the two nodes.
     pub(crate) number: u64,
 }
 
-/// A node has all of a tree broadcast or multicast: what it saw, for the relay where that began.
+/// Report that a node has all of a tree broadcast or multicast, with its observations. It goes to
+/// the relay where the transfer began.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct CarriedHead {
     pub(crate) flow: FlowId,
     pub(crate) arrivals: Vec<Arrival>,
 }
 
-/// A plan on its way, if there is one, and those that are forgotten once the tree broadcasts below
-/// that number are complete. All are from the root.
+/// A plan in transit, if there is one, and retired plans, each to be forgotten once the tree
+/// broadcasts below its number are complete. All have the same root.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct PlanHead {
     pub(crate) plan: Option<BroadcastPlan>,
@@ -78,14 +79,14 @@ pub(crate) enum SpreadFrame {
     Carried(CarriedHead),
 }
 
-/// Tags of a frame's ninth byte; those of packets between two PEs come before.
+/// Tags in a frame's ninth byte. Tags of packets between two PEs have lower values.
 const MULTICAST: u8 = 2;
 const SEGMENT: u8 = 3;
 const PLAN: u8 = 4;
 const CAST: u8 = 5;
 const AGENT_MESSAGE: u8 = 6;
 const CARRIED: u8 = 7;
-/// In the place of a receiver: the frame is for a relay.
+/// Stands in place of the receiver in frames for a relay.
 const NOBODY: PeId = PeId(u32::MAX);
 
 impl SpreadFrame {
@@ -94,7 +95,7 @@ impl SpreadFrame {
         matches!(frame.get(8), Some(&(MULTICAST..=CARRIED)))
     }
 
-    /// Whether it is for an agent there.
+    /// Whether a frame is for an agent.
     pub(crate) fn is_agent_message(frame: &[u8]) -> bool {
         frame.get(8) == Some(&AGENT_MESSAGE)
     }
@@ -133,7 +134,7 @@ impl SpreadFrame {
         }
     }
 
-    /// A multicast whose message is encoded, as a frame.
+    /// Encodes a multicast as a frame. Its message is already encoded.
     pub(crate) fn multicast(
         multicast: &Multicast,
         targets: Vec<MulticastTarget>,
@@ -143,7 +144,7 @@ impl SpreadFrame {
         frame(MULTICAST, multicast.origin, &head, (&[], message))
     }
 
-    /// A part of a large multicast, as a frame.
+    /// Encodes a part of a large multicast as a frame.
     pub(crate) fn multicast_segment(
         origin: PeId,
         head: &MulticastSegment,
@@ -152,24 +153,24 @@ impl SpreadFrame {
         frame(CAST, origin, head, payload)
     }
 
-    /// A message between agents, as a frame.
+    /// Encodes a message between agents as a frame.
     pub(crate) fn agent_message(origin: PeId, head: &AgentMessageHead, message: Bytes) -> Frame {
         frame(AGENT_MESSAGE, origin, head, (&[], message))
     }
 
-    /// What a node saw, as a frame.
+    /// Encodes a node's report as a frame.
     pub(crate) fn carried(origin: PeId, head: &CarriedHead) -> Frame {
         frame(CARRIED, origin, head, (&[], Bytes::new()))
     }
 
-    /// A part of a tree broadcast, as a frame.
+    /// Encodes a part of a tree broadcast as a frame.
     pub(crate) fn segment(origin: PeId, head: &SegmentHead, payload: (&[u8], Bytes)) -> Frame {
         frame(SEGMENT, origin, head, payload)
     }
 }
 
 impl PlanHead {
-    /// The root of all that it names, if that is one node.
+    /// Returns the root of all plans that it names, if they have the same one.
     pub(crate) fn root(&self) -> Option<NodeId> {
         let plan = self.plan.as_ref().map(BroadcastPlan::id);
         let mut roots =
@@ -183,9 +184,9 @@ impl PlanHead {
     }
 }
 
-/// A frame whose payload begins with a piece that is copied, and goes on with one that is shared.
+/// Encodes a frame whose payload consists of a part that is copied and a part that is shared.
 fn frame<T: Serialize>(tag: u8, origin: PeId, head: &T, payload: (&[u8], Bytes)) -> Frame {
-    /// A head without targets is smaller.
+    /// Initial capacity for the head; a head without targets is smaller.
     const HEAD_BYTES: usize = 64;
     let (front, body) = payload;
     let mut frame = Vec::with_capacity(HEAD_BYTES + front.len());

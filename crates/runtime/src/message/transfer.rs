@@ -1,35 +1,36 @@
-//! How the coordinator passes from one node to another.
+//! Messages that move the coordinator from one node to another.
 
 use bytes::Bytes;
 use gridspan_topology::NodeId;
 use serde::{Deserialize, Serialize};
 
-/// What the hosts of the coordinator on two nodes tell each other.
+/// Messages between the coordinator's hosts on two nodes.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) enum TransferMessage {
-    /// To the node that the coordinator moves to: its state, encoded.
+    /// To the coordinator's next node: its state, encoded.
     State(Bytes),
-    /// To the node that it was on: it runs at this place now.
+    /// To the coordinator's previous node: it now runs at this place.
     Done(CoordinatorPlace),
-    /// To where it runs, as far as the sender knows: a frame for it that is too large for one.
+    /// To the last known place of the coordinator: a frame for it that is too large to be forwarded
+    /// in one piece.
     PassedOn(Bytes),
 }
 
-/// Where the coordinator runs.
+/// Place where the coordinator runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CoordinatorPlace {
-    /// How often it has moved: of two places, that of the later term counts.
+    /// Number of times it has moved: of two places, the one with the later term is valid.
     pub term: u64,
     /// The node.
     pub node: NodeId,
 }
 
-/// Each term has so many versions of plans for broadcasts.
+/// Number of versions of broadcast plans in each term.
 const VERSIONS: u64 = 1 << 32;
 
 impl CoordinatorPlace {
-    /// Plans that the coordinator makes at this place have greater versions, and those of earlier
-    /// places have not.
+    /// Returns a version below those of all plans that the coordinator makes at this place, and not
+    /// below those of earlier places.
     pub(crate) fn versions_after(self) -> u64 {
         self.term.saturating_mul(VERSIONS)
     }

@@ -1,28 +1,28 @@
-//! How a node process learns who it is and where the others are, over a pipe from its launcher and
-//! its standard output.
+//! Start of a node process, which receives its identity and the addresses of the other nodes over a
+//! pipe from its launcher, and answers on its standard output.
 //!
 //! # Start
 //!
 //! 1. The launcher writes one line to a pipe that the process reads: its [`NodeBundle`] in JSON.
 //! 2. The process opens its socket and prints one line: [`LISTENING`] and the address.
-//! 3. When all have, the launcher writes one more line: the [`Addresses`] of all nodes.
+//! 3. When all processes have, the launcher writes one more line: the [`Addresses`] of all nodes.
 //!
 //! Keys travel over that pipe only: arguments and the environment of a process can be read by
-//! others, and a program that is no job may print its standard input. Where a node has no such
-//! pipe, behind `ssh`, standard input is it.
+//! others, and a program that is not a job may print its standard input. A node that has no such
+//! pipe, because it is started through `ssh`, uses standard input.
 //!
 //! # Steady state
 //!
-//! The pipe stays open and silent; but a guest, a node that joins the running job, leaves when it
-//! gets the line [`LEAVE`]. Its launcher is `gridctl join`, which knows the addresses already and
-//! sends both lines at once. What the program prints passes the launcher as it is; only the one
-//! line begins with the character that no program prints.
+//! The pipe stays open and silent, except that a guest, a node that joins the running job, leaves
+//! when it receives the line [`LEAVE`]. The launcher of a guest is `gridctl join`, which knows the
+//! addresses already and sends both lines at once. The launcher passes on the output of the program
+//! unchanged; only the line of step 2 begins with a character that programs do not print.
 //!
 //! # Failure
 //!
-//! The end of the pipe means that the launcher is gone: the process must end
+//! The end of the pipe means that the launcher has ended, and the process must end
 //! ([`watch_launcher`]). A line that is too long, malformed or missing ends the process with an
-//! error before it has opened anything to the network.
+//! error before it has connected to another node.
 
 use super::config::{TransportConfig, TransportLimits};
 use super::emulator::Emulator;
@@ -41,45 +41,45 @@ use std::thread::JoinHandle;
 use std::time::Instant;
 use thiserror::Error;
 
-/// Begins the line in which a process says where it listens.
+/// Prefix of the line in which a process states where it listens.
 pub const LISTENING: &str = "\u{1e}gridspan listening ";
 
-/// The line that has a guest leave.
+/// The line that makes a guest leave.
 pub const LEAVE: &str = "leave\n";
 
 /// The version of the bundle; launcher and node must agree.
 const BUNDLE_VERSION: u32 = 1;
-/// The longest line of the launcher: the grid file of the largest job takes a tenth of it.
+/// Longest line of the launcher: the grid file of the largest job takes a tenth of it.
 const LINE_BYTES_MAX: u64 = 64 << 20;
 
-/// The bounds of a first congestion window: a few packets, and what the initial burst of a node to
-/// all others at once may reasonably take.
+/// Bounds of a first congestion window: a few packets, and a size at which the initial bursts of a
+/// node to all others at once are acceptable.
 const WINDOW_BOUNDS: (u64, u64) = (32 << 10, 4 << 20);
 
 /// A node could not join its job.
 #[derive(Debug, Error)]
 pub enum BootstrapError {
     /// The pipe or standard output failed.
-    #[error("cannot edge to the launcher: {0}")]
+    #[error("cannot talk to the launcher: {0}")]
     Io(#[from] io::Error),
     /// The pipe ended.
     #[error("the launcher ended before it sent {0}: start the node through the launcher")]
     Ended(&'static str),
-    /// A line is longer than any that a launcher sends.
+    /// A line is longer than any line of a launcher.
     #[error("{what} is longer than {LINE_BYTES_MAX} bytes: start the node through the launcher")]
     TooLong {
         /// Which line.
         what: &'static str,
     },
-    /// A line makes no sense.
+    /// A line cannot be parsed.
     #[error("{what} is malformed ({source}): use launcher and node of one build")]
     Malformed {
         /// Which line.
         what: &'static str,
-        /// What is wrong.
+        /// The error of the parser.
         source: serde_json::Error,
     },
-    /// Launcher and node are of different versions.
+    /// Launcher and node have different versions.
     #[error(
         "the launcher sent bundle version {0}, this node knows {BUNDLE_VERSION}: use one build"
     )]
@@ -95,38 +95,38 @@ pub enum BootstrapError {
     Identity(#[from] IdentityError),
 }
 
-/// All that a node needs to take part. It contains its private key, which `Debug` does not show.
+/// All data that a node needs to take part. Contains its private key, which `Debug` omits.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct NodeBundle {
     /// The version of this structure.
     version: u32,
-    /// Who the node is, in which job.
+    /// Identity of the node in its job.
     pub identity: Identity,
     /// The job's sites, hosts and links.
     pub spec: GridSpec,
-    /// Drives everything random in the transport but the cryptography.
+    /// Seed of all randomness in the transport except cryptography.
     pub seed: [u8; 32],
     /// Whether the links between sites are emulated.
     pub emulate: bool,
-    /// Where to receive packets; a free port of the loopback interface if not given.
+    /// Address on which to receive packets; by default a free port of the loopback interface.
     pub listen: Option<SocketAddr>,
-    /// With how many PEs the node joins, if it is a guest of a job that runs already.
+    /// Number of PEs with which the node joins, if it is a guest of a running job.
     #[serde(default)]
     pub guest: Option<u32>,
-    /// How many nodes share a core of the machine with the most; 0 if that is not known.
+    /// Largest number of nodes that share a core of any machine; 0 if unknown.
     #[serde(default)]
     pub nodes_per_core: u32,
-    /// What the launcher wants to tell the layers above; opaque here.
+    /// Settings of the launcher for the layers above; opaque here.
     #[serde(default)]
     pub settings: serde_json::Value,
 }
 
-/// Where each node receives packets, by number.
+/// Addresses on which the nodes receive packets, by node number.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Addresses(pub Vec<SocketAddr>);
 
 impl NodeBundle {
-    /// A bundle for one life of `node`, with a fresh certificate and seed.
+    /// Issues a bundle for one life of `node`, with a fresh certificate and seed.
     pub fn issue(
         authority: &Authority,
         spec: &GridSpec,
@@ -151,7 +151,7 @@ impl NodeBundle {
         })
     }
 
-    /// The bundle as the line that the launcher writes.
+    /// Returns the bundle as the line that the launcher writes.
     pub fn to_line(&self) -> Result<String, serde_json::Error> {
         to_line(self)
     }
@@ -168,36 +168,37 @@ impl NodeBundle {
 }
 
 impl Addresses {
-    /// The addresses as the line that the launcher writes.
+    /// Returns the addresses as the line that the launcher writes.
     pub fn to_line(&self) -> Result<String, serde_json::Error> {
         to_line(self)
     }
 }
 
-/// One bundle for each node of `spec`, all in their first life.
+/// Issues one bundle for each node of `spec`, all in their first life.
 pub fn issue(authority: &Authority, spec: &GridSpec) -> Result<Vec<NodeBundle>, IdentityError> {
     spec.layout().nodes().map(|node| NodeBundle::issue(authority, spec, node, 1)).collect()
 }
 
-/// The address in the line in which a process says where it listens; none in any other line. If the
-/// process listens on all its interfaces, the launcher must put in the one that the others can
-/// reach.
+/// Returns the address in the line in which a process states where it listens, and `None` for any
+/// other line. If the process listens on all its interfaces, the launcher must replace the address
+/// by one that the other nodes can reach.
 pub fn listening_address(line: &str) -> Option<SocketAddr> {
     line.trim_end().strip_prefix(LISTENING)?.parse().ok()
 }
 
-/// A node that knows who it is and where the others are.
+/// A node that has its identity and the addresses of the other nodes.
 pub struct Joined {
-    /// What the launcher sent.
+    /// The bundle from the launcher.
     pub bundle: NodeBundle,
     /// The node's socket.
     pub port: UdpPort,
-    /// Where each node receives packets, by number.
+    /// Addresses on which the nodes receive packets, by node number.
     pub addresses: Vec<SocketAddr>,
 }
 
 impl Joined {
-    /// The node's transport with its socket, and the emulated links if the launcher wants them.
+    /// Returns the node's transport with its socket, and the emulated links if the bundle requests
+    /// them.
     pub fn into_loop(self, limits: TransportLimits) -> Result<NetLoop, IdentityError> {
         let now = Instant::now();
         let Self { bundle, port, addresses } = self;
@@ -224,8 +225,8 @@ impl Joined {
     }
 }
 
-/// What the emulated links to the other sites hold, and a quarter more, as first congestion
-/// windows: QUIC need not find out what the grid says.
+/// Returns first congestion windows for the nodes of other sites, 1.25 times the bandwidth-delay
+/// product of the emulated link: QUIC need not discover values that the grid file gives.
 fn windows(spec: &GridSpec, node: NodeId) -> BTreeMap<NodeId, u64> {
     let others = spec.layout().nodes().filter(|&other| spec.is_wide_area(node, other));
     let window = |other| {
@@ -237,7 +238,8 @@ fn windows(spec: &GridSpec, node: NodeId) -> BTreeMap<NodeId, u64> {
     others.map(window).collect()
 }
 
-/// The process's side: reads the bundle, opens the socket, says where, and reads the addresses.
+/// Runs the side of the process: reads the bundle, opens the socket, prints its address, and reads
+/// the addresses.
 pub fn join(from: &mut impl BufRead, to: &mut impl Write) -> Result<Joined, BootstrapError> {
     let bundle: NodeBundle = read_line(from, "the bundle")?;
     bundle.check()?;
@@ -251,8 +253,8 @@ pub fn join(from: &mut impl BufRead, to: &mut impl Write) -> Result<Joined, Boot
     Ok(Joined { bundle, port, addresses })
 }
 
-/// Calls `on_end` from a thread of its own when the launcher is gone, and before that `on_leave`
-/// when it writes [`LEAVE`]. What else the launcher still writes is ignored.
+/// Calls `on_end` from a new thread when the launcher has ended, and before that `on_leave` when it
+/// writes [`LEAVE`]. Other input is ignored.
 pub fn watch_launcher(
     mut from: impl Read + Send + 'static,
     mut on_leave: impl FnMut() + Send + 'static,

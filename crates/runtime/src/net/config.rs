@@ -1,4 +1,5 @@
-//! What a transport is told at the start, and what it tells quinn: no default of quinn's stays.
+//! Settings of a transport, and the settings that it passes to quinn, which override all defaults
+//! of quinn.
 
 use super::congestion::LossTolerantConfig;
 use super::identity::{Identity, IdentityError};
@@ -17,30 +18,30 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// What a [`Transport`](super::Transport) is told at the start.
+/// Settings of a [`Transport`](super::Transport).
 #[derive(Clone, Debug)]
 pub struct TransportConfig {
-    /// The places of the job.
+    /// The sites, nodes and PEs of the job.
     pub layout: Layout,
-    /// Who this node is, and how it proves it.
+    /// Identity of this node, with its certificate.
     pub identity: Identity,
-    /// Bounds for memory and work.
+    /// Limits of memory and work.
     pub limits: TransportLimits,
-    /// When to suspect and give up others.
+    /// Times after which other nodes are suspected and declared lost.
     pub detector: DetectorSettings,
-    /// Drives everything random but the cryptography. The same seed and the same packets at the
-    /// same times give the same decisions.
+    /// Seed of all randomness except cryptography. The same seed and the same packets at the same
+    /// times give the same decisions.
     pub seed: [u8; 32],
-    /// Whether links between sites are emulated, so that loopback addresses do not mean that the
-    /// path takes packets of any size.
+    /// Whether links between sites are emulated, so that a loopback address does not imply that the
+    /// path accepts packets of any size.
     pub emulated: bool,
-    /// The first congestion window, in bytes, to nodes whose link is known. Others get one by the
-    /// kind of the path.
+    /// First congestion windows, in bytes, to nodes whose link is known. Other nodes get one
+    /// according to the kind of the path.
     pub windows: BTreeMap<NodeId, u64>,
-    /// Congestion control; chosen by the path unless said otherwise.
+    /// Congestion control; by default chosen by the kind of the path.
     pub congestion: Congestion,
-    /// Whether time is virtual. What quinn would take from the system, identifiers of connections
-    /// and the time of day, then comes from the seed or stands still.
+    /// Whether time is virtual. Then the identifiers of connections come from the seed, and the
+    /// time of day stands still, instead of coming from the system.
     pub is_virtual: bool,
     /// A bug to plant, for tests of the tests.
     #[doc(hidden)]
@@ -48,7 +49,7 @@ pub struct TransportConfig {
 }
 
 impl TransportConfig {
-    /// The usual settings for a node that is `identity` in `layout`.
+    /// Returns the default settings for the node `identity` in `layout`.
     pub fn new(layout: Layout, identity: Identity, seed: [u8; 32]) -> Self {
         Self {
             layout,
@@ -65,7 +66,7 @@ impl TransportConfig {
     }
 }
 
-/// How the sending rate follows the network.
+/// Algorithm of congestion control.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Congestion {
     /// Cubic inside a site, loss-tolerant between sites.
@@ -73,48 +74,49 @@ pub enum Congestion {
     Auto,
     /// Cubic everywhere (RFC 9438).
     Cubic,
-    /// Cubic that does not take random loss for congestion, everywhere.
+    /// Cubic that does not treat random loss as congestion, everywhere.
     LossTolerant,
 }
 
-/// Bounds for memory and work, per node unless said otherwise.
+/// Limits of memory and work, per node unless stated otherwise.
 #[derive(Clone, Debug, PartialEq)]
 pub struct TransportLimits {
-    /// The largest frame sent and taken. Default 64 MiB.
+    /// Largest frame that is sent and accepted. Default 64 MiB.
     pub frame_bytes_max: u64,
-    /// The largest frame that shares the ordered stream; larger ones are bulk. Default 64 KiB: it
-    /// delays what follows it by half a millisecond at 1 Gbit/s.
+    /// Largest frame that shares the ordered stream; larger ones are bulk. Default 64 KiB, which
+    /// delays the frames behind it by half a millisecond at 1 Gbit/s.
     pub small_bytes_max: u64,
     /// Unacknowledged bytes kept per peer. Default 256 MiB: one second of a 2 Gbit/s link.
     pub retained_bytes_max: u64,
     /// Bytes of bulk frames that may be assembled at once, over all peers; at least one frame
     /// always may. Default 256 MiB.
     pub assembly_bytes_max: u64,
-    /// Bytes that one peer may have sent and this node not yet read. Default 32 MiB: twice what
-    /// 1 Gbit/s at 100 ms holds.
+    /// Bytes that one peer may send before this node has read them. Default 32 MiB: twice the
+    /// bandwidth-delay product of 1 Gbit/s and 100 ms.
     pub receive_window: u64,
-    /// Bytes handed to QUIC and not yet acknowledged, per peer. Default 16 MiB; in use is twice the
-    /// congestion window, since every packet searches these bytes.
+    /// Bytes passed to QUIC and not yet acknowledged, per peer. Default 16 MiB; the window in use
+    /// is twice the congestion window, since every packet searches these bytes.
     pub send_window_max: u64,
-    /// Bulk frames under way at once, per peer and direction. Default 256: a round trip must pass,
-    /// or two if a packet is lost, before the next may take the place of one, so few would limit a
-    /// long link.
+    /// Bulk frames under way at once, per peer and direction. Default 256: a frame holds its stream
+    /// for at least a round trip, or two if a packet is lost, so few streams would limit a long
+    /// link.
     pub bulk_streams: u32,
-    /// Connections that have not yet said hello. Default 256; beyond it, the oldest of an unknown
-    /// address ends.
+    /// Connections whose hello has not arrived yet. Default 256; beyond it, the oldest from an
+    /// unknown address ends.
     pub handshakes_max: usize,
-    /// Beyond so many, a newcomer must first prove that its address is its own. Default 32.
+    /// Number of connections without a hello above which a new peer must first prove its address.
+    /// Default 32.
     pub retry_above: usize,
-    /// How long a peer that never answered is tried before it is given up. Default 20 s: the last
-    /// node of a large job may be late.
+    /// Time for which a peer that never answered is dialled before it is declared lost. Default
+    /// 20 s: the last node of a large job may be late.
     pub connect_patience: Duration,
 }
 
-/// What a frame holds besides a message: headers, and other messages that share them.
+/// Bytes of a frame besides the largest message: headers, and other messages that share them.
 const FRAME_OVERHEAD: u64 = 4 << 20;
 
 impl TransportLimits {
-    /// The usual limits, with room for the largest message of a job.
+    /// Returns the default limits, with room for the largest message of a job.
     pub fn for_job(limits: &Limits) -> Self {
         Self { frame_bytes_max: limits.message_bytes() as u64 + FRAME_OVERHEAD, ..Self::default() }
     }
@@ -137,36 +139,37 @@ impl Default for TransportLimits {
     }
 }
 
-/// How long a connection lives without any packet. It must outlast the detector, which decides.
+/// Time for which a connection lives without any packet. It must exceed the times of the detector,
+/// which decides on losses.
 const IDLE_TIMEOUT: Duration = Duration::from_secs(10);
-/// The round trip assumed before the first is measured: it sets when a lost first packet is sent
+/// Round trip assumed before the first is measured: it determines when a lost first packet is sent
 /// again.
 const INITIAL_RTT: Duration = Duration::from_millis(100);
-/// Packets that may arrive before one is acknowledged: measured 36 % less CPU for small frames.
+/// Packets that may arrive before they are acknowledged: measured 36 % less CPU for small frames.
 const ACK_THRESHOLD: u32 = 10;
-/// The longest an acknowledgement waits: short against a wide-area crossing, whose length it would
-/// falsify; where more than a few thousand packets a second flow, it never comes to it.
+/// Longest delay of an acknowledgement: short against a wide-area round trip, so that it does not
+/// distort the measurement. Not reached where more than a few thousand packets a second flow.
 const ACK_DELAY: Duration = Duration::from_millis(1);
-/// The largest packet on paths of unknown kind: Ethernet less IP and UDP headers.
+/// Largest packet on paths of unknown kind: Ethernet less IP and UDP headers.
 const MTU_ROUTED: u16 = 1452;
-/// The largest packet within a machine: ten of them fit the 64 KiB of one segmented send. With
-/// larger ones, the whole batch would be lost.
+/// Largest packet within a machine: ten of them fit the 64 KiB of one segmented send. With larger
+/// ones, the whole batch would be lost.
 const MTU_LOOPBACK: u16 = 6500;
-/// The largest UDP payload taken, beyond any path's.
+/// Largest UDP payload accepted, larger than that of any path.
 const UDP_PAYLOAD_MAX: u16 = 65_000;
-/// The first congestion window within a machine and between emulated sites.
+/// First congestion window within a machine and between emulated sites.
 const WINDOW_LOOPBACK: u64 = 2 << 20;
-/// The first congestion window inside a site: 1 MB, since its network is provisioned for the job.
+/// First congestion window inside a site: 1 MB, since its network is provisioned for the job.
 const WINDOW_SITE: u64 = 1 << 20;
-/// The first congestion window over a real wide-area link of unknown rate: 1 Gbit/s at 2 ms or 20
+/// First congestion window over a real wide-area link of unknown rate: 1 Gbit/s at 2 ms or 20
 /// Mbit/s at 100 ms, paced over the first round trip.
 const WINDOW_WIDE: u64 = 256 << 10;
-/// QUIC packets lost in a row, in probe timeouts, that count as persistent congestion. quinn's 3 is
-/// less than a link that is down for a moment takes.
+/// Time, in probe timeouts, for which all packets must be lost to count as persistent congestion.
+/// quinn's default of 3 is shorter than a brief outage of a link.
 const PERSISTENT_CONGESTION: u32 = 8;
-/// Datagrams hold a sign of life each; the newest is enough.
+/// Size of the datagram buffers. Each datagram holds one sign of life; the newest is enough.
 pub(super) const DATAGRAM_BYTES: usize = 16 << 10;
-/// Handshake bytes out of order: two certificates and some room.
+/// Buffer for handshake bytes out of order: two certificates and some room.
 const CRYPTO_BYTES: usize = 16 << 10;
 /// Bytes of early packets kept per handshake, and of all handshakes.
 const INCOMING_BYTES: u64 = 16 << 10;
@@ -186,7 +189,7 @@ pub(super) enum PathKind {
 }
 
 impl PathKind {
-    /// The kind of the path to `node` at `address`; a node that is not known is taken to be far.
+    /// Returns the kind of the path to `node` at `address`; an unknown node counts as remote.
     pub(super) fn of(config: &TransportConfig, node: Option<NodeId>, address: SocketAddr) -> Self {
         let home = config.layout.site_of_node(config.identity.node);
         let same_site = node.is_some_and(|node| config.layout.site_of_node(node) == home);
@@ -199,7 +202,8 @@ impl PathKind {
     }
 }
 
-/// quinn's settings for one path. `window` is the first congestion window, if the path is known.
+/// Returns quinn's settings for one path. `window` is the first congestion window, if the path is
+/// known.
 pub(super) fn quic_config(
     transport: &TransportConfig,
     path: PathKind,
@@ -253,7 +257,7 @@ pub(super) fn quic_config(
     config
 }
 
-/// quinn's settings for the endpoint.
+/// Returns quinn's settings for the endpoint.
 pub(super) fn endpoint_config(transport: &TransportConfig) -> EndpointConfig {
     let seed = transport.seed;
     let mut config = EndpointConfig::default();
@@ -261,14 +265,14 @@ pub(super) fn endpoint_config(transport: &TransportConfig) -> EndpointConfig {
     if transport.is_virtual {
         config.cid_generator(move || Box::new(SeededIdentifiers::new(seed)));
     }
-    // Probes are told from QUIC by the bit that greasing would flip.
+    // Probes differ from QUIC packets in the bit that greasing would flip.
     config.grease_quic_bit(false);
     // Fails only below 1,200.
     let _ = config.max_udp_payload_size(UDP_PAYLOAD_MAX);
     config
 }
 
-/// quinn's settings for incoming connections.
+/// Returns quinn's settings for incoming connections.
 pub(super) fn server_config(transport: &TransportConfig) -> Result<ServerConfig, IdentityError> {
     let limits = &transport.limits;
     let mut config = ServerConfig::with_crypto(transport.identity.quic_server()?);

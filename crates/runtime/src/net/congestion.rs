@@ -1,39 +1,40 @@
-//! Congestion control for long links: Cubic that does not take bad luck for congestion.
+//! Congestion control for long links: Cubic that does not treat random loss as congestion.
 //!
-//! A long link loses packets for two reasons: its queue is full, or it is noisy. Cubic halves its
-//! rate, more or less, for either, and at 1 % loss and 50 ms it ends at 3 Mbit/s whatever the link
-//! could carry. This controller tells the two apart by what else they do:
+//! A long link loses packets for two reasons: its queue is full, or it is noisy. Cubic roughly
+//! halves its rate for either, and at 1 % loss and 50 ms it settles at 3 Mbit/s whatever the
+//! capacity of the link. This controller distinguishes the two by other signals:
 //!
 //! # Start
 //!
 //! Slow start from a window that fits the path, doubled each round trip, until all packets of a
-//! round had to wait (much as in HyStart++, RFC 9406). The window then becomes what the path was
-//! seen to carry and a quarter more, so that a deep queue is not filled only to be found.
+//! round were queued (similar to HyStart++, RFC 9406). The window then becomes 1.25 times the
+//! measured bandwidth-delay product of the path, so that a deep queue is not filled only to be
+//! detected.
 //!
 //! # Steady state
 //!
 //! The window grows by Cubic's curve (RFC 9438), faster while there is no queue, and not at all
-//! while packets wait for longer than they travel. A loss counts as bad luck, and changes nothing,
-//! as long as both hold:
+//! while packets are queued for longer than the shortest round trip. A loss counts as random, and
+//! changes nothing, if both conditions hold:
 //!
 //! - **No queue.** The smallest round trip of the last round is within [`QUEUE_SHARE`] of the
-//!   smallest of the last [`BASE_AGE`] (at least [`QUEUE_MIN`]): packets do not wait, so no queue
-//!   overflows.
-//! - **Little loss.** The share of lost packets, over the last [`LOSS_MEMORY`] or so,
-//!   stays below [`LOSS_TOLERATED`]. A queue that is too short to be seen in the round trip, and
-//!   a policer, thus still push back, as with BBRv2, whose threshold is similar.
+//!   smallest of the last [`BASE_AGE`] (at least [`QUEUE_MIN`]): packets are not queued, so no
+//!   queue overflows.
+//! - **Little loss.** The share of lost packets, over about the last [`LOSS_MEMORY`] packets, stays
+//!   below [`LOSS_TOLERATED`]. So a policer, and a queue that is too short to show in the round
+//!   trip, still reduce the rate, as with BBRv2, whose threshold is similar.
 //!
 //! # Failure
 //!
-//! Any other loss, and congestion that routers mark (ECN), is answered as Cubic does, by 0.7, at
-//! most once per round trip. When at least [`FLOOD_SHARE`] of a round was lost, the start was far
-//! too fast, and the factor is 0.5; but the window stays above 0.7 of what arrived. Persistent
-//! congestion resets it to the minimum.
+//! Any other loss, and congestion that routers mark (ECN), reduces the window to 0.7 of its size as
+//! in Cubic, at most once per round trip. If at least [`FLOOD_SHARE`] of a round was lost, the
+//! start was far too fast, and the factor is 0.5; but the window stays above 0.7 of the measured
+//! bandwidth-delay product. Persistent congestion resets it to the minimum.
 //!
 //! # Fairness and bounds
 //!
-//! Beside Cubic flows in a full queue it is Cubic, with the same curve and the same factor. On a
-//! noisy link it takes the capacity that Cubic would leave unused. It never holds more than
+//! Beside Cubic flows in a full queue it behaves as Cubic, with the same curve and the same factor.
+//! On a noisy link it uses the capacity that Cubic would leave unused. It never has more than
 //! `window_max` in flight and never causes more than [`LOSS_TOLERATED`] loss for longer than the
 //! memory of losses.
 
@@ -43,36 +44,36 @@ use std::any::Any;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// The share of lost packets that is taken for bad luck. Noisy links lose up to 2 %; what a queue
-/// loses when it overflows is far more, or comes with waiting.
+/// Share of lost packets that counts as random. Noisy links lose up to 2 %; a queue that overflows
+/// loses far more, or delays packets first.
 const LOSS_TOLERATED: f64 = 0.04;
-/// The number of packets over which the share of losses is averaged.
+/// Number of packets over which the share of losses is averaged.
 const LOSS_MEMORY: f64 = 400.0;
-/// How much longer than the shortest a round trip may be without there being a queue.
+/// Share by which a round trip may exceed the shortest one without indicating a queue.
 const QUEUE_SHARE: f64 = 0.15;
-/// The same as a minimum, since schedulers and interrupts delay packets as well.
+/// Least such excess, since schedulers and interrupts delay packets as well.
 const QUEUE_MIN: Duration = Duration::from_millis(4);
-/// How long packets may wait, at least, before the window stops to grow.
+/// Queueing delay up to which the window grows on any path.
 const WAIT_MIN: Duration = Duration::from_millis(20);
-/// For how long the shortest round trip counts; routes change.
+/// Time for which the shortest round trip counts; routes change.
 const BASE_AGE: Duration = Duration::from_secs(30);
-/// The shortest span over which a rate is measured: several acknowledgements.
+/// Shortest span over which a rate is measured: several acknowledgements.
 const SPAN_MIN: Duration = Duration::from_millis(5);
-/// By which share the window grows each round trip, at least, while there is no queue. Cubic alone
-/// takes minutes to refill a long fat path after one loss.
+/// Least share by which the window grows each round trip while there is no queue. Cubic alone takes
+/// minutes to refill a path with a large bandwidth-delay product after one loss.
 const GROWTH_SHARE: f64 = 1.0 / 32.0;
-/// The share of a round that must be lost for the window to be halved.
+/// Share of a round that must be lost for the window to be halved.
 const FLOOD_SHARE: f64 = 0.25;
-/// Cubic's factor after a loss and growth constant (RFC 9438, section 4).
+/// Cubic's factor after a loss, and its growth constant (RFC 9438, section 4).
 const BETA: f64 = 0.7;
 const C: f64 = 0.4;
 
-/// Makes [`LossTolerant`] controllers.
+/// Creates [`LossTolerant`] controllers.
 #[derive(Clone, Debug)]
 pub(super) struct LossTolerantConfig {
     /// Bytes in flight at the start.
     pub(super) initial_window: u64,
-    /// Bytes in flight at most.
+    /// Largest number of bytes in flight.
     pub(super) window_max: u64,
 }
 
@@ -90,27 +91,27 @@ pub(super) struct LossTolerant {
     mtu: u64,
     window: u64,
     slow_start: bool,
-    /// When the curve began, and where it flattens.
+    /// Start of the current curve, and the window at which it flattens.
     epoch: Option<Instant>,
     plateau: f64,
-    /// Packets sent before this are part of an answered congestion.
+    /// Losses of packets sent before this belong to a congestion that was already answered.
     recovery: Option<Instant>,
     /// Fraction of a packet by which the window has grown.
     growth: f64,
     base: Shortest,
-    /// When the present round began: it ends when a packet sent since is acknowledged.
+    /// Start of the current round, which ends when a packet sent since is acknowledged.
     round_began: Option<Instant>,
-    /// The shortest round trip in this round, and in the one before.
+    /// Shortest round trip in this round, and in the previous one.
     shortest: (Option<Duration>, Option<Duration>),
     meter: Meter,
     /// Moving share of lost packets.
     loss_share: f64,
-    /// Bytes acknowledged and lost in this round and the one before.
+    /// Bytes acknowledged and lost in this round and the previous one.
     acknowledged: (u64, u64),
     lost: (u64, u64),
 }
 
-/// The shortest round trip of the last [`BASE_AGE`], kept for two halves of it.
+/// Shortest round trip of the last [`BASE_AGE`], kept in two halves.
 #[derive(Clone, Copy, Debug)]
 struct Shortest {
     current: Duration,
@@ -134,8 +135,8 @@ impl Shortest {
     }
 }
 
-/// The rate at which bytes are acknowledged while there are any to be: the higher of the last two
-/// spans, each a quarter of the shortest round trip or [`SPAN_MIN`].
+/// Rate of acknowledgements while data is in flight: the higher of the last two spans, each a
+/// quarter of the shortest round trip, at least [`SPAN_MIN`].
 #[derive(Clone, Copy, Debug, Default)]
 struct Meter {
     began: Option<Instant>,
@@ -150,7 +151,7 @@ impl Meter {
         let is_idle = self.latest.is_none_or(|latest| now.saturating_duration_since(latest) > span);
         self.latest = Some(now);
         let Some(began) = self.began.filter(|_| !is_idle) else {
-            // What ends a pause was not sent at the rate of what follows.
+            // The bytes that end a pause were not sent at the rate of the following ones.
             self.began = Some(now);
             self.bytes = 0;
             return;
@@ -196,24 +197,24 @@ impl LossTolerant {
         4 * self.mtu
     }
 
-    /// How long each packet of a whole round waited in a queue, at least. A pause of one of the two
-    /// hosts delays many packets, but not those of a whole round.
+    /// Returns the least time that a packet of the last whole round was queued. A pause of one of
+    /// the two hosts delays many packets, but not those of a whole round.
     fn wait(&self) -> Duration {
         self.shortest.1.unwrap_or_default().saturating_sub(self.base.get())
     }
 
-    /// Whether the packets of a whole round met a queue.
+    /// Whether all packets of the last whole round were queued.
     fn is_queueing(&self) -> bool {
         self.wait() > QUEUE_MIN.max(self.base.get().mul_f64(QUEUE_SHARE))
     }
 
-    /// How many bytes the path carries without a queue: the rate at which they are acknowledged,
-    /// times the shortest round trip. None until enough was seen to tell.
+    /// Returns the bandwidth-delay product of the path: the rate at which bytes are acknowledged,
+    /// times the shortest round trip. `None` until a rate was measured.
     fn carried(&self) -> Option<f64> {
         Some(self.meter.rate()? * self.base.get().as_secs_f64())
     }
 
-    /// Ends slow start at what the path was seen to carry, and a quarter more.
+    /// Ends slow start at 1.25 times the measured bandwidth-delay product.
     fn end_slow_start(&mut self, now: Instant) {
         let Some(carried) = self.carried() else { return };
         let target = ((carried * 1.25) as u64).max(self.window / 4);
@@ -271,7 +272,8 @@ impl LossTolerant {
             let k = ((plateau - plateau * BETA).max(0.0) / C).cbrt();
             let t = (now.saturating_duration_since(epoch) + rtt).as_secs_f64();
             let cubic = C * (t - k).powi(3) + plateau;
-            // What Reno would have by now, so as not to be slower than it on short paths.
+            // The window that Reno would have by now, so that short paths are not slower than with
+            // it.
             let reno = plateau * BETA
                 + 3.0 * (1.0 - BETA) / (1.0 + BETA) * t / rtt.as_secs_f64().max(1e-6);
             let target = cubic.max(reno).min(window * 1.5);
@@ -286,14 +288,14 @@ impl LossTolerant {
 
     fn reduce(&mut self, now: Instant) {
         let window = self.window as f64;
-        // Fast convergence: a flow that is still shrinking leaves room for others.
+        // Fast convergence: a flow that is still shrinking leaves room for other flows.
         self.plateau = if window < self.plateau { window * (1.0 + BETA) / 2.0 } else { window };
         let acknowledged = self.acknowledged.0 + self.acknowledged.1;
         let lost = self.lost.0 + self.lost.1;
         let is_flood = lost as f64 >= FLOOD_SHARE * (lost + acknowledged) as f64;
         let reduced = window * if is_flood { 0.5 } else { BETA };
-        // Losses of one burst that is too large may be noticed over several round trips; what
-        // arrived meanwhile says where to stop.
+        // Losses of one oversized burst may be detected over several round trips; the bytes that
+        // arrived meanwhile limit the reduction.
         let reduced = reduced.max(self.carried().unwrap_or(0.0) * BETA).min(window);
         self.window = (reduced as u64).max(self.minimum_window());
         self.slow_start = false;

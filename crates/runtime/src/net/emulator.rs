@@ -1,14 +1,14 @@
-//! Wide-area links under QUIC, in real time: packets between sites are held until they are due, or
-//! dropped.
+//! Emulates wide-area links below QUIC, in real time: packets between sites are held until they are
+//! due, or dropped.
 //!
 //! The sender's side emulates: each packet to another site or cluster passes the [`Shaper`] of the
-//! link and waits in a heap until it would arrive; then it is really sent, and arrives at once.
-//! Packets inside a cluster, or a site without any, pass. QUIC sees the delay, rate, jitter and
-//! loss of the link, as it would see those of a network. How late packets leave depends on how
-//! often the caller looks; a busy machine adds its own delay.
+//! link and waits in a heap until its time of arrival; then it is sent over the real network, where
+//! it arrives at once. Packets inside a cluster, or inside a site without clusters, are not
+//! emulated. QUIC observes the delay, rate, jitter and loss of the link as on a real network. How
+//! late packets leave depends on how often the caller polls; a busy machine adds its own delay.
 //!
-//! It is our own since the kernel's (netem) needs root, and since the simulator decides by the same
-//! code.
+//! The kernel's emulator (netem) is not used because it needs root, and because the simulator
+//! decides by the same code.
 
 use bytes::Bytes;
 use gridspan_topology::dice::GOLDEN_GAMMA;
@@ -19,14 +19,14 @@ use std::collections::{BTreeMap, BinaryHeap};
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
-/// What IPv4 and UDP add to each packet.
+/// Bytes that the headers of IPv4 and UDP add to each packet.
 const PACKET_OVERHEAD_BYTES: u64 = 28;
-/// The most bytes under way; beyond it packets are dropped. 20 Gbit/s at 100 ms.
+/// Largest number of bytes under way, 20 Gbit/s at 100 ms; beyond it packets are dropped.
 const HELD_BYTES_MAX: u64 = 256 << 20;
-/// The most packets that are due which share one send.
+/// Largest number of bytes of due packets that share one send.
 const BATCH_BYTES_MAX: usize = 65_000;
 
-/// The links from one node to the other sites.
+/// The emulated links from one node to the other sites.
 pub struct Emulator {
     spec: GridSpec,
     node: NodeId,
@@ -39,19 +39,19 @@ pub struct Emulator {
     stats: EmulatorStats,
 }
 
-/// What an emulator did so far.
+/// Counters of an emulator.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct EmulatorStats {
     /// Packets that passed an emulated link.
     pub packets: u64,
     /// Packets that were dropped.
     pub dropped: u64,
-    /// By how much a packet left too late, at most: if it is much, the figures are the machine's
-    /// and not the link's.
+    /// Largest time by which a packet left too late: if it is large, measurements reflect the
+    /// machine and not the link.
     pub late_max: Duration,
 }
 
-/// A packet on its way. Ordered by when it is due.
+/// A packet under way. Ordered by the time at which it is due.
 #[derive(Debug)]
 struct Held {
     due: Instant,
@@ -78,19 +78,19 @@ impl Ord for Held {
     }
 }
 
-/// Packets that are due, of equal size and to one address; their bytes are in the caller's buffer.
+/// Due packets of equal size to one address; their bytes are in the caller's buffer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DueBatch {
-    /// To whom.
+    /// The address to send to.
     pub destination: SocketAddr,
-    /// Congestion marks.
+    /// The congestion mark.
     pub ecn: Option<EcnCodepoint>,
     /// The size of each packet, if there are several.
     pub segment_size: Option<usize>,
 }
 
 impl Emulator {
-    /// The links of `spec` that begin at `node`. The same seed draws the same luck.
+    /// Creates the links of `spec` that begin at `node`. The same seed gives the same random draws.
     pub fn new(spec: GridSpec, node: NodeId, seed: u64, now: Instant) -> Self {
         Self {
             spec,
@@ -110,7 +110,7 @@ impl Emulator {
         self.spec.is_emulated(self.node, node)
     }
 
-    /// Sends packets of `segment_size` to `to`.
+    /// Sends packets of `segment_size` bytes to `to`.
     pub fn send(
         &mut self,
         now: Instant,
@@ -144,7 +144,7 @@ impl Emulator {
         }
     }
 
-    /// Packets that are due, at most `segments`, appended to the empty `buffer`.
+    /// Appends due packets, at most `segments`, to the empty `buffer`.
     pub fn poll_transmit(
         &mut self,
         now: Instant,
@@ -173,12 +173,12 @@ impl Emulator {
         Some(DueBatch { destination: first.destination, ecn: first.ecn, segment_size })
     }
 
-    /// When the next packet is due.
+    /// Returns the time at which the next packet is due.
     pub fn poll_timeout(&self) -> Option<Instant> {
         self.held.peek().map(|Reverse(held)| held.due)
     }
 
-    /// What happened so far.
+    /// Returns the counters.
     pub fn stats(&self) -> EmulatorStats {
         self.stats
     }

@@ -1,4 +1,4 @@
-//! What a transport tells the layer above, and how it answers a send.
+//! Events and link statistics of a transport for the layer above, and the errors of a send.
 
 use super::hello::HelloRefusal;
 use crate::message::probe::ProbeReport;
@@ -9,78 +9,79 @@ use std::net::SocketAddr;
 use std::time::Duration;
 use thiserror::Error;
 
-/// What happened. Events of one node come in the order they happened.
+/// An event of the transport. Events of one node are in the order in which they happened.
 #[derive(Clone, Debug, PartialEq)]
 pub enum TransportEvent {
-    /// A frame arrived: each exactly once, small ones of a node in the order sent. The bytes may be
-    /// a slice of the packet that brought them and keep it in memory.
+    /// A frame arrived. Each is reported exactly once, small ones of a node in the order sent. The
+    /// bytes may be a slice of the packet that contained them and keep it in memory.
     Frame {
-        /// Who sent it.
+        /// The sender.
         from: NodeId,
         /// The frame.
         bytes: Bytes,
     },
-    /// The first connection with this life of a node is open.
+    /// The first connection to this life of a node is open.
     Connected(NodeId),
-    /// A node is silent for longer than usual. Nothing irreversible must follow.
+    /// A node is silent for longer than usual. Callers must not do anything irreversible.
     Suspected(NodeId),
-    /// A suspected node was heard of again.
+    /// A suspected node has sent a sign of life again.
     Recovered(NodeId),
-    /// A node is given up: frames to it are dropped, none will come. Once per life of the node.
+    /// A node is declared lost: frames to it are dropped, and none of its frames will arrive.
+    /// Reported once per life of the node.
     Lost {
-        /// Which node.
+        /// The lost node.
         node: NodeId,
-        /// Why.
+        /// Why it is lost.
         reason: LossReason,
     },
     /// The measurements of an order are done.
     Probed(ProbeReport),
-    /// What open connections show of their links; twice a second, if anything was sent.
+    /// Samples of the links from open connections; twice a second, if anything was sent.
     Sampled(Vec<(NodeId, LinkSample)>),
-    /// A connection was refused, here or by the other side. Nothing changed. Of strangers there is
-    /// one report a second.
+    /// A connection was refused, by this node or by the other side. Nothing changed. Refusals of
+    /// unknown peers are combined into one report a second.
     Refused {
-        /// The address of the other side; of several, of the last one.
+        /// The address of the other side; the last one, if the report combines several.
         address: SocketAddr,
         /// The node, if this node dialled it.
         node: Option<NodeId>,
-        /// Why.
+        /// Why it was refused.
         reason: HelloRefusal,
-        /// How many connections were refused since the last report, this one included.
+        /// Number of connections refused since the last report, including this one.
         count: u64,
     },
 }
 
-/// Why a node is given up.
+/// Why a node is lost.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum LossReason {
     /// It was silent for too long.
     #[error("it was silent for {silence:?}")]
     Silent {
-        /// For how long.
+        /// Duration of the silence.
         silence: Duration,
-        /// The other nodes that were silent for about as long, which will soon be declared lost as
+        /// Other nodes that were silent for about as long, which will soon be declared lost as
         /// well.
         others: Vec<NodeId>,
     },
     /// It ended normally.
     #[error("it closed the connection: {0}")]
     Closed(String),
-    /// It was started again, and its earlier life is over.
+    /// It was started again, and its earlier life has ended.
     #[error("it was started again as incarnation {incarnation}")]
     Restarted {
-        /// Which life it is in now.
+        /// The new life.
         incarnation: u64,
     },
     /// It never answered.
     #[error("it could not be reached in {0:?}: check its address and its log")]
     Unreachable(Duration),
-    /// The two do not belong together.
+    /// It and this node do not belong together.
     #[error(transparent)]
     Refused(#[from] HelloRefusal),
 }
 
-/// A frame was not taken. Nothing changed.
+/// A frame was not accepted. Nothing changed.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum SendError {
     /// The frame exceeds the limit.
@@ -93,10 +94,10 @@ pub enum SendError {
         /// The limit for its class.
         limit: u64,
     },
-    /// Too many bytes to the node wait already.
+    /// Too many bytes already wait for the node.
     #[error(transparent)]
     Backlog(#[from] Backlog),
-    /// The node was given up.
+    /// The node was declared lost.
     #[error("{0} is lost: place its work on another node")]
     Lost(NodeId),
     /// The job has no such node, or it is this one.
@@ -104,7 +105,7 @@ pub enum SendError {
     NoSuchPeer(NodeId),
 }
 
-/// How to send a frame.
+/// The way to send a frame.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum FrameClass {
     /// Small if it is small enough, bulk otherwise.
@@ -116,35 +117,35 @@ pub enum FrameClass {
     Bulk,
 }
 
-/// What is known of the link to a node.
+/// Statistics of the link to a node.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LinkStats {
-    /// Whether a connection is open. If not, the figures of the connection are zero.
+    /// Whether a connection is open. If not, the values of the connection are zero.
     pub is_open: bool,
     /// The smoothed round trip.
     pub rtt: Duration,
     /// The shortest round trip of this connection.
     pub rtt_min: Duration,
-    /// How many bytes may be in flight.
+    /// Number of bytes that may be in flight.
     pub congestion_window: u64,
     /// Packets sent.
     pub packets_sent: u64,
-    /// Packets taken for lost.
+    /// Packets considered lost.
     pub packets_lost: u64,
     /// UDP payload sent, in bytes.
     pub bytes_sent: u64,
     /// UDP payload received, in bytes.
     pub bytes_received: u64,
-    /// The largest packet the path takes, in bytes.
+    /// The largest packet that the path accepts, in bytes.
     pub mtu: u16,
     /// Frames sent and not yet acknowledged, in bytes.
     pub bytes_unacknowledged: u64,
     /// Frames acknowledged so far, in bytes.
     pub bytes_acknowledged: u64,
-    /// Whether frames wait that the connection does not take.
+    /// Whether frames wait because the connection does not accept them.
     pub is_backed_up: bool,
-    /// How often the other side's windows, not the network, have stopped this one.
+    /// Number of times that flow control by the other side, not the network, has stopped this node.
     pub stops: u64,
-    /// Connections that the session had so far.
+    /// Number of connections of the session so far.
     pub connections: u64,
 }

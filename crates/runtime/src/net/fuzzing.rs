@@ -17,7 +17,7 @@ pub fn probe(data: &[u8]) {
     let key = hmac::Key::new(hmac::HMAC_SHA256, &[0; 32]);
     let tag = hmac::sign(&key, data);
     let signed = [data, &tag.as_ref()[..super::probe_packet::TAG_BYTES]].concat();
-    // What is read is all that the packet says: written again, it begins alike.
+    // A packet that decodes must also decode after it was encoded again.
     if let Some(packet) = ProbePacket::decode(&signed, &key) {
         let again = ProbePacket::decode(&packet.encode(signed.len(), &key), &key);
         assert!(again.is_some());

@@ -1,17 +1,18 @@
-//! The first words on a connection: who each side is, and where the session stands.
+//! The first message on a connection: the identity of each side, and the state of their session.
 //!
 //! # Start
 //!
-//! Whoever dialled opens the only two-way stream and writes a [`Hello`]. The other side checks it,
-//! and that the certificate of the connection is the one of the node and life it names, and answers
-//! with its own. Neither reads or writes a frame before it has accepted the other's hello. (In TLS
-//! 1.3 the client believes itself connected before the server has seen its certificate, so a
-//! finished handshake alone proves nothing to the one who dialled.)
+//! The side that dialled opens the only two-way stream and writes a [`Hello`]. The other side
+//! checks it, checks that the certificate of the connection belongs to the node and life that the
+//! hello names, and answers with its own hello. Neither side reads or writes a frame before it has
+//! accepted the other's hello. (In TLS 1.3 the client regards the handshake as finished before the
+//! server has verified the client's certificate, so a finished handshake alone proves nothing to
+//! the side that dialled.)
 //!
 //! # Failure
 //!
-//! A hello that is refused ends the connection with a [`HelloRefusal`], whose code and text the other
-//! side sees. Nothing else changes on either side.
+//! A refused hello ends the connection with a [`HelloRefusal`]; the other side receives its code
+//! and text. Nothing else changes on either side.
 
 use super::identity::PROTOCOL_VERSION;
 use crate::session::Received;
@@ -21,11 +22,11 @@ use quinn_proto::VarInt;
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
-/// Begins every hello, in every version.
+/// Prefix of every hello, in every version.
 const MAGIC: [u8; 4] = *b"GSPN";
 /// Magic, version and length.
 const PREFIX_BYTES: usize = 8;
-/// The largest hello: names and a few numbers, with room for the ranges of a session.
+/// Size of the largest hello: names and a few numbers, with room for the ranges of a session.
 const HELLO_BYTES_MAX: usize = 16 * 1024;
 
 /// The QUIC error code of a node that ends normally.
@@ -33,26 +34,26 @@ pub(super) const CODE_CLOSED: VarInt = VarInt::from_u32(0);
 /// The QUIC error code of a connection that another one replaces.
 pub(super) const CODE_REPLACED: VarInt = VarInt::from_u32(1);
 
-/// What each side says first.
+/// The first message of each side.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Hello {
     /// The job.
     pub(super) job: String,
-    /// Who speaks.
+    /// The sending node.
     pub(super) node: NodeId,
-    /// Which life of it.
+    /// The life of the sending node.
     pub(super) incarnation: u64,
-    /// Whom it believes to speak to.
+    /// The node to which the sender intends to speak.
     pub(super) to: NodeId,
-    /// Which life of the other side it has a session with, if any.
+    /// The life of the other side with which the sender has a session, if any.
     pub(super) session_with: Option<u64>,
-    /// How many connections this session had before, as far as the speaker knows.
+    /// Number of earlier connections of this session that the sender knows of.
     pub(super) connections: u64,
-    /// What it received in this session.
+    /// The frames that the sender received in this session.
     pub(super) received: Received,
 }
 
-/// Why a node does not talk to another. Nothing changed on either side.
+/// Why a node refuses a connection with another. Nothing changed on either side.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum HelloRefusal {
     /// The other side speaks another version.
@@ -67,24 +68,24 @@ pub enum HelloRefusal {
         /// The job it belongs to.
         theirs: String,
     },
-    /// The other side is not the node it was taken for, or not in this job at all.
+    /// The other side is not the expected node, or not in this job.
     #[error("it is {claimed}, which was not expected there: check the addresses")]
     Node {
-        /// The node it says it is.
+        /// The node that it claims to be.
         claimed: NodeId,
     },
     /// The certificate does not name the node and incarnation that the hello claims.
     #[error("its certificate does not name {claimed}, incarnation {incarnation}")]
     Certificate {
-        /// The node it says it is.
+        /// The node that it claims to be.
         claimed: NodeId,
-        /// The incarnation it says it is.
+        /// The incarnation that it claims to be.
         incarnation: u64,
     },
     /// A later life of the node is known.
-    #[error("incarnation {theirs} of the node is over, {known} is known: end the old process")]
+    #[error("incarnation {theirs} of the node has ended, {known} is known: end the old process")]
     Incarnation {
-        /// The life it says it is.
+        /// The life that it claims to be.
         theirs: u64,
         /// The latest life known.
         known: u64,
@@ -92,22 +93,22 @@ pub enum HelloRefusal {
     /// The node was declared lost in this incarnation.
     #[error("the node was declared lost: start it again with a higher incarnation")]
     Lost,
-    /// The hello makes no sense.
+    /// The hello cannot be decoded.
     #[error("it sent a malformed hello")]
     Malformed,
-    /// The hello did not come in time.
-    #[error("it did not say hello in time")]
+    /// The hello did not arrive in time.
+    #[error("its hello did not arrive in time")]
     Silent,
-    /// The other side refused this node; the text is its own.
+    /// The other side refused this node, with this text.
     #[error("it refuses this node: {0}")]
     ByPeer(String),
-    /// The handshake failed, for instance because the certificate is of another authority.
+    /// The handshake failed, for example because the certificate is of another authority.
     #[error("no secure connection: {0}")]
     Handshake(String),
 }
 
 impl HelloRefusal {
-    /// The QUIC error code of a connection that ends so.
+    /// Returns the QUIC error code of a connection that ends for this reason.
     pub(super) fn code(&self) -> VarInt {
         VarInt::from_u32(match self {
             Self::Version { .. } => 10,
@@ -130,7 +131,7 @@ impl HelloRefusal {
 }
 
 impl Hello {
-    /// The hello as it crosses the network.
+    /// Encodes the hello.
     pub(super) fn write(&self) -> Result<Bytes, postcard::Error> {
         let body = postcard::to_allocvec(self)?;
         let mut bytes = BytesMut::with_capacity(PREFIX_BYTES + body.len());
@@ -141,7 +142,7 @@ impl Hello {
         Ok(bytes.freeze())
     }
 
-    /// Reads a hello; none if `from` ends before it does.
+    /// Decodes a hello; returns `None` if `from` ends before the hello does.
     pub(super) fn read(from: &[u8]) -> Result<Option<Self>, HelloRefusal> {
         if from.len() < PREFIX_BYTES {
             let start = &MAGIC[..from.len().min(MAGIC.len())];

@@ -1,26 +1,27 @@
-//! Who a node is: a throw-away certificate authority per job and one certificate per life of a
-//! node.
+//! Identities of nodes: a throw-away certificate authority per job and one certificate per life of
+//! a node.
 //!
 //! # Start
 //!
-//! The launcher makes an [`Authority`] for the job and has it issue an [`Identity`] to each node.
-//! The authority's key never leaves the launcher; a node's key reaches it over the launch channel
-//! and is not written anywhere else, unless the user lets guests join: their identities are issued
-//! as the job starts and lie in files that this user alone can read, until they are taken or the
-//! job ends. A certificate names the node twice: `n3.<job>.gridspan.invalid`, which whoever dials
-//! node 3 demands, and `n3.i1.<job>.gridspan.invalid`, with the incarnation (which life of the node
-//! it is), which both sides demand when the other has said who it is.
+//! The launcher creates an [`Authority`] for the job, which issues an [`Identity`] to each node.
+//! The authority's key never leaves the launcher. A node receives its key over the launch channel,
+//! and the key is not written anywhere else, unless the user lets guests join: their identities are
+//! issued as the job starts and are in files that only this user can read, until they are taken or
+//! the job ends. A certificate contains two names: `n3.<job>.gridspan.invalid`, which a node that
+//! dials node 3 requires, and `n3.i1.<job>.gridspan.invalid`, with the incarnation (the life of the
+//! node), which both sides require once the other has sent its hello.
 //!
 //! # Steady state
 //!
-//! TLS 1.3 with both certificates required; nothing but this job's authority is trusted, and the
-//! protocol name contains the job, so that jobs on one host cannot meet by accident. There are no
-//! session tickets and no 0-RTT, since 0-RTT data can be replayed.
+//! TLS 1.3 with both certificates required. Only this job's authority is trusted, and the protocol
+//! name contains the job, so that jobs on one host cannot connect by accident. There are no session
+//! tickets and no 0-RTT, since 0-RTT data can be replayed.
 //!
 //! # Failure
 //!
-//! A stranger, a node of another job and a node that claims a number or life that is not its own
-//! are refused during the handshake or at the hello, before any frame is read.
+//! An unknown peer, a node of another job, and a node that claims a number or life that its
+//! certificate does not name are refused during the handshake or at the hello, before any frame is
+//! read.
 
 use gridspan_topology::NodeId;
 use quinn_proto::crypto::rustls::{QuicClientConfig, QuicServerConfig};
@@ -39,7 +40,7 @@ pub(super) const PROTOCOL_VERSION: u16 = 1;
 /// The longest job name: with the node and incarnation it must fit a DNS label and name.
 pub(super) const JOB_NAME_BYTES_MAX: usize = 40;
 
-/// An identity could not be made or used. Nothing changed.
+/// An identity could not be created or used. Nothing changed.
 #[derive(Debug, Error)]
 pub enum IdentityError {
     /// The job's name cannot be part of a certificate.
@@ -48,7 +49,7 @@ pub enum IdentityError {
          inner hyphens: choose another"
     )]
     JobName(String),
-    /// A certificate could not be made.
+    /// A certificate could not be created.
     #[error("cannot make a certificate: {0}")]
     Certificate(#[from] rcgen::Error),
     /// A certificate or key is damaged.
@@ -68,7 +69,7 @@ pub struct Authority {
 }
 
 impl Authority {
-    /// A new authority for `job`, with a fresh key.
+    /// Creates an authority for `job`, with a fresh key.
     pub fn new(job: &str) -> Result<Self, IdentityError> {
         check_job_name(job)?;
         let mut probe_key = [0; 32];
@@ -88,7 +89,7 @@ impl Authority {
         Ok(Self { job: job.to_owned(), probe_key, certificate, issuer })
     }
 
-    /// A certificate with a fresh key for one life of `node`.
+    /// Issues a certificate with a fresh key for one life of `node`.
     pub fn issue(&self, node: NodeId, incarnation: u64) -> Result<Identity, IdentityError> {
         let key = rcgen::KeyPair::generate_for(&rcgen::PKCS_ED25519)?;
         let names = vec![node_name(&self.job, node), life_name(&self.job, node, incarnation)];
@@ -112,8 +113,8 @@ impl Authority {
     }
 }
 
-/// A serial number that no other life of a node has. One made from the key would now and then be a
-/// byte shorter, and runs with the same seed would differ by that.
+/// Returns a serial number that no other life of a node has. A number derived from the key would
+/// sometimes be a byte shorter, so that runs with the same seed would differ.
 fn serial(node: NodeId, incarnation: u64) -> rcgen::SerialNumber {
     let mut bytes = vec![1];
     bytes.extend(node.0.to_be_bytes());
@@ -127,15 +128,15 @@ impl fmt::Debug for Authority {
     }
 }
 
-/// All that one life of a node needs to prove who it is. It contains a private key: it may only
-/// travel over a channel that nobody else reads, and its `Debug` does not show the key.
+/// All data that one life of a node needs to prove its identity. Contains a private key: it may
+/// only travel over a channel that no one else can read, and `Debug` omits the key.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Identity {
     /// The job's name.
     pub job: String,
-    /// Which node this is.
+    /// The node.
     pub node: NodeId,
-    /// Which life of the node this is; a restarted node has a higher number.
+    /// The life of the node; a restarted node has a higher number.
     pub incarnation: u64,
     /// The authority's certificate, in PEM.
     pub authority: String,
@@ -143,7 +144,7 @@ pub struct Identity {
     pub certificate: String,
     /// The node's private key, in PEM.
     pub key: String,
-    /// What all nodes of the job sign their probes with.
+    /// Key with which all nodes of the job sign their probes.
     pub probe_key: [u8; 32],
 }
 
@@ -158,12 +159,12 @@ impl fmt::Debug for Identity {
 }
 
 impl Identity {
-    /// The QUIC name of the protocol, which differs from job to job.
+    /// Returns the QUIC name of the protocol, which differs from job to job.
     pub(super) fn protocol_name(&self) -> Vec<u8> {
         format!("gridspan/{PROTOCOL_VERSION}/{}", self.job).into_bytes()
     }
 
-    /// TLS for connections that this node dials.
+    /// Returns the TLS settings for connections that this node dials.
     pub(super) fn client_config(&self) -> Result<rustls::ClientConfig, IdentityError> {
         let mut config = rustls::ClientConfig::builder_with_provider(provider())
             .with_protocol_versions(&[&rustls::version::TLS13])?
@@ -175,7 +176,7 @@ impl Identity {
         Ok(config)
     }
 
-    /// TLS for connections that this node accepts.
+    /// Returns the TLS settings for connections that this node accepts.
     pub(super) fn server_config(&self) -> Result<rustls::ServerConfig, IdentityError> {
         let verifier =
             WebPkiClientVerifier::builder_with_provider(self.roots()?.into(), provider())
@@ -191,20 +192,20 @@ impl Identity {
         Ok(config)
     }
 
-    /// TLS over QUIC for connections that this node dials.
+    /// Returns the TLS settings over QUIC for connections that this node dials.
     pub fn quic_client(&self) -> Result<Arc<QuicClientConfig>, IdentityError> {
         let config = QuicClientConfig::try_from(self.client_config()?);
         Ok(Arc::new(config.map_err(|error| rustls::Error::General(error.to_string()))?))
     }
 
-    /// TLS over QUIC for connections that this node accepts, of those alone whose certificate is of
-    /// the same authority.
+    /// Returns the TLS settings over QUIC for connections that this node accepts: only those with a
+    /// certificate of the same authority.
     pub fn quic_server(&self) -> Result<Arc<QuicServerConfig>, IdentityError> {
         let config = QuicServerConfig::try_from(self.server_config()?);
         Ok(Arc::new(config.map_err(|error| rustls::Error::General(error.to_string()))?))
     }
 
-    /// The name that whoever dials `node` of the same job demands of its certificate.
+    /// Returns the name that a node of the same job that dials `node` requires in its certificate.
     pub fn name_of(&self, node: NodeId) -> String {
         node_name(&self.job, node)
     }
@@ -224,13 +225,13 @@ impl Identity {
     }
 }
 
-/// The name that whoever dials `node` demands of it.
+/// Returns the name that a node that dials `node` requires in its certificate.
 pub(super) fn node_name(job: &str, node: NodeId) -> String {
     format!("n{}.{job}.gridspan.invalid", node.0)
 }
 
-/// Whether the certificates that the other side of a connection presented, already verified to be
-/// of this job, are those of this life of `node`.
+/// Whether the certificates that the other side presented, already verified to be of this job, are
+/// those of this life of `node`.
 pub(super) fn certifies(
     presented: &[CertificateDer<'_>],
     job: &str,

@@ -1,10 +1,10 @@
 //! Reads frames from the streams of one connection.
 //!
-//! A frame that lies in one packet is handed up as a slice of that packet, without a copy; it keeps
-//! the packet's memory while it lives. Memory for a longer frame grows as its bytes arrive, never
-//! by what its header claims. Whole bulk frames reserve their length in a budget shared by all
-//! connections before they are read; one that finds no room waits in QUIC's windows, which stalls
-//! its sender. The first always has room, so that some frame always ends.
+//! A frame inside one packet is delivered as a slice of that packet, without a copy; it keeps the
+//! packet's memory while it lives. Memory for a longer frame grows as its bytes arrive, regardless
+//! of the length that its header claims. Bulk frames reserve their length in a budget shared by all
+//! connections before they are read. A frame that does not fit the budget waits in QUIC's windows,
+//! which stalls its sender. The first frame always fits, so that some frame always completes.
 
 use super::wire::{Header, STREAM_BULK, STREAM_SMALL, WireError};
 use crate::session::{Class, FrameVerdict, Receiver};
@@ -12,12 +12,12 @@ use bytes::{Buf, Bytes, BytesMut};
 use quinn_proto::{Connection, ReadError, StreamId};
 use std::collections::BTreeMap;
 
-/// Memory for a frame grows to this first, then fourfold up to its length.
+/// First allocation for a frame; it then grows fourfold, up to the length of the frame.
 const FRAME_BYTES_FIRST: usize = 16 << 10;
-/// How much of a bulk stream is read before its header is known.
+/// Number of bytes of a bulk stream that are read before its header is known.
 const BULK_HEAD_BYTES: usize = 32;
 
-/// The bytes of bulk frames being assembled over all connections.
+/// Bytes of bulk frames that are being assembled over all connections.
 #[derive(Debug)]
 pub(super) struct Assembly {
     used: u64,
@@ -42,19 +42,19 @@ impl Assembly {
     }
 }
 
-/// What one frame is limited to.
+/// Size limits of frames.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct FrameLimits {
     pub(super) small_bytes_max: u64,
     pub(super) frame_bytes_max: u64,
 }
 
-/// The streams on which one connection receives.
+/// The receiving streams of one connection.
 #[derive(Debug, Default)]
 pub(super) struct Incoming {
     streams: BTreeMap<StreamId, Inflow>,
     readable: Vec<StreamId>,
-    /// Whether some bulk frame waits for room.
+    /// Whether a bulk frame waits for room in the budget.
     pub(super) starved: bool,
 }
 
@@ -68,13 +68,13 @@ struct Inflow {
 }
 
 impl Incoming {
-    /// The other side opened a stream.
+    /// Adds a stream that the other side opened.
     pub(super) fn open(&mut self, stream: StreamId) {
         self.streams.insert(stream, Inflow::default());
         self.mark(stream);
     }
 
-    /// There is something to read on a stream.
+    /// Marks a stream as readable.
     pub(super) fn mark(&mut self, stream: StreamId) {
         if let Some(inflow) = self.streams.get_mut(&stream)
             && !inflow.is_readable
@@ -84,12 +84,12 @@ impl Incoming {
         }
     }
 
-    /// Whether [`read`](Self::read) would find something.
+    /// Whether some stream is marked as readable.
     pub(super) fn is_readable(&self) -> bool {
         !self.readable.is_empty()
     }
 
-    /// Tries the streams that waited for room again.
+    /// Marks all streams as readable if one has waited for room.
     pub(super) fn retry_starved(&mut self) {
         if std::mem::take(&mut self.starved) {
             let waiting: Vec<_> = self.streams.keys().copied().collect();
@@ -97,7 +97,7 @@ impl Incoming {
         }
     }
 
-    /// Gives up the frames under way.
+    /// Drops the incomplete frames.
     pub(super) fn abandon(&mut self, assembly: &mut Assembly) {
         for inflow in std::mem::take(&mut self.streams).into_values() {
             assembly.release(inflow.reserved.unwrap_or(0));
@@ -105,8 +105,8 @@ impl Incoming {
         self.readable.clear();
     }
 
-    /// Reads all that is there and hands up the frames that are complete and new. Returns whether
-    /// flow control has news for the other side.
+    /// Reads all available bytes and delivers the frames that are complete and new. Returns whether
+    /// flow-control updates have to be sent to the other side.
     pub(super) fn read(
         &mut self,
         connection: &mut Connection,
@@ -132,7 +132,7 @@ impl Incoming {
     }
 }
 
-/// What reading a stream needs from outside.
+/// State outside a stream that reading it needs.
 struct Reading<'a> {
     receiver: &'a mut Receiver,
     limits: FrameLimits,
@@ -224,11 +224,11 @@ impl Inflow {
     }
 }
 
-/// Cuts a stream of bytes into frames.
+/// Splits a stream of bytes into frames.
 #[derive(Debug, Default)]
 struct FrameReader {
     header: Option<Header>,
-    /// The begin of a header, or of a frame whose header is known.
+    /// The start of a header, or of a frame whose header is known.
     partial: BytesMut,
 }
 
@@ -237,8 +237,8 @@ impl FrameReader {
         self.header.is_none() && self.partial.is_empty()
     }
 
-    /// The next frame that `data` completes. Takes what it uses from `data`, all if it returns
-    /// none.
+    /// Returns the next frame that `data` completes. Consumes its bytes from `data`, or all of
+    /// `data` if no frame is complete.
     fn next(
         &mut self,
         data: &mut Bytes,
@@ -290,7 +290,7 @@ impl FrameReader {
         Ok(None)
     }
 
-    /// Makes room for `more` bytes of a frame of `bytes`.
+    /// Reserves memory for `more` bytes of a frame of `bytes`.
     fn grow(&mut self, more: usize, bytes: usize) {
         let needed = self.partial.len() + more;
         if needed > self.partial.capacity() {

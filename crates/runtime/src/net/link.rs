@@ -1,9 +1,10 @@
-//! One QUIC connection, from the handshake to the hello to frames.
+//! One QUIC connection, from the handshake through the hello to frames.
 //!
 //! # Start
 //!
-//! Whoever dialled opens the two-way stream when the handshake is complete and says hello on it;
-//! the other side answers there. The stream is then finished from both sides and never used again.
+//! The side that dialled opens the two-way stream when the handshake is complete and sends its
+//! hello on it; the other side answers there. Both sides then finish the stream and never use it
+//! again.
 //!
 //! # Steady state
 //!
@@ -12,7 +13,8 @@
 //!
 //! # Failure
 //!
-//! Whatever ends the connection ends the link; it reports why, once, and is not used again.
+//! The end of the connection ends the link, for any reason. The link reports the reason once and is
+//! not used again.
 
 use super::config::DATAGRAM_BYTES;
 use super::hello::{Hello, HelloRefusal};
@@ -29,25 +31,25 @@ use rustls::pki_types::CertificateDer;
 use std::net::SocketAddr;
 use std::time::Instant;
 
-/// How far a link is.
+/// Stage of a link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Stage {
     /// The handshake or the hello is under way.
     Greeting,
     /// Both hellos were accepted: frames flow.
     Open,
-    /// It ended.
+    /// The link has ended.
     Closed,
 }
 
-/// What happened on a link.
+/// An event of a link.
 #[derive(Debug)]
 pub(super) enum LinkEvent {
-    /// The handshake is complete and it is this side's turn to say hello.
+    /// The handshake is complete, and this side has to send its hello.
     HelloDue,
-    /// The other side said hello, or something else.
+    /// The other side sent its hello, or something else.
     Hello(Result<Hello, HelloRefusal>),
-    /// The other side lives, and has this.
+    /// The other side sent a sign of life, and has received these frames.
     Beat(Received),
     /// The other side sent bytes that a correct node does not send.
     Misbehaved(WireError),
@@ -59,7 +61,7 @@ pub(super) enum LinkEvent {
 pub(super) struct Link {
     pub(super) connection: Connection,
     pub(super) address: SocketAddr,
-    /// The node that this side dialled; none if the other side dialled.
+    /// The node that this side dialled; `None` if the other side dialled.
     pub(super) dialled: Option<NodeId>,
     /// The node at the other end, once its hello was accepted.
     pub(super) peer: Option<NodeId>,
@@ -70,7 +72,7 @@ pub(super) struct Link {
     hello_stream: Option<StreamId>,
     hello: BytesMut,
     is_hello_read: bool,
-    /// QUIC frames that had arrived when last asked.
+    /// Number of QUIC frames that had arrived at the last call of [`was_heard`](Self::was_heard).
     frames_seen: u64,
 }
 
@@ -92,14 +94,14 @@ impl Link {
         }
     }
 
-    /// Takes the news from quinn. Readable streams are noted in [`Incoming`], free windows in
-    /// [`Outgoing`]; the rest is returned through `on_event`.
+    /// Handles the events of quinn. Readable streams are noted in [`Incoming`], free windows in
+    /// [`Outgoing`]; the rest is passed to `on_event`.
     pub(super) fn poll(&mut self, on_event: &mut dyn FnMut(LinkEvent)) {
         while let Some(event) = self.connection.poll() {
             match event {
                 Event::Connected if self.dialled.is_some() => on_event(LinkEvent::HelloDue),
                 Event::Connected | Event::HandshakeDataReady | Event::DatagramsUnblocked => {}
-                // A connection that ended can still be reset by its peer.
+                // A connection that has ended can still be reset by its peer.
                 Event::ConnectionLost { reason } => {
                     if std::mem::replace(&mut self.stage, Stage::Closed) != Stage::Closed {
                         on_event(LinkEvent::Ended(reason));
@@ -136,8 +138,8 @@ impl Link {
         }
     }
 
-    /// Says hello. A hello is far smaller than the first window, so that it is always taken whole;
-    /// if it were not, the other side would wait in vain and end the link.
+    /// Sends the hello. A hello is far smaller than the first window, so that it is always accepted
+    /// completely; if it were not, the other side would time out and end the link.
     pub(super) fn say_hello(&mut self, hello: &[u8]) {
         let Some(stream) = self.hello_stream.or_else(|| self.connection.streams().open(Dir::Bi))
         else {
@@ -149,27 +151,27 @@ impl Link {
         let _ = stream.finish();
     }
 
-    /// Sends a sign of life. One that finds no room is dropped, or drops an older one.
+    /// Sends a sign of life. If there is no room for it, it is dropped or replaces an older one.
     pub(super) fn send_beat(&mut self, beat: Bytes) {
         if let Err(error) = self.connection.datagrams().send(beat, true) {
             tracing::debug!(%error, "a sign of life was not sent");
         }
     }
 
-    /// Whether anything that only the other side can have sent arrived since the last call, be it
-    /// an acknowledgement.
+    /// Whether anything that only the other side can have sent has arrived since the last call,
+    /// including acknowledgements.
     pub(super) fn was_heard(&mut self) -> bool {
         let frames = self.connection.stats().frame_rx;
         let seen = frames.acks + frames.datagram + frames.stream + frames.ping;
         std::mem::replace(&mut self.frames_seen, seen) != seen
     }
 
-    /// Whether a sign of life waits for a window that is full.
+    /// Whether a sign of life waits because the window is full.
     pub(super) fn is_stuck(&mut self) -> bool {
         self.connection.datagrams().send_buffer_space() < DATAGRAM_BYTES
     }
 
-    /// Ends the link; the other side sees `code` and `reason`.
+    /// Ends the link; the other side receives `code` and `reason`.
     pub(super) fn close(&mut self, now: Instant, code: VarInt, reason: &str) {
         if self.stage != Stage::Closed {
             self.stage = Stage::Closed;
@@ -177,7 +179,7 @@ impl Link {
         }
     }
 
-    /// The certificates that the other side presented, which TLS has verified.
+    /// Returns the certificates that the other side presented and TLS has verified.
     pub(super) fn presented(&self) -> Vec<CertificateDer<'static>> {
         self.connection
             .crypto_session()

@@ -1,8 +1,7 @@
-//! All QUIC connections of one node: which packet belongs to which, who is due to transmit, and
-//! when.
+//! All QUIC connections of one node: assigns packets to connections, and decides which connection
+//! transmits next, and when.
 //!
-//! This is the plumbing between quinn's endpoint and its connections. It knows nothing of nodes and
-//! sessions.
+//! This module connects quinn's endpoint with its connections. It does not know nodes or sessions.
 
 use super::config::{TransportConfig, endpoint_config};
 use super::link::{Link, LinkEvent, Stage};
@@ -17,17 +16,17 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Instant;
 
-/// The most bytes in one segmented send: the kernel refuses more than 64 KiB.
+/// Largest number of bytes in one segmented send: the kernel refuses more than 64 KiB.
 const BATCH_BYTES_MAX: usize = 65_000;
-/// The most answers to packets that belong to no connection that wait to be sent; more are dropped,
-/// as a network would.
+/// Largest number of waiting answers to packets that belong to no connection; more are dropped, as
+/// a network would.
 const RESPONSES_MAX: usize = 64;
 
 /// The connections of one node.
 pub(super) struct Links {
     endpoint: Endpoint,
     links: Vec<Option<Entry>>,
-    /// Links with news from quinn.
+    /// Links that may have events of quinn.
     touched: VecDeque<ConnectionHandle>,
     /// Links that may have something to transmit.
     transmitting: VecDeque<ConnectionHandle>,
@@ -55,30 +54,30 @@ impl Links {
         }
     }
 
-    /// The link of this handle, if it still exists.
+    /// Returns the link of a handle, if it still exists.
     pub(super) fn get_mut(&mut self, handle: ConnectionHandle) -> Option<&mut Link> {
         self.links.get_mut(handle.0)?.as_mut().map(|entry| &mut entry.link)
     }
 
-    /// The link of this handle, if it still exists.
+    /// Returns the link of a handle, if it still exists.
     pub(super) fn get(&self, handle: ConnectionHandle) -> Option<&Link> {
         self.links.get(handle.0)?.as_ref().map(|entry| &entry.link)
     }
 
-    /// All handles in use.
+    /// Returns all handles in use.
     pub(super) fn handles(&self) -> impl Iterator<Item = ConnectionHandle> + use<> {
         let used: Vec<_> = (0..self.links.len()).filter(|&at| self.links[at].is_some()).collect();
         used.into_iter().map(ConnectionHandle)
     }
 
-    /// How many links that the other side dialled have not yet said hello.
+    /// Returns the number of links that the other side dialled and that still lack a hello.
     pub(super) fn greeting(&self) -> usize {
         let is_greeting =
             |entry: &&Entry| entry.link.stage == Stage::Greeting && entry.link.dialled.is_none();
         self.links.iter().flatten().filter(is_greeting).count()
     }
 
-    /// Of the links that the other side dialled and that have not yet said hello, the oldest from
+    /// Returns the oldest link that the other side dialled, that still lacks a hello, and that has
     /// an address that may be evicted.
     pub(super) fn oldest_greeting(
         &self,
@@ -106,8 +105,8 @@ impl Links {
         Ok(handle)
     }
 
-    /// Sorts a packet. Returns a newcomer, which must be passed to one of [`accept`](Self::accept),
-    /// [`retry`](Self::retry) and [`ignore`](Self::ignore).
+    /// Passes a packet to its connection. Returns a new connection, which must be passed to one of
+    /// [`accept`](Self::accept), [`retry`](Self::retry) and [`ignore`](Self::ignore).
     pub(super) fn handle_datagram(
         &mut self,
         now: Instant,
@@ -133,7 +132,11 @@ impl Links {
         }
     }
 
-    /// Takes a newcomer in. Returns why that failed, if it did.
+    /// Accepts a new connection.
+    ///
+    /// # Errors
+    ///
+    /// Returns the reason if the connection cannot be accepted.
     pub(super) fn accept(
         &mut self,
         now: (Instant, Time),
@@ -147,7 +150,7 @@ impl Links {
                 Ok(())
             }
             Err(error) => {
-                // Without an answer it was a late packet of a handshake that is over, or noise.
+                // No answer is due to a late packet of a handshake that has ended, or to noise.
                 let Some(transmit) = error.response else {
                     tracing::debug!(cause = %error.cause, "packet dropped");
                     return Ok(());
@@ -158,7 +161,7 @@ impl Links {
         }
     }
 
-    /// Has a newcomer prove that its address is its own.
+    /// Makes a new connection prove that its address is its own.
     pub(super) fn retry(&mut self, incoming: Incoming) {
         self.scratch.clear();
         match self.endpoint.retry(incoming, &mut self.scratch) {
@@ -167,12 +170,12 @@ impl Links {
         }
     }
 
-    /// Forgets a newcomer.
+    /// Ignores a new connection.
     pub(super) fn ignore(&mut self, incoming: Incoming) {
         self.endpoint.ignore(incoming);
     }
 
-    /// The link may have something to transmit.
+    /// Marks a link that may have something to transmit.
     pub(super) fn wake(&mut self, handle: ConnectionHandle) {
         if let Some(entry) = self.links.get_mut(handle.0).and_then(Option::as_mut)
             && !std::mem::replace(&mut entry.is_transmitting, true)
@@ -181,8 +184,8 @@ impl Links {
         }
     }
 
-    /// Takes the news of one link that has some; none if none has. When it was worked off,
-    /// [`settle`](Self::settle) must be called.
+    /// Passes the events of one marked link to `on_event`, and returns the link; `None` if no link
+    /// is marked. Call [`settle`](Self::settle) once the events are handled.
     pub(super) fn poll(
         &mut self,
         on_event: &mut dyn FnMut(ConnectionHandle, LinkEvent),
@@ -196,8 +199,8 @@ impl Links {
         Some(handle)
     }
 
-    /// The next packets to send, written to `buffer`; at most `segments` of equal size. `write`
-    /// fills the streams of a link before it is asked.
+    /// Writes the next packets to send, at most `segments` of equal size, to `buffer`. `write`
+    /// fills the streams of a link before the link is polled.
     pub(super) fn poll_transmit(
         &mut self,
         now: Instant,
@@ -235,7 +238,7 @@ impl Links {
         None
     }
 
-    /// When [`handle_timeout`](Self::handle_timeout) must be called, at the latest.
+    /// Returns the time at which [`handle_timeout`](Self::handle_timeout) must be called.
     pub(super) fn poll_timeout(&self) -> Option<Instant> {
         self.links.iter().flatten().filter_map(|entry| entry.deadline).min()
     }
@@ -245,7 +248,7 @@ impl Links {
         !self.touched.is_empty() || !self.transmitting.is_empty() || !self.responses.is_empty()
     }
 
-    /// Lets time pass.
+    /// Runs the timers that are due.
     pub(super) fn handle_timeout(&mut self, now: Instant) {
         for at in 0..self.links.len() {
             if let Some(entry) = &mut self.links[at]
@@ -257,7 +260,7 @@ impl Links {
         }
     }
 
-    /// The link may have news.
+    /// Marks a link that may have events.
     pub(super) fn touch(&mut self, handle: ConnectionHandle) {
         if let Some(entry) = self.links.get_mut(handle.0).and_then(Option::as_mut)
             && !std::mem::replace(&mut entry.is_touched, true)
@@ -275,8 +278,8 @@ impl Links {
         self.touch(handle);
     }
 
-    /// Exchanges news between a connection and the endpoint, learns when it wants to be called, and
-    /// forgets the link if it is over.
+    /// Exchanges events between a connection and the endpoint, updates the deadline of the link,
+    /// and removes the link if it has ended.
     pub(super) fn settle(&mut self, handle: ConnectionHandle) {
         let Some(entry) = self.links.get_mut(handle.0).and_then(Option::as_mut) else { return };
         while let Some(event) = entry.link.connection.poll_endpoint_events() {

@@ -1,13 +1,13 @@
 //! The cluster transport: frames between the nodes of a job over QUIC.
 //!
-//! | part | what it does |
+//! | part | purpose |
 //! | --- | --- |
 //! | [`Transport`] | the protocol, without sockets, clocks or threads |
 //! | [`UdpPort`], [`Emulator`] | the socket, and wide-area links under it |
 //! | [`NetLoop`] | the loop around both |
 //! | [`VirtualTransport`] | the protocol in virtual time, for a simulator |
-//! | [`Authority`], [`Identity`] | who may take part |
-//! | [`bootstrap`] | how a node process learns who it is |
+//! | [`Authority`], [`Identity`] | certificates of the nodes of a job |
+//! | [`bootstrap`] | the start of a node process |
 
 pub mod bootstrap;
 mod config;

@@ -1,14 +1,14 @@
-//! The loop that gives a transport its socket and clock, for a thread of its own or inline in
-//! another's loop.
+//! The loop around a transport with its socket and clock, which runs on its own thread or inline in
+//! another loop.
 //!
-//! One [`turn`](NetLoop::turn) sends what is due, takes what has arrived, waits if nothing has, and
-//! hands up events. It waits only if nothing else is to be done. Answers that the caller sends in
-//! response go out at the begin of the next turn, in one packet with the acknowledgement of what
-//! they answer.
+//! One [`turn`](NetLoop::turn) sends due packets, receives, waits if nothing has arrived, and
+//! reports events. It waits only if there is nothing else to do. Answers that the caller sends in
+//! response leave at the start of the next turn, in one packet with the acknowledgement of the
+//! frames that they answer.
 //!
-//! A node is silent while nobody turns its loop. A caller whose own work can take longer than a
-//! second between two turns must give the loop a thread of its own, or the others will suspect this
-//! node, and declare it lost after three.
+//! A node is silent while no caller turns its loop. A caller whose own work can take longer than a
+//! second between two turns must run the loop on a separate thread, or other nodes suspect this
+//! node, and declare it lost after three seconds.
 
 use super::emulator::Emulator;
 use super::event::TransportEvent;
@@ -24,11 +24,12 @@ use std::io;
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
-/// Sends per turn, of up to 64 KiB each: what arrives meanwhile must not wait for longer than a
-/// millisecond.
+/// Sends per turn, of up to 64 KiB each: packets that arrive meanwhile must not wait for longer
+/// than a millisecond.
 const SENDS_PER_TURN: usize = 16;
 
-/// How long the last packets may take over emulated links; the others notice a silent node as soon.
+/// Time allowed for the last packets over emulated links; other nodes declare a silent node lost
+/// after the same time.
 const FAREWELL: Duration = Duration::from_secs(3);
 
 /// A transport with its socket.
@@ -40,11 +41,11 @@ pub struct NetLoop {
     sampler: Sampler,
     send_costs: SendCosts,
     buffer: Vec<u8>,
-    /// What the kernel had no room for; its bytes are in `buffer`.
+    /// Packets that the kernel had no room for; their bytes are in `buffer`.
     stuck: Option<Stuck>,
 }
 
-/// Where packets to send come from.
+/// Source of packets to send.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Source {
     Probes,
@@ -85,33 +86,33 @@ impl NetLoop {
         }
     }
 
-    /// Measures the way to other nodes; [`TransportEvent::Probed`] follows.
+    /// Measures the paths to other nodes; [`TransportEvent::Probed`] follows.
     pub fn probe(&mut self, order: ProbeOrder) {
         self.prober.order(Instant::now(), order);
     }
 
-    /// The transport.
+    /// Returns the transport.
     pub fn transport(&mut self) -> &mut Transport {
         &mut self.transport
     }
 
-    /// The emulator, if links are emulated.
+    /// Returns the emulator, if links are emulated.
     pub fn emulator(&self) -> Option<&Emulator> {
         self.emulator.as_ref()
     }
 
-    /// Where packets are received.
+    /// Returns the address on which packets are received.
     pub fn local_address(&self) -> io::Result<SocketAddr> {
         self.port.local_address()
     }
 
-    /// Ends a wait from another thread.
+    /// Returns a waker that ends a wait from another thread.
     pub fn waker(&self) -> Waker {
         self.port.waker()
     }
 
-    /// Sends what is due and takes what has arrived; waits at most `timeout` (none: for ever) if
-    /// there is nothing. Returns the number of events.
+    /// Sends due packets and receives; waits at most `timeout` (`None`: without limit) if there is
+    /// nothing to do. Returns the number of events.
     pub fn turn(
         &mut self,
         timeout: Option<Duration>,
@@ -156,8 +157,8 @@ impl NetLoop {
         }
     }
 
-    /// Turns until everything sent is acknowledged, but no longer than `patience`. Returns whether
-    /// it is.
+    /// Turns until all frames sent are acknowledged, for at most `patience`. Returns whether they
+    /// are.
     pub fn flush(
         &mut self,
         patience: Duration,
@@ -171,13 +172,13 @@ impl NetLoop {
         Ok(true)
     }
 
-    /// Tells everyone the last acknowledgements and `reason`, and ends all connections.
+    /// Sends the last acknowledgements and `reason` to all nodes, and ends all connections.
     pub fn close(&mut self, reason: &str) -> io::Result<()> {
         self.transport.acknowledge_all();
         while self.transmit(Instant::now())? && self.stuck.is_none() {}
         self.transport.close(Instant::now(), reason);
         while self.transmit(Instant::now())? && self.stuck.is_none() {}
-        // What is under way on emulated links must still arrive, unless it is stuck behind a queue.
+        // Packets on emulated links must still arrive, unless they are stuck behind a queue.
         let end = Instant::now() + FAREWELL;
         while let Some(due) = self.emulator.as_ref().and_then(Emulator::poll_timeout) {
             if due > end {
@@ -189,7 +190,7 @@ impl NetLoop {
         Ok(())
     }
 
-    /// Sends what is due. Returns whether there may be more.
+    /// Sends due packets. Returns whether there may be more.
     fn transmit(&mut self, now: Instant) -> io::Result<bool> {
         if let Some(stuck) = self.stuck.take()
             && !self.send(stuck)?
@@ -197,7 +198,7 @@ impl NetLoop {
             return Ok(false);
         }
         let segments = self.port.segments_max();
-        // By turns: many nodes that probe this one must not keep its signs of life from leaving.
+        // Alternately: many nodes that probe this one must not delay its signs of life.
         let mut first = Source::Connections;
         for _ in 0..SENDS_PER_TURN {
             self.buffer.clear();
@@ -225,7 +226,7 @@ impl NetLoop {
         Ok(true)
     }
 
-    /// Writes the next packet to the buffer, from `first` if it has one.
+    /// Writes the next packet to the buffer, preferably from `first`.
     fn poll_transmit(
         &mut self,
         now: Instant,
@@ -244,7 +245,7 @@ impl NetLoop {
     fn poll_probe(&mut self, now: Instant) -> Option<Stuck> {
         loop {
             let (node, packet) = self.prober.poll_transmit(now)?;
-            // Of a node whose address is not known there are no packets to answer.
+            // A node whose address is unknown has sent no packets that need an answer.
             if let Some(destination) = self.transport.address_of(node) {
                 self.buffer.extend_from_slice(&packet);
                 return Some(Stuck { destination, ecn: None, segment_size: None });
@@ -288,7 +289,7 @@ impl NetLoop {
         Ok(sent)
     }
 
-    /// Takes what has arrived, and notes the time if anything has.
+    /// Handles arrived packets, and sets `now` if there are any.
     fn receive(&mut self, now: &mut Instant) -> io::Result<usize> {
         let (transport, prober) = (&mut self.transport, &mut self.prober);
         let mut is_first = true;

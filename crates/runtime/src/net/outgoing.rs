@@ -1,37 +1,37 @@
 //! Writes a session's frames to the streams of one connection.
 //!
-//! Small frames are collected into chunks before quinn sees them, because quinn searches its
-//! unacknowledged pieces for every packet it makes: many small pieces cost more than the network. A
-//! chunk is made when the connection is about to transmit, so what was sent in one turn shares
-//! packets, and nothing waits for a chunk to fill. What quinn does not take (its window is full)
-//! stays in the session; thus a slow link costs references, not copies.
+//! Small frames are collected into chunks before they are passed to quinn, because quinn searches
+//! its unacknowledged pieces for every packet: many small pieces cost more than the network. A
+//! chunk is created when the connection is about to transmit, so that the frames of one turn share
+//! packets, and no frame waits for a chunk to fill. Frames that quinn does not accept (its window
+//! is full) stay in the session; thus a slow link costs references, not copies.
 
 use super::wire::{HEADER_BYTES_MAX, Header, STREAM_BULK, STREAM_SMALL};
 use crate::session::{Class, Sender};
 use bytes::{BufMut, Bytes, BytesMut};
 use quinn_proto::{Connection, Dir, FinishError, StreamId, WriteError};
 
-/// The size at which a chunk is complete: large enough that a window holds few of them, small
-/// enough that what follows can still overtake bulk.
+/// Size at which a chunk is complete: large enough that a window holds few of them, small enough
+/// that the frames behind it can still overtake bulk.
 const CHUNK_BYTES: usize = 32 << 10;
-/// Bulk frames that are written at once: one would do, a second fills the window while the first
-/// ends.
+/// Bulk frames that are written at once: one would be enough; a second fills the window while the
+/// first ends.
 const BULK_WRITES: usize = 2;
-/// Small frames overtake bulk frames.
+/// Priority of small frames, which overtake bulk frames.
 const PRIORITY_SMALL: i32 = 1;
 
-/// The streams on which one connection sends.
+/// The sending streams of one connection.
 #[derive(Debug, Default)]
 pub(super) struct Outgoing {
     small: Option<StreamId>,
-    /// What is left of the first byte of that stream, which says what it is, and of the chunk being
-    /// written. Bulk may have filled the window when the stream is opened.
+    /// Unwritten rest of the first byte of that stream, which gives its kind, and of the current
+    /// chunk. Bulk may have filled the window when the stream is opened.
     kind: Bytes,
     chunk: Bytes,
     /// Memory for the next chunks.
     buffer: BytesMut,
     bulk: Vec<BulkWrite>,
-    /// Whether quinn took no more; it says when to go on.
+    /// Whether quinn accepts no more until [`unblock`](Self::unblock).
     small_blocked: bool,
     bulk_blocked: bool,
 }
@@ -40,7 +40,7 @@ pub(super) struct Outgoing {
 #[derive(Debug)]
 struct BulkWrite {
     stream: StreamId,
-    /// Header and head of the frame, and its body, as far as not yet written.
+    /// The unwritten parts of the header and head of the frame, and of its body.
     rest: [Bytes; 2],
     blocked: bool,
 }
@@ -50,7 +50,7 @@ struct BulkWrite {
 pub(super) struct Stopped;
 
 impl Outgoing {
-    /// quinn would take more on some stream, or open another.
+    /// Notes that quinn accepts more on some stream, or can open another.
     pub(super) fn unblock(&mut self) {
         self.small_blocked = false;
         self.bulk_blocked = false;
@@ -59,7 +59,7 @@ impl Outgoing {
         }
     }
 
-    /// Writes what `sender` has until quinn takes no more.
+    /// Writes the frames of `sender` until quinn accepts no more.
     pub(super) fn write(
         &mut self,
         connection: &mut Connection,
@@ -156,7 +156,7 @@ impl Outgoing {
 }
 
 impl BulkWrite {
-    /// Writes on. Returns whether all was written.
+    /// Continues writing. Returns whether all was written.
     fn advance(&mut self, connection: &mut Connection) -> Result<bool, Stopped> {
         while !self.blocked {
             let done = usize::from(self.rest[0].is_empty());

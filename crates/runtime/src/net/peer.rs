@@ -1,16 +1,16 @@
-//! One other node as this one sees it: its session, its connection, and whether it lives.
+//! One other node as seen by this node: its session, its connection, and whether it lives.
 //!
-//! # Who dials
+//! # Which side dials
 //!
-//! Whoever has a frame first. When both dial at once, the connection that the node with the
-//! lower number dialled stays, and each side can tell so by itself:
+//! The side that has a frame first. If both dial at once, the connection that the node with the
+//! lower number dialled stays, and each side can decide that by itself:
 //!
-//! - While it dials, the lower one refuses the other's connection, and the higher one drops its own
-//!   for it. A dial older than [`COLLISION_WINDOW`] no longer counts, in case only one direction
-//!   works.
-//! - While a connection is open, a new one replaces it if the other side gave up the old one. It
-//!   has if it was the one that dialled the old one, or if its hello counts the old one among the
-//!   past. Otherwise its hello is older than the connection, and is refused.
+//! - While it dials, the lower node refuses the other's connection, and the higher node drops its
+//!   own for the other's. A dial older than [`COLLISION_WINDOW`] no longer counts, in case only one
+//!   direction works.
+//! - While a connection is open, a new one replaces it if the other side has given up the old one.
+//!   That is so if the other side dialled the old one, or if its hello counts the old one as past.
+//!   Otherwise its hello is older than the connection, and is refused.
 //!
 //! # Failure
 //!
@@ -24,32 +24,32 @@ use quinn_proto::ConnectionHandle;
 use std::net::SocketAddr;
 use std::time::Duration;
 
-/// For how long a dial of the lower node makes it refuse the other's. Longer than a handshake
+/// Time for which a dial of the lower node makes it refuse the other's. Longer than a handshake
 /// takes.
 const COLLISION_WINDOW: Duration = Duration::from_secs(1);
-/// The first pause before a broken connection is dialled again.
+/// First pause before a broken connection is dialled again.
 const PAUSE_MIN: Duration = Duration::from_millis(20);
-/// The longest pause: the detector gives up after 3 s, so several attempts must fit.
+/// Longest pause: the detector declares a node lost after 3 s, so several attempts must fit.
 const PAUSE_MAX: Duration = Duration::from_millis(500);
-/// By how much the higher node waits longer: the time of a handshake within a continent.
+/// Time by which the higher node waits longer: that of a handshake within a continent.
 const HIGHER_WAITS: Duration = Duration::from_millis(100);
-/// How long one dial may take before another is tried. A lost first packet is sent again after 0.3
-/// s and 0.9 s; a fresh dial does not double its pauses further, and is through soon after a
-/// network heals.
+/// Time after which a dial is replaced by another. A lost first packet is sent again after 0.3 s
+/// and 0.9 s. A fresh dial does not double its pauses further, so it succeeds soon after a network
+/// recovers.
 pub(super) const DIAL_TIMEOUT: Duration = Duration::from_millis(1_200);
 
-/// What connects this node with the other.
+/// State of the connection with the other node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Phase {
-    /// Nothing, and nothing is needed.
+    /// There is no connection, and none is needed.
     Idle,
     /// A dial is under way.
     Dialling { handle: ConnectionHandle, since: Time },
-    /// A connection over which frames flow.
+    /// A connection is open, and frames flow over it.
     Open { handle: ConnectionHandle },
-    /// Nothing until then; the next dial follows.
+    /// There is no connection; the next dial follows at `until`.
     Waiting { until: Time },
-    /// The other node is given up in this life.
+    /// The other node was declared lost in this life.
     Lost,
 }
 
@@ -59,21 +59,21 @@ pub(super) struct Peer {
     pub(super) address: Option<SocketAddr>,
     pub(super) phase: Phase,
     pub(super) session: Session,
-    /// Which life of the node the session is with, once known.
+    /// The life of the node with which the session is, once known.
     pub(super) incarnation: Option<u64>,
-    /// How many connections the session had.
+    /// Number of connections that the session had.
     pub(super) connections: u64,
     /// Whether this node dialled the latest of them.
     pub(super) dialled_latest: bool,
     pub(super) detector: Option<Detector>,
-    /// Dials since the last success, and when the first of them began.
+    /// Dials since the last success, and the time at which the first of them began.
     attempts: u32,
     pub(super) trying_since: Option<Time>,
     /// Whether a refusal was reported since the last success.
     pub(super) is_refusal_reported: bool,
-    /// When a sign of life, with an acknowledgement, is due.
+    /// Time at which a sign of life, with an acknowledgement, is due.
     pub(super) beat_due: Time,
-    /// The first congestion window of the next connection, if the path is known.
+    /// First congestion window of the next connection, if the path is known.
     pub(super) window: Option<u64>,
 }
 
@@ -95,14 +95,14 @@ impl Peer {
         }
     }
 
-    /// Ends the session; a later life of the node begins a new one.
+    /// Resets the session; a later life of the node starts a new one.
     pub(super) fn reset(&mut self, retained_bytes_max: u64, fault: PlantedFault) {
         let fresh = Self::new(retained_bytes_max, fault);
         let (address, incarnation, window) = (self.address, self.incarnation, self.window);
         *self = Self { address, incarnation, window, ..fresh };
     }
 
-    /// The open connection.
+    /// Returns the open connection.
     pub(super) fn open_link(&self) -> Option<ConnectionHandle> {
         match self.phase {
             Phase::Open { handle } => Some(handle),
@@ -110,8 +110,8 @@ impl Peer {
         }
     }
 
-    /// Whether a connection that the other side dialled, and whose hello counts `connections`, is
-    /// to be taken; see the module's rules.
+    /// Whether to accept a connection that the other side dialled, with `connections` in its hello;
+    /// see the rules of the module.
     pub(super) fn admits(&self, me: NodeId, them: NodeId, connections: u64, now: Time) -> bool {
         match self.phase {
             Phase::Dialling { since, .. } => them < me || now.since(since) > COLLISION_WINDOW,
@@ -121,7 +121,7 @@ impl Peer {
         }
     }
 
-    /// A connection is open.
+    /// Sets that a connection is open.
     pub(super) fn opened(&mut self, handle: ConnectionHandle, dialled: bool, connections: u64) {
         self.phase = Phase::Open { handle };
         self.dialled_latest = dialled;
@@ -131,8 +131,8 @@ impl Peer {
         self.is_refusal_reported = false;
     }
 
-    /// The connection or dial failed. `share` is any number from 0 to 1. Returns when to dial
-    /// again.
+    /// Sets that the connection or dial failed. `share` is any number from 0 to 1. Returns the time
+    /// of the next dial.
     pub(super) fn failed(&mut self, me: NodeId, them: NodeId, now: Time, share: f64) -> Time {
         let pause = (PAUSE_MIN * 2u32.pow(self.attempts.min(8))).min(PAUSE_MAX);
         self.attempts += 1;
@@ -169,7 +169,7 @@ mod tests {
         let dialled = Peer { dialled_latest: true, ..peer(open) };
         assert!(!dialled.admits(LOW, HIGH, 4, Time::ZERO), "said before the fifth was open");
         assert!(dialled.admits(LOW, HIGH, 5, Time::ZERO), "the fifth is over there");
-        assert!(peer(open).admits(LOW, HIGH, 4, Time::ZERO), "who dialled again gave up the last");
+        assert!(peer(open).admits(LOW, HIGH, 4, Time::ZERO), "a new dial gives up the last");
     }
 
     #[test]

@@ -1,5 +1,5 @@
-//! All other nodes as this one sees them: the founders, and guests from when they are first heard
-//! of.
+//! All other nodes as seen by this node: the founders, and guests once this node has learned of
+//! them.
 
 use super::peer::Peer;
 use gridspan_topology::NodeId;
@@ -18,8 +18,8 @@ impl Peers {
         Self { founders, guests: BTreeMap::new() }
     }
 
-    /// Adds a guest unless it is known. Whoever comes with a certificate for its number is
-    /// admitted, and the job's authority has issued few of these.
+    /// Adds a guest unless it is known. Any guest with a certificate for its number is admitted;
+    /// the job's authority has issued few of these.
     pub(super) fn meet(&mut self, guest: NodeId, new: impl FnOnce() -> Peer) {
         if guest.index() >= self.founders.len() {
             self.guests.entry(guest).or_insert_with(new);
@@ -37,12 +37,12 @@ impl Peers {
         }
     }
 
-    /// Everybody that is known.
+    /// Returns all known nodes.
     pub(super) fn iter(&self) -> impl Iterator<Item = &Peer> {
         self.founders.iter().chain(self.guests.values())
     }
 
-    /// The numbers of everybody that is known.
+    /// Returns the numbers of all known nodes.
     pub(super) fn nodes(&self) -> impl Iterator<Item = NodeId> + use<> {
         let guests: Vec<NodeId> = self.guests.keys().copied().collect();
         (0..self.founders.len()).map(NodeId::from).chain(guests)
@@ -60,7 +60,7 @@ impl Index<NodeId> for Peers {
 
 impl IndexMut<NodeId> for Peers {
     fn index_mut(&mut self, node: NodeId) -> &mut Peer {
-        let message = "links are of nodes that are known";
+        let message = "links belong to known nodes";
         self.get_mut(node).expect(message)
     }
 }

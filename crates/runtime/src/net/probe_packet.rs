@@ -1,10 +1,10 @@
 //! Probes on the network: packets of the job's own socket that are not QUIC.
 //!
-//! The first byte has neither of QUIC's two highest bits, one of which every QUIC packet has as
-//! long as neither side greases it (`config.rs` sees to that), so that the two cannot be confused.
-//! Each packet ends with a keyed hash over all of it: a stranger can neither provoke an answer nor
-//! forge one. An answer is never longer than what it answers, and goes to the address of the node
-//! that the packet names, whatever its sender says.
+//! The first byte has neither of QUIC's two highest bits. Every QUIC packet has one of them while
+//! neither side greases it (`config.rs` disables that), so that the two cannot be confused. Each
+//! packet ends with a keyed hash over all of it, so that an unknown peer can neither provoke an
+//! answer nor forge one. An answer is never longer than the packet that it answers, and goes to the
+//! known address of the node that the packet names, regardless of the address that sent it.
 
 use crate::message::probe::ProbeKind;
 use gridspan_topology::NodeId;
@@ -12,16 +12,16 @@ use ring::hmac;
 
 /// The first byte of a probe.
 const MAGIC: u8 = 0x1f;
-/// What precedes the padding.
+/// Size of the fields before the padding.
 const HEADER_BYTES: usize = 46;
-/// The keyed hash, cut to 128 bits.
+/// Size of the keyed hash, truncated to 128 bits.
 pub(super) const TAG_BYTES: usize = 16;
-/// A round trip's packet.
+/// Size of the packets that measure a round trip.
 pub(super) const PING_BYTES: usize = HEADER_BYTES + TAG_BYTES;
-/// A packet of a train.
+/// Size of the packets of a train.
 pub(super) const TRAIN_BYTES: usize = ProbeKind::TRAIN_BYTES as usize;
 
-/// What a packet is.
+/// Kind of a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
     Ping,
@@ -35,20 +35,20 @@ impl Kind {
     const ALL: [Self; 4] = [Self::Ping, Self::Pong, Self::Train, Self::Arrived];
 }
 
-/// A probe, apart from padding and hash.
+/// A probe, without padding and hash.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct ProbePacket {
     pub(super) kind: Kind,
     pub(super) from: NodeId,
     pub(super) to: NodeId,
-    /// The order that it belongs to.
+    /// The order to which it belongs.
     pub(super) order: u64,
-    /// Which packet of a train, from zero, and how many there are.
+    /// Position in a train, from zero, and number of packets of the train.
     pub(super) index: u16,
     pub(super) count: u16,
-    /// When a ping was sent, in nanoseconds of its sender's clock; returned in the pong.
+    /// Time at which a ping was sent, in nanoseconds of its sender's clock; returned in the pong.
     pub(super) stamp: u64,
-    /// From the first to the last arrival of a train, in nanoseconds of the receiver's clock.
+    /// Time from the first to the last arrival of a train, in nanoseconds of the receiver's clock.
     pub(super) span: u64,
     /// Bytes of the train that arrived after its first packet.
     pub(super) bytes: u64,
@@ -60,7 +60,7 @@ pub(super) fn is_probe(data: &[u8]) -> bool {
 }
 
 impl ProbePacket {
-    /// The packet in `len` bytes.
+    /// Encodes the packet in `len` bytes.
     pub(super) fn encode(&self, len: usize, key: &hmac::Key) -> Vec<u8> {
         let mut bytes = Vec::with_capacity(len);
         bytes.push(MAGIC);
@@ -79,13 +79,13 @@ impl ProbePacket {
         bytes
     }
 
-    /// Reads a packet; none if it is not of this job.
+    /// Decodes a packet; returns `None` if it is not of this job.
     pub(super) fn decode(data: &[u8], key: &hmac::Key) -> Option<Self> {
         let (signed, tag) = data.split_last_chunk::<TAG_BYTES>()?;
         if signed.len() < HEADER_BYTES || data.len() > TRAIN_BYTES || !is_probe(data) {
             return None;
         }
-        // In the same time whatever differs, or a stranger could find the hash byte by byte.
+        // In constant time, or an attacker could find the hash byte by byte.
         let expected = hmac::sign(key, signed);
         let differs = expected.as_ref().iter().zip(tag).fold(0, |or, (a, b)| or | (a ^ b));
         if differs != 0 {

@@ -1,18 +1,20 @@
-//! Measures round trips and rates to other nodes with packets of its own, and answers theirs.
+//! Measures round trips and rates to other nodes with separate packets, and answers the probes of
+//! other nodes.
 //!
 //! # Steady state
 //!
-//! One order is worked off at a time. Round trips: each target gets pings in rounds, until
-//! [`PINGS`] rounds have brought nothing better; the least answer counts, so that one quiet moment
-//! is enough. A target that is [`PINGS`] answers behind is left out, so that many nodes that probe
-//! a slow one do not bury it in pings. Trains: each target gets a train of packets, one target after the other; it says how
-//! far apart the first and the last arrived.
+//! One order is processed at a time. For round trips, each target receives pings in rounds, until
+//! [`PINGS`] rounds have not improved any round trip. The shortest one counts, so that one quiet
+//! moment is enough. A target that is [`PINGS`] answers behind is skipped, so that many nodes that
+//! probe a slow one do not flood it with pings. For trains, each target receives a train of
+//! packets, one target after the other, and reports the time between the arrivals of the first and
+//! the last packet.
 //!
 //! # Failure
 //!
 //! Packets may be lost. A target that has not answered [`PATIENCE`] after the last packet gets one
-//! more round, and then counts as silent. Packets that are not of this job, or answer what was not
-//! asked, change nothing.
+//! more round, and then counts as silent. Packets that are not of this job, or that answer no probe
+//! of this node, change nothing.
 
 use super::probe_packet::{Kind, PING_BYTES, ProbePacket, TRAIN_BYTES};
 use crate::message::probe::{ProbeKind, ProbeOrder, Probed};
@@ -21,27 +23,27 @@ use ring::hmac;
 use std::collections::{BTreeMap, VecDeque};
 use std::time::{Duration, Instant};
 
-/// Pings to each target at least, and how many in a row must bring no better round trip to end it:
-/// where nodes share cores, a quiet moment on both sides is rare.
+/// Least number of pings to each target, and number of consecutive rounds without a better round
+/// trip after which probing ends: where nodes share cores, a quiet moment on both sides is rare.
 const PINGS: u32 = 8;
-/// Pings to each target at most.
+/// Largest number of pings to each target.
 const PINGS_MAX: u32 = 64;
-/// A round trip is better if it is shorter by more than this share.
+/// Share by which a round trip must be shorter to count as better.
 const BETTER: f64 = 0.05;
-/// Between two packets of this node: 5,000 a second, which no network notices.
+/// Time between two packets of this node: 5,000 packets a second do not load any network.
 const PACE: Duration = Duration::from_micros(200);
-/// At least between two pings to one target, so that they do not meet the same busy moment.
+/// Least time between two pings to one target, so that they do not meet the same busy moment.
 const ROUND: Duration = Duration::from_millis(10);
-/// Between trains to different targets.
+/// Time between trains to different targets.
 const TRAIN_PAUSE: Duration = Duration::from_millis(50);
-/// A train that arrives within less time says nothing: the link is too fast for it, or the receiver
-/// looked late and found all of it at once.
+/// Shortest duration of a train that yields a rate. If a train arrives faster, the link is too fast
+/// to measure, or the receiver polled late and found all packets at once.
 const SPAN_MIN: Duration = Duration::from_micros(500);
-/// How long to wait for the last answers.
+/// Time to wait for the last answers.
 const PATIENCE: Duration = Duration::from_millis(1_500);
-/// Trains that arrive at the same time; more are not measured.
+/// Largest number of trains that arrive at the same time; more are not measured.
 const TRAINS_MAX: usize = 64;
-/// Answers that wait to be sent; more are dropped, as a network would.
+/// Largest number of waiting answers; more are dropped, as a network would.
 const ANSWERS_MAX: usize = 1024;
 
 /// The probing half of a node.
@@ -56,27 +58,27 @@ pub(super) struct Prober {
     done: VecDeque<(u64, Vec<Probed>)>,
 }
 
-/// An order that is being worked off.
+/// The order that is being processed.
 struct Running {
     order: ProbeOrder,
     found: Vec<Probed>,
     /// The last round whose ping each target has answered.
     answered: Vec<u32>,
-    /// Targets that packets are still to be sent to: positions in `found`.
+    /// Targets that still have to receive packets, as positions in `found`.
     queue: VecDeque<usize>,
-    /// Packets of the train to the first of them that are on their way, and when it left.
+    /// Number of packets sent of the train to the first of them, and the time at which it began.
     train: u16,
     train_at: Instant,
     next_at: Instant,
-    /// When the last round began.
+    /// Time at which the last round began.
     round_at: Instant,
     rounds: u32,
-    /// The last round in which some round trip got better.
+    /// The last round that improved some round trip.
     improved: u32,
     is_second_try: bool,
 }
 
-/// A train of another node that arrives.
+/// A train of another node that is arriving.
 struct Arriving {
     first: Instant,
     last: Instant,
@@ -97,13 +99,13 @@ impl Prober {
         }
     }
 
-    /// Takes an order.
+    /// Queues an order.
     pub(super) fn order(&mut self, now: Instant, order: ProbeOrder) {
         self.orders.push_back(order);
         self.begin_next(now);
     }
 
-    /// The results of an order that is done: its name, and each target.
+    /// Returns the results of a completed order: its identifier, and the result of each target.
     pub(super) fn poll_done(&mut self) -> Option<(u64, Vec<Probed>)> {
         self.done.pop_front()
     }
@@ -135,7 +137,7 @@ impl Prober {
         }
     }
 
-    /// When [`poll_transmit`](Self::poll_transmit) has something to send, at the latest.
+    /// Returns the time at which [`poll_transmit`](Self::poll_transmit) must be called.
     pub(super) fn poll_timeout(&self) -> Option<Instant> {
         if !self.answers.is_empty() {
             return Some(self.began);
@@ -143,7 +145,7 @@ impl Prober {
         self.running.as_ref().map(Running::due)
     }
 
-    /// The next packet to send.
+    /// Returns the next packet to send.
     pub(super) fn poll_transmit(&mut self, now: Instant) -> Option<(NodeId, Vec<u8>)> {
         if let Some(answer) = self.answers.pop_front() {
             return Some(answer);
@@ -168,7 +170,7 @@ impl Prober {
         None
     }
 
-    /// Takes a packet that [`is_probe`](super::probe_packet::is_probe).
+    /// Handles a packet that [`is_probe`](super::probe_packet::is_probe).
     pub(super) fn handle(&mut self, now: Instant, data: &[u8]) {
         let Some(packet) = ProbePacket::decode(data, &self.key) else { return };
         if packet.to != self.me || packet.from == self.me {
@@ -189,7 +191,7 @@ impl Prober {
     }
 
     fn arrive(&mut self, now: Instant, packet: ProbePacket, len: usize) {
-        // A train whose last packet was lost is not reported; its next try begins anew.
+        // A train whose last packet was lost is not reported; the next attempt starts a new one.
         self.trains.retain(|_, train| now.duration_since(train.last) < PATIENCE / 2);
         let key = (packet.from, packet.order);
         let has_room = self.trains.len() < TRAINS_MAX;
@@ -237,7 +239,7 @@ impl Prober {
 }
 
 impl Running {
-    /// The next packet to the first target in the queue.
+    /// Returns the next packet to the first target in the queue.
     fn next_packet(&mut self, now: Instant, at: usize, (me, stamp): (NodeId, u64)) -> ProbePacket {
         let (kind, gap) = match self.order.kind {
             ProbeKind::RoundTrip => (Kind::Ping, PACE),
@@ -249,7 +251,7 @@ impl Running {
             self.next_at = now;
         }
         self.train += 1;
-        // By the clock, so that one that leaves late does not hold up the others.
+        // Relative to the schedule, so that a packet that leaves late does not delay the others.
         self.next_at += gap;
         if kind == Kind::Train && !gap.is_zero() {
             let span = now.duration_since(self.train_at);
@@ -260,13 +262,13 @@ impl Running {
             self.train = 0;
             self.next_at = now + if kind == Kind::Train { TRAIN_PAUSE } else { PACE };
         }
-        // A pong returns the index, which says to which round it belongs.
+        // A pong returns the index, which gives the round to which it belongs.
         let index = if kind == Kind::Ping { self.rounds as u16 } else { index };
         let (to, order) = (self.found[at].target, self.order.id);
         ProbePacket { kind, from: me, to, order, index, count, stamp, span: 0, bytes: 0 }
     }
 
-    /// When it goes on.
+    /// Returns the time of the next step.
     fn due(&self) -> Instant {
         if !self.queue.is_empty() {
             return self.next_at;
@@ -274,7 +276,7 @@ impl Running {
         let is_complete = self.found.iter().all(|found| found.round_trip.is_some());
         match self.order.kind {
             ProbeKind::RoundTrip if self.wants_more() => self.next_at.max(self.round_at + ROUND),
-            // The last round may bring better answers than those that are there.
+            // The last round may still improve the results.
             ProbeKind::RoundTrip if is_complete => {
                 let slowest = self.found.iter().filter_map(|found| found.round_trip).max();
                 self.next_at + slowest.unwrap_or_default().min(PATIENCE) + ROUND
@@ -284,7 +286,7 @@ impl Running {
         }
     }
 
-    /// Whether another round of pings may bring better answers.
+    /// Whether another round of pings may improve the results.
     fn wants_more(&self) -> bool {
         self.rounds < (self.improved + PINGS).min(PINGS_MAX)
             && (0..self.found.len()).any(|at| self.keeps_up(at))
@@ -295,7 +297,7 @@ impl Running {
         self.rounds - self.answered[at] < PINGS
     }
 
-    /// Begins another round, if there is reason for one.
+    /// Starts another round. Returns whether it has targets.
     fn begin_round(&mut self, now: Instant) -> bool {
         let silent = |at: &usize| self.found[*at].round_trip.is_none();
         let all = 0..self.found.len();

@@ -1,20 +1,19 @@
-//! What open connections show of their links, without a packet of its own.
+//! Samples links from the statistics of their open connections, without additional packets.
 
 use super::event::LinkStats;
 use gridspan_topology::{Bandwidth, LinkSample, NodeId};
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-/// How often.
+/// Period of the samples.
 const EVERY: Duration = Duration::from_millis(500);
 
-/// A connection that carried less than this since the last look is quiet: beats and
-/// acknowledgements alone are less.
+/// Bytes per period below which a connection is quiet: beats and acknowledgements alone are less.
 const QUIET_BYTES: u64 = 4 << 10;
-/// Every how many looks a quiet connection is reported.
+/// Number of periods between two reports of a quiet connection.
 const QUIET_LOOKS: u32 = 8;
 
-/// The figures of each connection when they were last looked at.
+/// Statistics of each connection at the last sample.
 pub(super) struct Sampler {
     last: BTreeMap<NodeId, LinkStats>,
     looked: Instant,
@@ -26,13 +25,13 @@ impl Sampler {
         Self { last: BTreeMap::new(), looked: now, looks: 0 }
     }
 
-    /// When to look next.
+    /// Returns the time of the next sample.
     pub(super) fn due(&self) -> Instant {
         self.looked + EVERY
     }
 
-    /// What each connection shows since the last look, among it its least round trip; quiet ones
-    /// take turns.
+    /// Returns a sample of each connection since the last call, including its least round trip;
+    /// quiet connections take turns.
     pub(super) fn look(
         &mut self,
         now: Instant,
@@ -46,7 +45,7 @@ impl Sampler {
                 self.last.remove(&node);
                 continue;
             }
-            // A new connection counts from its first look on.
+            // A new connection is sampled from its second call on.
             let last = self.last.insert(node, stats);
             let Some(last) = last.filter(|last| last.connections == stats.connections) else {
                 continue;
@@ -69,7 +68,7 @@ fn sample(
 ) -> LinkSample {
     let bytes = stats.bytes_acknowledged.saturating_sub(last.bytes_acknowledged);
     let rate = bytes as f64 * 8.0 / span.as_secs_f64().max(1e-3);
-    // More was waiting at both looks, and nothing but the network was in the way.
+    // More frames waited at both samples, and only the network limited the rate.
     let is_full = stats.is_backed_up && last.is_backed_up && stats.stops == last.stops;
     LinkSample {
         round_trip,

@@ -1,15 +1,15 @@
-//! What quinn takes from the system, for runs in virtual time: random identifiers and the time of
-//! day.
+//! Replacements in virtual time for quinn's system sources: seeded identifiers, and a clock that
+//! stands still.
 
 use gridspan_topology::dice::Dice;
 use quinn_proto::{ConnectionId, ConnectionIdGenerator, TimeSource};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-/// As long as quinn's own identifiers.
+/// Length of an identifier, equal to that of quinn's own.
 const IDENTIFIER_BYTES: usize = 8;
 
-/// Identifiers of connections by the seed of a transport. Which packets still belong to a
-/// connection depends on them. They can be guessed, so they are not for real networks.
+/// Identifiers of connections, derived from the seed of a transport. The assignment of packets to
+/// connections depends on them. They can be guessed, so they are not for real networks.
 pub(super) struct SeededIdentifiers(Dice);
 
 impl SeededIdentifiers {
@@ -34,7 +34,8 @@ impl ConnectionIdGenerator for SeededIdentifiers {
     }
 }
 
-/// A clock that stands still: tokens, whose age quinn takes from the time of day, stay valid.
+/// A clock that stands still, so that tokens stay valid; quinn takes their age from the time of
+/// day.
 pub(super) struct StandingClock;
 
 impl TimeSource for StandingClock {

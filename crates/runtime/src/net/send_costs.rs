@@ -1,14 +1,14 @@
-//! What it takes to send a datagram.
+//! The time that a node takes to send a datagram.
 
 use std::collections::VecDeque;
 use std::time::Duration;
 
-/// How many datagrams count: few enough to follow the machine's load, and enough that a thread that
-/// loses its core in the middle of one or two does not show.
+/// Number of datagrams that count: few enough to follow the machine's load, and enough to hide a
+/// thread that loses its core during one or two of them.
 const KEPT: usize = 15;
 
-/// The times of the last datagrams, each from the connection's buffers to the system: to gather its
-/// frames, to encrypt it and to hand it over.
+/// Times of the last datagrams, each from the connection's buffers to the system: gathering its
+/// frames, encrypting it and passing it on.
 #[derive(Debug, Default)]
 pub(super) struct SendCosts {
     last: VecDeque<Duration>,
@@ -22,7 +22,7 @@ impl SendCosts {
         self.last.push_back(took);
     }
 
-    /// `None` if nothing was sent.
+    /// Returns the median, or `None` if nothing was sent.
     pub(super) fn median(&self) -> Option<Duration> {
         let mut sorted: Vec<Duration> = self.last.iter().copied().collect();
         sorted.sort_unstable();

@@ -1,8 +1,8 @@
-//! The least round trip of a connection lately, taken as acknowledgements come.
+//! Measures the least recent round trip of a connection from its acknowledgements.
 //!
-//! quinn tells a smoothed round trip, in which the time that a receiver needs, and queues that are
-//! long gone, are mixed. Its congestion controllers see every packet; this one looks on, and leaves
-//! the deciding to another.
+//! quinn reports a smoothed round trip, which includes the time that a receiver needs, and queues
+//! that have long drained. Its congestion controllers observe every packet; the controller here
+//! only observes, and leaves all decisions to another.
 
 use quinn_proto::RttEstimator;
 use quinn_proto::congestion::{Controller, ControllerFactory, ControllerMetrics};
@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-/// Makes controllers of another factory that are looked on.
+/// Creates the controllers of another factory, wrapped in a [`Stopwatch`].
 pub(super) struct Stopwatches(pub(super) Arc<dyn ControllerFactory + Send + Sync>);
 
 impl ControllerFactory for Stopwatches {
@@ -21,13 +21,13 @@ impl ControllerFactory for Stopwatches {
     }
 }
 
-/// A controller that is looked on. Copies share what was seen.
+/// A controller that is observed. Copies share the observations.
 struct Stopwatch {
     inner: Box<dyn Controller>,
     least_ns: Arc<AtomicU64>,
 }
 
-/// The least round trip since the last call, if there was one.
+/// Returns the least round trip since the last call, if there was one.
 pub(super) fn take_least(controller: &dyn Controller) -> Option<Duration> {
     let stopwatch = controller.clone_box().into_any().downcast::<Stopwatch>().ok()?;
     let ns = stopwatch.least_ns.swap(u64::MAX, Ordering::Relaxed);

@@ -2,24 +2,27 @@
 //!
 //! # Start
 //!
-//! A [`Transport`] is told the job's layout, who it is, and the others' addresses. The first frame
-//! to a node opens a connection; the two say hello to each other and frames flow.
+//! A [`Transport`] is created with the job's layout and the identity of its node, and receives the
+//! addresses of the others. The first frame to a node opens a connection; after both have sent
+//! their hello, frames flow.
 //!
 //! # Steady state
 //!
-//! One connection per pair of nodes, whoever opened it. Small frames share an ordered stream, bulk
-//! frames have streams of their own, and a datagram each beat says that the node lives and what it
-//! has received. The caller moves packets: [`handle_datagram`](Transport::handle_datagram) for each
-//! that arrives, [`poll_transmit`](Transport::poll_transmit) until there is none,
-//! [`handle_timeout`](Transport::handle_timeout) when [`poll_timeout`](Transport::poll_timeout)
-//! says, and [`poll_event`](Transport::poll_event) until there is none.
+//! There is one connection per pair of nodes, regardless of which node opened it. Small frames
+//! share an ordered stream, each bulk frame has its own stream, and a datagram per beat reports
+//! that the node lives and which frames it has received. The caller moves packets: it calls
+//! [`handle_datagram`](Transport::handle_datagram) for each that arrives,
+//! [`poll_transmit`](Transport::poll_transmit) until there is none,
+//! [`handle_timeout`](Transport::handle_timeout) at the time that
+//! [`poll_timeout`](Transport::poll_timeout) returns, and
+//! [`poll_event`](Transport::poll_event) until there is none.
 //!
 //! # Failure
 //!
-//! A broken connection is made again and the session resumed, and nothing above notices. A node
-//! that stays silent is suspected and then lost, once. A caller that cannot take more frames stops
-//! reading ([`pause_reading`](Transport::pause_reading)); QUIC's windows then stall the senders,
-//! while signs of life go on.
+//! A broken connection is re-established and the session resumed, invisibly to the layers above. A
+//! node that stays silent is suspected and then lost, once. A caller that cannot accept more frames
+//! pauses reading ([`pause_reading`](Transport::pause_reading)); QUIC's windows then stall the
+//! senders, while signs of life continue.
 
 mod greeting;
 mod inbound;
@@ -52,21 +55,21 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// How often slow matters are looked after, at least: half a beat, so that a late look is noticed.
+/// Longest period of the upkeep: half a beat, so that a late upkeep is detected.
 const UPKEEP_EVERY: Duration = Duration::from_millis(100);
-/// How long a received frame waits for its acknowledgement: the sender keeps it that much longer.
+/// Time after which a received frame is acknowledged; the sender keeps it that much longer.
 const ACKNOWLEDGE_AFTER: Duration = Duration::from_millis(25);
-/// Frames after which an acknowledgement does not wait: it keeps the sender's list short.
+/// Frames after which an acknowledgement is sent at once, which keeps the sender's list short.
 const ACKNOWLEDGE_FRAMES: u64 = 256;
-/// Bytes after which an acknowledgement does not wait.
+/// Bytes after which an acknowledgement is sent at once.
 const ACKNOWLEDGE_BYTES: u64 = 512 << 10;
-/// How long a newcomer may take to say hello.
+/// Time within which a new connection must send its hello.
 const GREETING_TIMEOUT: Duration = Duration::from_secs(5);
-/// Handshakes of unknown addresses per chore interval: 1,000 a second take a fifth of a processor.
+/// Handshakes from unknown addresses per upkeep: 1,000 a second take a fifth of a processor.
 const STRANGERS_MAX: u32 = 100;
-/// The smallest window for data handed to QUIC: enough for a chunk and its successor on any path.
+/// Smallest window for data passed to QUIC: enough for a chunk and its successor on any path.
 const SEND_WINDOW_MIN: u64 = 1 << 20;
-/// The bounds of a congestion window that is remembered for the next connection.
+/// Bounds of a congestion window that is kept for the next connection.
 const WINDOW_REMEMBERED: (u64, u64) = (64 << 10, 4 << 20);
 
 /// The transport of one node.
@@ -95,7 +98,7 @@ pub struct Transport {
 }
 
 impl Transport {
-    /// A transport without connections.
+    /// Creates a transport without connections.
     pub fn new(config: TransportConfig, now: Instant) -> Result<Self, IdentityError> {
         check_job_name(&config.identity.job)?;
         let client = config.identity.quic_client()?;
@@ -133,8 +136,8 @@ impl Transport {
         })
     }
 
-    /// Says where `node` receives packets. Frames for it may have been sent before, unless it is a
-    /// guest, which is not known before.
+    /// Sets the address at which `node` receives packets. Frames to it may have been sent before,
+    /// except to a guest, which is unknown before.
     pub fn set_address(&mut self, node: NodeId, address: SocketAddr) {
         let (retained, fault) = (self.config.limits.retained_bytes_max, self.config.fault);
         self.peers.meet(node, || Peer::new(retained, fault));
@@ -148,34 +151,34 @@ impl Transport {
         }
     }
 
-    /// Who receives packets at `address`.
+    /// Returns the node that receives packets at `address`.
     pub fn node_at(&self, address: SocketAddr) -> Option<NodeId> {
         self.nodes_by_address.get(&address).copied()
     }
 
-    /// Where `node` receives packets, if that is known.
+    /// Returns the address at which `node` receives packets, if known.
     pub fn address_of(&self, node: NodeId) -> Option<SocketAddr> {
         self.peers.get(node)?.address
     }
 
-    /// What all nodes of the job sign their probes with.
+    /// Returns the key with which all nodes of the job sign their probes.
     pub(super) fn probe_key(&self) -> &[u8; 32] {
         &self.config.identity.probe_key
     }
 
-    /// All other founders of the job.
+    /// Returns all other founders of the job.
     pub fn others(&self) -> impl Iterator<Item = NodeId> + use<> {
         let me = self.node();
         self.config.layout.nodes().filter(move |&node| node != me)
     }
 
-    /// This node.
+    /// Returns this node.
     pub fn node(&self) -> NodeId {
         self.config.identity.node
     }
 
-    /// Sends a frame: it is kept until `to` has it. Costs a reference now, and a copy later if it
-    /// is small.
+    /// Sends a frame, which is kept until `to` has acknowledged it. Costs a reference now, and a
+    /// copy later if the frame is small.
     pub fn send(
         &mut self,
         to: NodeId,
@@ -220,14 +223,14 @@ impl Transport {
         }
     }
 
-    /// Stops reading streams, or starts again. What arrives meanwhile waits in QUIC's windows.
+    /// Stops reading streams, or starts again. Data that arrives meanwhile waits in QUIC's windows.
     pub fn pause_reading(&mut self, pause: bool) {
         if std::mem::replace(&mut self.is_paused, pause) && !pause {
             self.links.handles().for_each(|handle| self.links.touch(handle));
         }
     }
 
-    /// Takes one packet.
+    /// Handles one packet.
     pub fn handle_datagram(
         &mut self,
         now: Instant,
@@ -241,8 +244,8 @@ impl Transport {
         }
     }
 
-    /// The next packets to send: one, or up to `segments` of equal size to one address, appended to
-    /// the empty `buffer`.
+    /// Appends the next packets to send to the empty `buffer`: one, or up to `segments` of equal
+    /// size to one address.
     pub fn poll_transmit(
         &mut self,
         now: Instant,
@@ -270,7 +273,7 @@ impl Transport {
         transmit
     }
 
-    /// When [`handle_timeout`](Self::handle_timeout) must be called, at the latest.
+    /// Returns the time at which [`handle_timeout`](Self::handle_timeout) must be called.
     pub fn poll_timeout(&mut self) -> Option<Instant> {
         if self.links.is_busy() || !self.wanted.is_empty() {
             return Some(self.now);
@@ -278,7 +281,7 @@ impl Transport {
         [self.links.poll_timeout(), self.upkeep_due].into_iter().flatten().min()
     }
 
-    /// Lets time pass.
+    /// Runs the timers that are due.
     pub fn handle_timeout(&mut self, now: Instant) {
         self.now = self.now.max(now);
         self.links.handle_timeout(now);
@@ -288,7 +291,7 @@ impl Transport {
         }
     }
 
-    /// The next event.
+    /// Returns the next event.
     pub fn poll_event(&mut self) -> Option<TransportEvent> {
         if self.events.is_empty() {
             self.advance(self.now);
@@ -296,22 +299,22 @@ impl Transport {
         self.events.pop_front()
     }
 
-    /// Bytes sent to `node` that it has not yet acknowledged.
+    /// Returns the bytes sent to `node` that it has not acknowledged yet.
     pub fn bytes_unacknowledged(&self, node: NodeId) -> u64 {
         self.peers.get(node).map_or(0, |peer| peer.session.sender.bytes_unacknowledged())
     }
 
-    /// Whether every frame to every node that is not lost was acknowledged.
+    /// Whether all frames to nodes that are not lost were acknowledged.
     pub fn is_flushed(&self) -> bool {
         self.peers.iter().all(|peer| peer.session.sender.is_flushed())
     }
 
-    /// Whether `node` is given up.
+    /// Whether `node` was declared lost.
     pub fn is_lost(&self, node: NodeId) -> bool {
         self.peers.get(node).is_some_and(|peer| peer.phase == Phase::Lost)
     }
 
-    /// What is known of the link to `node`.
+    /// Returns the statistics of the link to `node`.
     pub fn stats(&self, node: NodeId) -> LinkStats {
         let Some(peer) = self.peers.get(node) else { return LinkStats::default() };
         let stats = LinkStats {
@@ -340,15 +343,16 @@ impl Transport {
         }
     }
 
-    /// The least round trip to `node` since this was last asked, if anything was acknowledged.
+    /// Returns the least round trip to `node` since the last call, if anything was acknowledged.
     pub(super) fn take_round_trip(&self, node: NodeId) -> Option<Duration> {
         let handle = self.peers.get(node)?.open_link()?;
         take_least(self.links.get(handle)?.connection.congestion_state())
     }
 
-    /// Ends all connections: the others learn `reason` and take this node for gone. What is not yet
-    /// acknowledged is dropped, so call it when [`is_flushed`](Self::is_flushed). Transmit once
-    /// more afterwards; nothing else happens any more.
+    /// Ends all connections: other nodes receive `reason` and consider this node lost. Frames that
+    /// are not acknowledged are dropped, so call this when [`is_flushed`](Self::is_flushed) returns
+    /// true. Call [`poll_transmit`](Self::poll_transmit) afterwards until there is no packet;
+    /// nothing else happens.
     pub fn close(&mut self, now: Instant, reason: &str) {
         self.advance(now);
         self.is_closed = true;
@@ -362,7 +366,7 @@ impl Transport {
         }
     }
 
-    /// Breaks the connection to `node`, as a network might, for tests of what follows.
+    /// Breaks the connection to `node`, as a network might, for tests of the recovery.
     #[doc(hidden)]
     pub fn break_connection(&mut self, now: Instant, node: NodeId) {
         self.advance(now);
@@ -375,7 +379,7 @@ impl Transport {
         Time::ZERO + self.now.saturating_duration_since(self.began)
     }
 
-    /// Works off what the links have to say, and dials.
+    /// Handles the events of the links, and dials.
     fn advance(&mut self, now: Instant) {
         self.now = self.now.max(now);
         loop {

@@ -1,8 +1,8 @@
-//! A UDP socket with segmentation offload, batches and ECN, and a way to wait for it.
+//! A UDP socket with segmentation offload, batches and ECN, which a thread can wait for.
 //!
-//! The kernel cuts one large send into packets (GSO) and joins packets into one receive (GRO),
-//! which is worth a factor of four at 1,452 bytes. Waiting is one `ppoll` over the socket and a
-//! wake-up channel, in nanoseconds.
+//! The kernel splits one large send into packets (GSO) and joins packets into one receive (GRO),
+//! which is worth a factor of four at 1,452 bytes. A wait is one `ppoll` over the socket and a
+//! wake-up channel, with a timeout in nanoseconds.
 
 use bytes::BytesMut;
 use quinn_proto::EcnCodepoint;
@@ -17,36 +17,36 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use thiserror::Error;
 
-/// Kernel buffers for each direction. The usual 208 KB overflow in the pauses of a busy receiver;
-/// the kernel may grant less.
+/// Size of the kernel's buffer in each direction. The usual 208 KB overflow in the pauses of a busy
+/// receiver; the kernel may grant less.
 const SOCKET_BUFFER_BYTES: usize = 4 << 20;
-/// Receives per system call. Each may hold 64 KiB of joined packets.
+/// Receives per system call, each of up to 64 KiB of joined packets.
 const BATCH: usize = 8;
-/// Batches of small messages that are read at a time while more waits: as much is done before
-/// anything is sent.
+/// Batches of small messages that are read at a time while more wait: nothing is sent meanwhile.
 const BATCHES_MAX: usize = 8;
-/// With so many bytes no further batch is read: what is bulk is acknowledged first.
+/// Bytes after which no further batch is read, so that bulk is acknowledged first.
 const BATCHED_BYTES_MAX: usize = 16 << 10;
 const RECEIVE_BYTES: usize = 64 << 10;
-/// So many senders are remembered; anybody can send, and a job has fewer nodes that talk to one.
+/// Largest number of senders that are remembered: any host can send, and a job has fewer nodes that
+/// send to one.
 const REACHED_MAX: usize = 16 << 10;
 
 /// A socket could not be opened.
 #[derive(Debug, Error)]
 #[error("cannot receive at {address}: {source}; choose another address")]
 pub struct PortError {
-    /// The address wanted.
+    /// The requested address.
     pub address: SocketAddr,
-    /// What the system says.
+    /// The error of the system.
     pub source: io::Error,
 }
 
 /// Packets to send to one address.
 #[derive(Clone, Copy, Debug)]
 pub struct Outbound<'a> {
-    /// To whom.
+    /// The address to send to.
     pub destination: SocketAddr,
-    /// Congestion marks.
+    /// The congestion mark.
     pub ecn: Option<EcnCodepoint>,
     /// One packet, or several of `segment_size` of which the last may be shorter.
     pub contents: &'a [u8],
@@ -61,8 +61,9 @@ pub struct UdpPort {
     woken: UnixStream,
     waker: Waker,
     buffer: Box<[u8]>,
-    /// Where each sender has reached this port, if it listens on all interfaces: answers have to
-    /// come from there, which is not what the kernel would choose on a host with several addresses.
+    /// The local address at which each sender has reached this port, if the port listens on all
+    /// interfaces: answers must come from that address, which the kernel might not choose on a host
+    /// with several.
     reached: Option<BTreeMap<SocketAddr, IpAddr>>,
 }
 
@@ -89,18 +90,18 @@ impl UdpPort {
         Ok(Self { socket, state, woken, waker, buffer, reached })
     }
 
-    /// Where packets are received.
+    /// Returns the address on which packets are received.
     pub fn local_address(&self) -> io::Result<SocketAddr> {
         self.socket.local_addr()
     }
 
-    /// How many packets one send may hold.
+    /// Returns the number of packets that one send may contain.
     pub fn segments_max(&self) -> usize {
         self.state.max_gso_segments()
     }
 
-    /// Sends; false if the kernel has no room now. A packet that the network refuses is lost, as a
-    /// network may.
+    /// Sends packets; returns false if the kernel has no room now. A packet that the network
+    /// refuses is lost, as on any network.
     pub fn send(&self, outbound: Outbound<'_>) -> io::Result<bool> {
         let transmit = quinn_udp::Transmit {
             destination: outbound.destination,
@@ -116,7 +117,7 @@ impl UdpPort {
         }
     }
 
-    /// Receives what is there, at most some batches, without waiting. Returns the number of packets.
+    /// Receives waiting packets, at most some batches, without blocking. Returns their number.
     pub fn receive(
         &mut self,
         on_packet: &mut dyn FnMut(SocketAddr, Option<EcnCodepoint>, BytesMut),
@@ -134,7 +135,7 @@ impl UdpPort {
         Ok(packets)
     }
 
-    /// Reads messages that wait, into `buffer`.
+    /// Reads waiting messages into `buffer`.
     fn receive_batch(&mut self, metas: &mut [RecvMeta; BATCH]) -> io::Result<usize> {
         let mut parts = self.buffer.chunks_exact_mut(RECEIVE_BYTES);
         let mut slices: [IoSliceMut<'_>; BATCH] =
@@ -146,7 +147,7 @@ impl UdpPort {
         }
     }
 
-    /// Takes the packets of the messages in `buffer` apart.
+    /// Splits the messages in `buffer` into packets, and passes them to `on_packet`.
     fn hand_up(
         &mut self,
         metas: &[RecvMeta],
@@ -187,28 +188,28 @@ impl UdpPort {
         if sources[1].revents().contains(PollFlags::IN) {
             let mut bytes = [0; 16];
             while matches!((&self.woken).read(&mut bytes), Ok(read) if read == bytes.len()) {}
-            // After draining: a wake in between finds the mark set and writes nothing, and ends
-            // this wait all the same. The other way round its byte could be drained with the mark
-            // left set.
+            // After draining: a wake in between finds the mark set and writes nothing, but this
+            // wait ends anyway. In the opposite order its byte could be drained with the mark left
+            // set.
             self.waker.shared.is_woken.store(false, Ordering::SeqCst);
         }
         Ok(())
     }
 
-    /// Ends a [`wait`](Self::wait) from another thread.
+    /// Returns a waker that ends a [`wait`](Self::wait) from another thread.
     pub fn waker(&self) -> Waker {
         self.waker.clone()
     }
 }
 
-/// Errors that say nothing about the socket: a packet sent earlier was refused by its destination,
-/// or a signal came.
+/// Whether an error does not concern the socket: the destination refused an earlier packet, or a
+/// signal arrived.
 fn is_temporary(error: &io::Error) -> bool {
     use io::ErrorKind::{ConnectionRefused, ConnectionReset, Interrupted, WouldBlock};
     matches!(error.kind(), ConnectionRefused | ConnectionReset | Interrupted | WouldBlock)
 }
 
-/// Ends the wait of a [`UdpPort`] from any thread. Several wakes before the port looks cost one.
+/// Ends the wait of a [`UdpPort`] from any thread. Several wakes before the port wakes up cost one.
 #[derive(Clone, Debug)]
 pub struct Waker {
     shared: Arc<Wake>,
@@ -221,7 +222,7 @@ struct Wake {
 }
 
 impl Waker {
-    /// Ends the present wait, or the next one if there is none.
+    /// Ends the current wait, or the next one if there is none.
     pub fn wake(&self) {
         if !self.shared.is_woken.swap(true, Ordering::SeqCst) {
             // A full channel wakes as well.
@@ -239,7 +240,7 @@ mod tests {
         UdpPort::bind(([127, 0, 0, 1], 0).into()).unwrap()
     }
 
-    // Elsewhere the loopback interface has one address.
+    // On other systems the loopback interface has one address.
     #[cfg(target_os = "linux")]
     #[test]
     fn answers_come_from_the_address_that_was_asked() {

@@ -1,14 +1,15 @@
 //! The transport in virtual time, for a simulator: [`Time`] for instants, nodes for addresses.
 //!
-//! quinn takes instants and socket addresses. An instant is a base, the same for all nodes of a
-//! job, and the virtual time since; the base is never compared with a clock. The address of a node
-//! is its number. Everything else is the [`Transport`] that real nodes use.
+//! quinn uses instants and socket addresses. An instant is a base, the same for all nodes of a job,
+//! plus the virtual time; the base is never compared with a clock. The address of a node is its
+//! number. Everything else is the [`Transport`] that real nodes use.
 //!
-//! The same seed gives datagrams of the same sizes at the same times, though not of the same bytes.
-//! Keys, and with them certificates and ciphertext, come from the system's random numbers, but their
-//! lengths are fixed: Ed25519 keys and signatures always take 32 and 64 bytes, where ECDSA signatures
-//! take 70 to 72, and serial numbers say node and incarnation (see `identity`). quinn's own dice and
-//! the identifiers of connections have the seed (see `seeded`).
+//! The same seed gives datagrams of the same sizes at the same times, though not with the same
+//! bytes. Keys, and with them certificates and ciphertext, come from the system's random numbers,
+//! but their lengths are fixed: Ed25519 keys and signatures always take 32 and 64 bytes, where
+//! ECDSA signatures take 70 to 72, and serial numbers consist of node and incarnation (see
+//! `identity`). quinn's random numbers and the identifiers of connections derive from the seed (see
+//! `seeded`).
 
 use super::config::{TransportConfig, TransportLimits};
 use super::event::{FrameClass, LinkStats, SendError, TransportEvent};
@@ -23,12 +24,12 @@ use std::time::Instant;
 
 /// The port of all nodes.
 const PORT: u16 = 7_000;
-/// The prefix of their addresses; the node's number follows.
+/// Prefix of their addresses; the node's number follows.
 const PREFIX: [u16; 6] = [0xfd00, 0, 0, 0, 0, 0];
-/// Datagrams of equal size that are made at once, as a system's segmented send takes them.
+/// Datagrams of equal size that are created at once, as for a system's segmented send.
 const SEGMENTS: usize = 10;
 
-/// A job whose nodes talk in virtual time.
+/// A job whose nodes communicate in virtual time.
 pub struct VirtualJob {
     authority: Authority,
     base: Instant,
@@ -39,19 +40,19 @@ pub struct VirtualJob {
 }
 
 impl VirtualJob {
-    /// A job with a throw-away authority.
+    /// Creates a job with a throw-away authority.
     pub fn new(layout: Layout, seed: u64, limits: TransportLimits) -> Result<Self, IdentityError> {
         let (authority, base) = (Authority::new("virtual")?, Instant::now());
         Ok(Self { authority, base, layout, seed, limits, fault: PlantedFault::None })
     }
 
-    /// The same job with a bug in every transport.
+    /// Plants a bug in every transport.
     #[doc(hidden)]
     pub fn with_fault(self, fault: PlantedFault) -> Self {
         Self { fault, ..self }
     }
 
-    /// The transport of a founder or a guest, which knows the addresses of all founders.
+    /// Creates the transport of a founder or a guest, which knows the addresses of all founders.
     pub fn transport(&self, node: NodeId, now: Time) -> Result<VirtualTransport, IdentityError> {
         let identity = self.authority.issue(node, 1)?;
         let mut seed = [0; 32];
@@ -77,7 +78,7 @@ pub struct VirtualTransport {
 }
 
 impl VirtualTransport {
-    /// Sends a frame: it is kept until `to` has it. It leaves with the next
+    /// Sends a frame, which is kept until `to` has acknowledged it. It leaves with the next
     /// [`transmit`](Self::transmit).
     pub fn send(
         &mut self,
@@ -93,12 +94,12 @@ impl VirtualTransport {
         self.transport.connect(node);
     }
 
-    /// Where others can reach this node, for [`meet`](Self::meet).
+    /// Returns the address at which others can reach this node, for [`meet`](Self::meet).
     pub fn contact(&self) -> String {
         address(self.transport.node()).to_string()
     }
 
-    /// Says where a guest can be reached; what is no address says nothing.
+    /// Sets the address of a guest; ignores a `contact` that is not an address.
     pub fn meet(&mut self, guest: NodeId, contact: &str) {
         if let Ok(address) = contact.parse()
             && guest != self.transport.node()
@@ -108,20 +109,20 @@ impl VirtualTransport {
         }
     }
 
-    /// Takes one datagram.
+    /// Handles one datagram.
     pub fn handle_datagram(&mut self, now: Time, from: NodeId, datagram: BytesMut) {
         let now = self.instant(now);
         self.transport.handle_datagram(now, address(from), None, datagram);
     }
 
-    /// Hands out all datagrams that are due.
+    /// Passes all due datagrams to `on_datagram`.
     pub fn transmit(&mut self, now: Time, on_datagram: &mut dyn FnMut(NodeId, BytesMut)) {
         let now = self.instant(now);
         loop {
             self.buffer.clear();
             let transmit = self.transport.poll_transmit(now, SEGMENTS, &mut self.buffer);
             let Some(transmit) = transmit else { return };
-            // A packet to what is no node goes nowhere.
+            // A packet to an address that is not a node's is dropped.
             let Some(to) = node(transmit.destination) else { continue };
             let size = transmit.segment_size.unwrap_or(transmit.size).max(1);
             for datagram in self.buffer[..transmit.size].chunks(size) {
@@ -130,35 +131,35 @@ impl VirtualTransport {
         }
     }
 
-    /// When [`handle_timeout`](Self::handle_timeout) must be called, at the latest.
+    /// Returns the time at which [`handle_timeout`](Self::handle_timeout) must be called.
     pub fn poll_timeout(&mut self) -> Option<Time> {
         let due = self.transport.poll_timeout()?;
         Some(Time::ZERO + due.saturating_duration_since(self.base))
     }
 
-    /// Lets time pass.
+    /// Runs the timers that are due.
     pub fn handle_timeout(&mut self, now: Time) {
         let now = self.instant(now);
         self.transport.handle_timeout(now);
     }
 
-    /// The next event.
+    /// Returns the next event.
     pub fn poll_event(&mut self) -> Option<TransportEvent> {
         self.transport.poll_event()
     }
 
-    /// Whether every frame to every node that is not lost was acknowledged.
+    /// Whether all frames to nodes that are not lost were acknowledged.
     pub fn is_flushed(&self) -> bool {
         self.transport.is_flushed()
     }
 
-    /// What is known of the link to `node`.
+    /// Returns the statistics of the link to `node`.
     pub fn stats(&self, node: NodeId) -> LinkStats {
         self.transport.stats(node)
     }
 
-    /// Ends all connections; the others learn `reason`. [`transmit`](Self::transmit) once more
-    /// afterwards.
+    /// Ends all connections; other nodes receive `reason`. Call [`transmit`](Self::transmit) once
+    /// more afterwards.
     pub fn close(&mut self, now: Time, reason: &str) {
         let now = self.instant(now);
         self.transport.close(now, reason);

@@ -1,15 +1,16 @@
-//! The bytes that cross a connection: stream kinds, frame headers and signs of life.
+//! The encoding of a connection's data: stream kinds, frame headers and signs of life.
 //!
-//! A unidirectional stream begins with one byte that says what it carries.
+//! The first byte of a unidirectional stream gives its kind.
 //!
 //! | stream | content |
 //! | --- | --- |
 //! | [`STREAM_SMALL`] | frames one after another: number, length, bytes |
 //! | [`STREAM_BULK`] | one frame: number, length, bytes, end of stream |
 //!
-//! Numbers and lengths are LEB128. A QUIC datagram carries one [`Received`]: it is the sign of life
-//! and the acknowledgement in one. Datagrams are read even while streams are not, so that a node
-//! that takes no more frames still lives and still lets the other side forget what it has.
+//! Numbers and lengths are LEB128. A QUIC datagram carries one [`Received`], which is both the sign
+//! of life and the acknowledgement. Datagrams are read even while streams are not, so that a node
+//! that accepts no more frames still counts as alive and still lets the other side drop
+//! acknowledged frames.
 
 use crate::session::Received;
 use bytes::{BufMut, BytesMut};
@@ -24,10 +25,10 @@ const DATAGRAM_BEAT: u8 = 1;
 
 /// Ten bytes hold 64 bits in groups of seven.
 const LEB128_BYTES_MAX: usize = 10;
-/// The longest frame header: two numbers.
+/// Length of the longest frame header: two numbers.
 pub(super) const HEADER_BYTES_MAX: usize = 2 * LEB128_BYTES_MAX;
-/// The most ranges that a datagram may describe: far more than frames travel at once, and few
-/// enough for the smallest path (12 bytes each at most, 1,200 in all).
+/// Largest number of ranges in a datagram: far more than the number of frames in transit at once,
+/// and few enough for the smallest path (12 bytes each at most, 1,200 in all).
 const RANGES_MAX: usize = 64;
 
 /// The other side sent bytes that a correct node does not send: the connection must be closed.
@@ -36,12 +37,12 @@ pub(super) enum WireError {
     /// A number does not fit 64 bits.
     #[error("a number is longer than 64 bits")]
     Number,
-    /// A frame is larger than both sides agreed.
-    #[error("a frame of {bytes} bytes is announced, and {limit} are allowed")]
+    /// A frame is larger than the limit.
+    #[error("a frame of {bytes} bytes exceeds the limit of {limit}")]
     TooLarge {
-        /// What the header says.
+        /// The length in the header.
         bytes: u64,
-        /// What is allowed.
+        /// The limit.
         limit: u64,
     },
     /// A stream begins with an unknown byte.
@@ -53,12 +54,12 @@ pub(super) enum WireError {
     /// A stream ended or was reset in the middle of a frame.
     #[error("a stream ended in the middle of a frame")]
     Truncated,
-    /// A frame came before one that must precede it.
+    /// A frame arrived before one that must precede it.
     #[error("frame {number} came before frame {expected}")]
     OutOfOrder {
-        /// What came.
+        /// The number of the frame.
         number: u64,
-        /// What should have come.
+        /// The number of the next frame in order.
         expected: u64,
     },
 }
@@ -76,7 +77,8 @@ impl Header {
         write_number(to, self.bytes);
     }
 
-    /// Reads a header and how long it is; none if `from` ends before it does.
+    /// Decodes a header, and returns it with its length; `None` if `from` ends before the header
+    /// does.
     pub(super) fn read(from: &[u8], limit: u64) -> Result<Option<(Self, usize)>, WireError> {
         let Some((number, first)) = read_number(from)? else { return Ok(None) };
         let Some((bytes, second)) = read_number(&from[first..])? else { return Ok(None) };
@@ -87,8 +89,8 @@ impl Header {
     }
 }
 
-/// Writes a sign of life. Ranges beyond the most that fit are left for the next one, which is safe:
-/// they are then not yet acknowledged.
+/// Encodes a sign of life. Ranges beyond [`RANGES_MAX`] are omitted, which is safe: they are not
+/// acknowledged yet, and may be in the next one.
 pub(super) fn write_beat(to: &mut BytesMut, received: &Received) {
     to.put_u8(DATAGRAM_BEAT);
     write_number(to, received.small);
@@ -102,7 +104,7 @@ pub(super) fn write_beat(to: &mut BytesMut, received: &Received) {
     }
 }
 
-/// Reads a sign of life.
+/// Decodes a sign of life.
 pub(super) fn read_beat(from: &[u8]) -> Result<Received, WireError> {
     let mut rest = from.strip_prefix(&[DATAGRAM_BEAT]).ok_or(WireError::Datagram)?;
     let mut next = || -> Result<u64, WireError> {

@@ -1,4 +1,4 @@
-//! How a job wants its actors balanced, and whom it tells.
+//! How a job balances its actors, and the callbacks that observe it.
 
 use gridspan_balance::{
     BalanceReport, Balancer, NoMoves, Plan, Snapshot, Strategy, UnknownStrategy, by_name,
@@ -6,25 +6,25 @@ use gridspan_balance::{
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Is told of what was measured, and of the plan.
+/// Called with the measurements and the plan of a rebalance.
 pub(crate) type OnSnapshot = Arc<dyn Fn(&Snapshot, &Plan) + Send + Sync>;
 
-/// Is told what became of a rebalance.
+/// Called with the outcome of a rebalance.
 pub(crate) type OnBalance = Arc<dyn Fn(&BalanceReport) + Send + Sync>;
 
-/// Makes a strategy whose dice begin with a seed.
+/// Makes a strategy with a seed for its dice.
 type Make = Arc<dyn Fn(u64) -> Box<dyn Strategy> + Send + Sync>;
 
-/// Where the strategy comes from.
+/// The source of the strategy.
 #[derive(Clone)]
 pub(crate) enum Source {
-    /// One of those that everybody knows.
+    /// One of the named strategies, which all nodes have.
     Named(Arc<str>),
-    /// The job's own.
+    /// A strategy that the job defines.
     Made(Make),
 }
 
-/// What a job wants.
+/// A job's settings for balancing.
 #[derive(Clone)]
 pub(crate) struct Balancing {
     pub(crate) source: Source,
@@ -49,17 +49,18 @@ impl Balancing {
         }
     }
 
-    /// Checks that there is such a strategy.
+    /// Checks that the strategy exists.
     pub(crate) fn check(&self) -> Result<(), UnknownStrategy> {
         self.strategy(0).map(|_| ())
     }
 
-    /// Whether actors may ever be moved, and are measured for that.
+    /// Whether actors may be moved, and are therefore measured.
     pub(crate) fn is_active(&self) -> bool {
         !matches!(&self.source, Source::Named(name) if &**name == "none")
     }
 
-    /// The strategy with its gate. One that is not known, which was refused before, moves nothing.
+    /// The strategy with its gate. An unknown strategy, which [`check`](Self::check) refuses
+    /// beforehand, moves nothing.
     pub(crate) fn balancer(&self, seed: u64) -> Balancer {
         let strategy = self.strategy(seed).unwrap_or_else(|_| Box::new(NoMoves));
         Balancer::new(strategy, self.is_gated)

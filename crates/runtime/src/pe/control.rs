@@ -1,4 +1,4 @@
-//! What a PE does about each kind of control packet. Those for the coordinator do nothing here.
+//! How a PE handles each kind of control packet. It ignores those for the coordinator.
 
 use super::delivery::{Early, Place};
 use super::replicas::Then;
@@ -74,6 +74,8 @@ impl Pe {
             Control::QuiescenceRound { round } => {
                 core.rounds_pending.insert(round);
             }
+            Control::PhaseRound { phase, round } => core.answer_phase_round(phase, round),
+            Control::PhaseOver { phase } => core.end_phase(phase),
             Control::DropStranded => core.drop_stranded(),
             Control::Publish { id, value } => core.handle_publish(id, value),
             Control::Probe(order) => core.handle_probe(order),
@@ -144,7 +146,7 @@ impl Pe {
         }
     }
 
-    /// Makes a collection known and its first members, once all of them have come.
+    /// Registers a collection and creates its first members, once all of them have arrived.
     fn create_if_complete(&mut self, collection: CollectionId) {
         let all = &mut self.core.parts;
         if !all.get(&collection).is_some_and(Incomplete::is_complete) {
@@ -181,7 +183,7 @@ impl Pe {
         }
     }
 
-    /// Makes a new member, or sends it on its way.
+    /// Creates a new member, or forwards the insertion to the PE where it will live.
     fn insert(&mut self, mut insertion: Box<Insertion>) {
         let core = &mut self.core;
         if core.home(insertion.id) == Some(core.me) {
@@ -208,7 +210,7 @@ impl Pe {
         self.core.post(COORDINATOR, Control::Inserted { id });
     }
 
-    /// Moves the actors that a plan moves away from here.
+    /// Starts the moves of a plan that leave from here.
     fn carry_out(&mut self, rebalance: RebalanceId, moves: &[PlanEntry]) {
         let plan = Some(rebalance);
         for entry in moves {
@@ -227,7 +229,7 @@ impl Pe {
         }
     }
 
-    /// Does what has waited until an actor is replicated no more.
+    /// Continues with the action that was deferred until an actor is no longer replicated.
     fn go_on(&mut self, id: ActorId, then: Then) {
         let slot = self.core.resident(id);
         match (then, slot) {
@@ -241,14 +243,14 @@ impl Pe {
         }
     }
 
-    /// Lets a member go on from its sync point, if it still waits there.
+    /// Resumes a member from its sync point, if it still waits there.
     pub(super) fn resume_one(&mut self, (kind, slot): (KindId, u32)) {
         if self.core.leave_sync(kind, slot) {
             self.stores[kind.index()].resume(&mut self.core, slot);
         }
     }
 
-    /// Lets the members go on that wait for sync points which the coordinator has settled.
+    /// Resumes the members that wait for sync points which the coordinator has settled.
     fn settle_syncs(&mut self, collection: CollectionId, syncs: u64) {
         if let Some((kind, slots)) = self.core.take_settled(collection, syncs) {
             for slot in slots {
@@ -258,9 +260,9 @@ impl Pe {
         }
     }
 
-    /// Moves those now that have wished to be moved during a rebalance.
+    /// Starts the migrations that actors requested during a rebalance.
     fn end_rebalance(&mut self, rebalance: RebalanceId) {
-        // Another may have begun before the news of this one's end has come.
+        // The next rebalance may have begun before the end of this one is reported.
         if self.core.rebalance.is_some_and(|present| present <= rebalance) {
             self.core.rebalance = None;
         }

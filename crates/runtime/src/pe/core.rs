@@ -1,7 +1,7 @@
-//! Everything a PE knows except for the actors themselves, and what it asks of their types.
+//! The state of a PE except for the actors themselves, and the interface to their types.
 //!
-//! Actors stand above this file: here they are a [`Kind`] by number and a [`Store`]. What a PE does
-//! is told in the files beside this one, each of which adds its part to [`Core`].
+//! Actors are above this file: here they are a [`Kind`] by number and a [`Store`]. The files beside
+//! this one implement the behaviour of a PE; each adds its part to [`Core`].
 
 use super::PlantedFault;
 use super::balancing::Balancing;
@@ -23,7 +23,9 @@ use crate::message::envelope::{AnyEnvelope, Batch, Header};
 use crate::message::limits::Limits;
 use crate::message::payload::Payload;
 use crate::message::probe::ProbeOrder;
-use crate::message::{EncodedBatch, Moves, Multicast, MulticastMember, ReductionGroup};
+use crate::message::{
+    EncodedBatch, Moves, Multicast, MulticastMember, PhaseCounts, ReductionGroup,
+};
 use crate::pe::ask::waits::Waits;
 use crate::pe::collective::accumulator::{Accumulator, GroupState};
 use crate::pe::collective::collections::{Collections, Incomplete, LocalCollection};
@@ -53,30 +55,30 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Something to do on a PE, such as what `main` asks of PE 0. Never leaves the process.
+/// An action to run on a PE, such as a request of `main` on PE 0. Never leaves the process.
 pub type Action = Box<dyn FnOnce(&mut Core) + Send>;
 
-/// Tells the time in nanoseconds of any origin; given by a driver whose time is real.
+/// Returns nanoseconds of any origin. Set by a driver that runs in real time.
 pub type Stopwatch = Box<dyn Fn() -> u64 + Send>;
 
-/// What a PE needs to do with actors whose type it does not know. `kind` is the number of that
-/// type.
+/// Operations on actors whose type is not known here. `kind` is the number of that type.
 pub(crate) trait Kind: Deliver + Send + Sync {
-    /// The type.
+    /// The type's identity.
     fn actor(&self) -> TypeId;
-    /// Its name, for people.
+    /// The type's name, for people.
     fn name(&self) -> &'static str;
-    /// What of it travels, and what that looks like on the wire.
+    /// The values of the type that cross the network, with their structure on the wire.
     fn parts(&self) -> [Part; 3];
-    /// A queue for its messages.
+    /// A new queue for messages of the type.
     fn new_queue(&self) -> Box<dyn Queue>;
-    /// A place for its actors.
+    /// A new store for actors of the type.
     fn new_store(&self, kind: KindId) -> Box<dyn Store>;
-    /// What a message counts for in the memory budget.
+    /// Bytes that an envelope counts for in the memory budget.
     fn envelope_bytes(&self, envelope: &dyn AnyEnvelope) -> usize;
-    /// The same for one that is not for one receiver.
+    /// Bytes that a message without a single receiver counts for in the memory budget.
     fn payload_bytes(&self, message: &Payload) -> usize;
-    /// Puts a message into the outbox, or gives its name if it is not the type of the receivers.
+    /// Puts a message into the outbox, or returns the type's name if the message is not of this
+    /// type.
     fn put_out(
         &self,
         outbox: &mut Outbox,
@@ -84,21 +86,21 @@ pub(crate) trait Kind: Deliver + Send + Sync {
         to: PeId,
         envelope: Box<dyn AnyEnvelope>,
     ) -> Result<(), &'static str>;
-    /// One envelope for one receiver, from a payload.
+    /// Makes an envelope for one receiver from a payload.
     fn envelope(
         &self,
         header: Header,
         message: Payload,
     ) -> Result<Box<dyn AnyEnvelope>, DecodeError>;
-    /// One envelope as it was encoded on its own.
+    /// Decodes a single envelope.
     fn decode_envelope(&self, bytes: &[u8]) -> Result<Box<dyn AnyEnvelope>, DecodeError>;
-    /// Another copy of a message.
+    /// Copies a message.
     fn copy(&self, message: &Payload) -> Payload;
-    /// Makes a message of a reduction's result.
+    /// Turns the result of a reduction into a message.
     fn reduced(&self, reduction: Reduction) -> Option<Payload>;
 }
 
-/// Messages for several actors of one type, which is not known here.
+/// Delivery of messages to several actors of one type, which is not known here.
 pub(crate) trait Deliver {
     /// Hands each message of a batch to its receiver.
     fn deliver(&self, core: &mut Core, batch: Box<dyn Batch>);
@@ -121,60 +123,60 @@ pub(crate) trait Deliver {
     ) -> Result<(), DecodeError>;
 }
 
-/// The actors of a type that is not known here.
+/// The store of actors of a type that is not known here.
 pub(crate) trait Store: Send {
-    /// Handles up to `budget` ready messages of one rank, as long as they are next in line.
-    /// Returns how many it handled.
+    /// Handles up to `budget` ready messages, while the next one is of `rank`. Returns the number
+    /// of handled messages.
     fn dispatch(&mut self, core: &mut Core, rank: Rank, budget: u32) -> u32;
     /// Builds members, from a `Vec<(Key, Init)>`.
     fn create(&mut self, core: &mut Core, new: NewMembers, inits: Payload) -> Result<(), JobError>;
-    /// The state of a member, encoded.
+    /// Encodes the state of a member.
     fn encode(&self, slot: u32) -> Bytes;
     /// Puts a decoded state into an empty slot.
     fn install(&mut self, core: &mut Core, slot: u32, state: Box<dyn Any + Send>);
-    /// The same for a replica: the actor does not learn of it.
+    /// Puts a decoded state of a replica into an empty slot, without calling the actor.
     fn put_aside(&mut self, slot: u32, state: Box<dyn Any + Send>);
-    /// Decodes a state without making anything of it.
+    /// Decodes a state without installing it.
     fn decode(&self, state: &[u8]) -> Result<Box<dyn Any + Send>, DecodeError>;
     /// Drops a member.
     fn remove(&mut self, slot: u32);
-    /// Tells a member that the plan has been carried out.
+    /// Calls a member's `resume`.
     fn resume(&mut self, core: &mut Core, slot: u32);
 }
 
-/// What all PEs of a job share: its layout and definition.
+/// The layout and definition of a job, which all its PEs share.
 #[derive(Clone)]
 pub(crate) struct Common {
     pub(crate) layout: Arc<Layout>,
-    /// The node that the coordinator runs on.
+    /// The node on which the coordinator runs.
     pub(crate) coordinator: NodeId,
-    /// The tree of nodes, rooted at the coordinator's, over which collective operations run.
+    /// The tree of nodes for collective operations, rooted at the coordinator's node.
     pub(crate) tree: Arc<Tree>,
     pub(crate) kinds: Arc<[&'static dyn Kind]>,
-    /// Those whose actors may live on two PEs.
+    /// The types whose actors may live on two PEs.
     pub(crate) deterministic: Arc<BTreeSet<KindId>>,
     pub(crate) maps: Arc<[PlacementMap]>,
     pub(crate) reducers: Arc<[CustomOp]>,
     pub(crate) limits: Limits,
     pub(crate) balancing: Balancing,
-    /// How broadcasts travel.
+    /// The mode that determines how broadcasts travel.
     pub(crate) broadcasts: Mode,
-    /// By which policy nodes find tasks.
+    /// The name of the policy by which nodes find tasks.
     pub(crate) stealing: Arc<str>,
     pub(crate) seed: u64,
     pub(crate) definition: Arc<Definition>,
     pub(crate) fault: PlantedFault,
     pub(crate) on_links: Vec<OnLinks>,
-    /// Whether the job goes on when a guest is lost.
+    /// Whether the job continues when a guest is lost.
     pub(crate) tolerates_lost_guests: bool,
     pub(crate) on_guests: Vec<OnGuests>,
     pub(crate) watch: Watch,
-    /// What actors of one node share.
+    /// Values that the actors of one node share.
     pub(crate) node_local: Arc<NodeLocal>,
 }
 
 impl Common {
-    /// The plan for broadcasts from this node that needs no advisor.
+    /// The plan for broadcasts from this node without an advisor.
     pub(crate) fn default_plan_from(&self, node: NodeId) -> BroadcastPlan {
         default_plan(&self.broadcasts.tree(&self.layout, node))
     }
@@ -210,7 +212,7 @@ impl Common {
     }
 }
 
-/// All bookkeeping of one PE. Handlers reach it through [`Context`](crate::Context).
+/// All state of one PE. Handlers reach it through [`Context`](crate::Context).
 pub struct Core {
     pub(crate) me: PeId,
     pub(crate) common: Common,
@@ -218,29 +220,29 @@ pub struct Core {
     pub(super) lanes: Lanes,
     pub(super) queues: Vec<Box<dyn Queue>>,
     pub(super) ready_bytes: usize,
-    /// Bytes that wait outside of the machine.
+    /// Bytes that wait outside of the PE.
     pub(super) waiting_bytes: usize,
     // Members and their places.
     pub(super) members: Vec<Vec<Option<Member>>>,
     pub(super) free: Vec<Vec<u32>>,
     pub(super) collections: Collections,
     pub(crate) delivery: Delivery,
-    /// Collections of which not all members have come.
+    /// Collections whose members have not all arrived.
     pub(super) parts: BTreeMap<CollectionId, Incomplete>,
     pub(crate) membership: Membership<Self>,
-    /// The places as measured, on the first PEs of nodes while tasks are shared.
+    /// The measured hierarchy of places, on the first PEs of nodes while tasks are shared.
     pub(crate) hierarchy: Option<Arc<Hierarchy>>,
     pub(super) replicas: Replicas,
     pub(super) departing: BTreeMap<ActorId, Departing>,
     /// Actors that were accepted and not yet committed.
     pub(super) arriving: BTreeSet<ActorId>,
-    /// Broadcasts still owed to actors that have left: the first and the end of their numbers.
+    /// Broadcasts owed to actors that have left: the first number, and the end of the range.
     pub(super) debts: BTreeMap<ActorId, (u64, u64)>,
     pub(super) requests: Vec<Request>,
-    /// The rebalance that is being planned or carried out; migrations on request wait for the end.
+    /// The rebalance that is being planned or carried out; requested migrations wait for its end.
     pub(super) rebalance: Option<RebalanceId>,
     pub(super) deferred: Vec<(ActorId, PeId)>,
-    /// Moves of plans that are over and were not reported yet.
+    /// Finished moves of plans that have not been reported yet.
     pub(super) moved: BTreeMap<RebalanceId, Moves>,
     // Conversations.
     pub(super) waits: Waits<Core>,
@@ -250,36 +252,38 @@ pub struct Core {
     pub(super) accumulators: BTreeMap<(ReductionGroup, u64), Accumulator>,
     pub(super) groups: BTreeMap<ReductionGroup, GroupState>,
     pub(super) rounds_pending: BTreeSet<u64>,
+    /// Counts of this PE for phases that are not complete.
+    pub(super) phases: BTreeMap<u32, PhaseCounts>,
     pub(crate) outbox: Outbox,
-    /// Control packets of this PE to itself that it has not handled.
+    /// Control packets from this PE to itself that it has not handled.
     pub(super) own_controls: u64,
     pub(super) probe_orders: Vec<ProbeOrder>,
-    /// The tree of nodes that contributions go up, and the version of the plan whose it is.
+    /// The tree of nodes that contributions go up, and the version of its plan.
     pub(super) up_tree: (u64, Arc<Tree>),
     pub(super) coordinator: KnownPlace,
-    /// How what this PE itself sends to all travels.
+    /// Plans for the broadcasts that this PE itself sends to all nodes.
     pub(super) own_plans: OwnPlans,
-    /// The collections whose broadcasts it numbers in place of the coordinator.
+    /// The collections whose broadcasts this PE numbers in place of the coordinator.
     pub(super) rights: Rights,
-    /// Controls that come or go in pieces.
+    /// Controls that are sent or received in pieces.
     pub(super) pieces: Pieces,
-    /// The job's own time, on the PE of main where jobs are balanced.
+    /// The job's own time, on main's PE if actors are balanced.
     pub(super) own_time: Option<OwnTime>,
     pub(super) failure: Option<JobError>,
     pub(super) outcome: Option<Result<(), JobError>>,
     pub(super) created: u64,
     pub(super) processed: u64,
     pub(crate) charged: Duration,
-    /// How fast the PE computes where that is emulated.
+    /// Emulated computing speed of the PE.
     pub(super) pace: Speed,
-    /// What handlers are timed with while loads are measured: nanoseconds of any origin.
+    /// Times handlers while loads are measured, in nanoseconds of any origin.
     pub(super) stopwatch: Option<Stopwatch>,
-    /// Tells how long work goes on within a handler; time stands still there in virtual time.
+    /// Measures time within a handler, during which virtual time does not advance.
     pub(super) clock: Option<Stopwatch>,
-    /// Set by a handler that did one part of long work: what is to be sent, and what came, is
+    /// Set by a handler that did one part of long work: outgoing and newly arrived messages go
     /// first.
     pub(crate) turn_is_over: bool,
-    /// What else is measured, if anything is.
+    /// Other measurements, if any are taken.
     pub(super) measures: Option<Box<Measures>>,
     pub(super) steps: Steps,
     pub(super) running: Option<KindId>,
@@ -288,7 +292,7 @@ pub struct Core {
 }
 
 impl Core {
-    /// Of a PE with these queues, one for each actor type.
+    /// Creates the state of a PE with these queues, one for each actor type.
     pub(super) fn new(me: PeId, common: Common, queues: Vec<Box<dyn Queue>>) -> Self {
         let kinds = queues.len();
         Self {
@@ -319,6 +323,7 @@ impl Core {
             accumulators: BTreeMap::new(),
             groups: BTreeMap::new(),
             rounds_pending: BTreeSet::new(),
+            phases: BTreeMap::new(),
             outbox: Outbox::new(common.layout.place(common.layout.node_of(me)).pes.clone()),
             own_controls: 0,
             probe_orders: Vec::new(),
@@ -359,13 +364,13 @@ impl Core {
         self.members.get_mut(kind.index())?.get_mut(slot as usize)?.as_mut()
     }
 
-    /// The same, to look at.
+    /// Like [`member`](Self::member), but shared.
     #[inline]
     pub(super) fn member_in(&self, slot: Slot) -> Option<&Member> {
         self.members.get(slot.kind.index())?.get(slot.index as usize)?.as_ref()
     }
 
-    /// The actor that sends, if it is one.
+    /// The actor that sends, or `None` if the PE itself does.
     #[inline]
     pub(super) fn sending(&self, sender: Sender) -> Option<&Member> {
         match sender {
@@ -374,8 +379,8 @@ impl Core {
         }
     }
 
-    /// The member with this identity, if it lives here. Always inlined: every send takes it, and a
-    /// pair that is returned through memory costs as much as the rest.
+    /// The kind and slot of a member, if it lives here. Always inlined: every send calls this, and
+    /// a pair that is returned through memory costs as much as the rest.
     #[inline(always)]
     pub(super) fn resident(&self, id: ActorId) -> Option<(KindId, u32)> {
         let local = self.collections.get(id.collection)?;
@@ -414,13 +419,13 @@ impl Core {
         local.info.home(key, &self.common.layout, &self.common.maps)
     }
 
-    /// Whose slot it is.
+    /// The identity of the actor in a slot.
     #[inline]
     pub(crate) fn id_in(&self, slot: Slot) -> ActorId {
         self.member_in(slot).map_or(ActorId::system(self.me), |member| member.id)
     }
 
-    /// The name under which the sender's messages are numbered.
+    /// The identity under which the sender's messages are numbered.
     pub(super) fn sender_id(&self, sender: Sender) -> ActorId {
         self.sending(sender).map_or(ActorId::system(self.me), |member| member.id)
     }
@@ -430,7 +435,7 @@ impl Core {
         self.clock.as_ref().map_or(0, |clock| clock())
     }
 
-    /// Notes what an actor asked for itself.
+    /// Queues a request of an actor about itself.
     pub(crate) fn request(&mut self, request: Request) {
         self.requests.push(request);
     }

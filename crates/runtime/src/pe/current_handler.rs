@@ -1,18 +1,18 @@
-//! Which handler a PE is inside of, as other threads of its node see it.
+//! The handler that a PE is running, visible to other threads of its node.
 //!
-//! A PE that is inside of a handler answers nobody. It leaves its actor here before it calls a
-//! handler, in a few plain stores, and a watchdog looks from outside.
+//! A PE inside a handler answers no messages. Before it calls a handler, it stores the actor's
+//! identity here with a few plain stores, and a watchdog reads it from another thread.
 
 use crate::address::id::{ActorId, CollectionId, KindId};
 use crate::address::index::Key;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
-/// No handler.
+/// The kind that means no handler.
 const NONE: u32 = u32::MAX;
 
-/// The handler that a PE is inside of. Written by that PE alone.
+/// The handler that a PE is running. Written by that PE alone.
 pub(crate) struct CurrentHandler {
-    /// Grows with each handler.
+    /// Incremented by each handler.
     number: AtomicU64,
     kind: AtomicU32,
     collection: AtomicU32,
@@ -31,7 +31,7 @@ impl Default for CurrentHandler {
 }
 
 impl CurrentHandler {
-    /// A handler of this actor begins.
+    /// Stores that a handler of this actor begins.
     #[inline]
     pub(crate) fn begin(&self, kind: KindId, id: ActorId) {
         let (collection, key) = id.apart();
@@ -42,14 +42,14 @@ impl CurrentHandler {
         self.kind.store(u32::from(kind.0), Ordering::Relaxed);
     }
 
-    /// The last handler has ended.
+    /// Stores that the last handler has ended.
     #[inline]
     pub(crate) fn end(&self) {
         self.kind.store(NONE, Ordering::Relaxed);
     }
 
-    /// The number of the handler that the PE is inside of, and its actor. If another one begins
-    /// meanwhile the two may not belong together, so look twice before you believe it.
+    /// Returns the number of the running handler, and its actor. If another handler begins during
+    /// the call, the two may not belong together; rely on them only if two calls return the same.
     pub(crate) fn look(&self) -> Option<(u64, KindId, ActorId)> {
         let number = self.number.load(Ordering::Relaxed);
         let kind = u16::try_from(self.kind.load(Ordering::Relaxed)).ok()?;

@@ -7,12 +7,12 @@ use crate::message::Control;
 use gridspan_topology::PeId;
 
 impl Core {
-    /// Main has ended, or the driver says how the job does.
+    /// Reports the job's outcome to the coordinator, for main or the driver.
     pub(crate) fn end(&mut self, outcome: Result<(), JobError>) {
         self.post(COORDINATOR, Control::End { outcome });
     }
 
-    /// Stops. The first PE of a node tells the others there.
+    /// Stops this PE. The first PE of a node also stops the others there.
     pub(crate) fn handle_stop(&mut self, outcome: Result<(), JobError>) {
         if self.outcome.is_some() {
             return;

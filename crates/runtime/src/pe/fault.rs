@@ -1,25 +1,25 @@
-//! Bugs planted into PEs and the coordinator on purpose.
+//! Bugs that are planted into PEs and the coordinator on purpose.
 
-/// Bugs on purpose, which a fault campaign has to find.
+/// A planted bug, which a fault campaign has to find.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum PlantedFault {
     /// None.
     #[default]
     None,
-    /// Messages are handled as they come, in any order, and again if they come again.
+    /// Messages are handled in any order of arrival, and again if they arrive again.
     HoldSkipped,
-    /// Knowledge about places is replaced by older knowledge.
+    /// An older known place replaces a newer one.
     EpochIgnored,
     /// Broadcasts and messages to single members do not wait for each other.
     BroadcastsApart,
-    /// The number of a broadcast goes to any that waits for one.
+    /// The number of a broadcast goes to any broadcast that waits for one.
     NumbersMixed,
-    /// Members take unordered broadcasts as they come, and again if they come again.
+    /// Members take unordered broadcasts in any order of arrival, and again if they arrive again.
     StreamsUncounted,
-    /// A PE goes on numbering broadcasts after it has returned the right to.
+    /// A PE continues to number broadcasts after it has returned the right.
     RightKept,
-    /// The coordinator takes the job for quiescent after one round of questions, not two.
+    /// The coordinator considers the job quiescent after one round of questions instead of two.
     OneRound,
-    /// What comes for the coordinator while it is on its way to another node is dropped.
+    /// Packets for the coordinator that arrive during its transfer to another node are dropped.
     TransferDropsHeld,
 }

@@ -1,24 +1,24 @@
-//! What is told of guests unasked.
+//! Events that report the stages of guests.
 
 use gridspan_topology::NodeId;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::sync::Arc;
 
-/// What has become of a guest.
+/// A change of a guest's state.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "what", rename_all = "lowercase")]
 pub enum GuestEvent {
-    /// It takes part, with so many PEs.
+    /// The guest takes part.
     Joined {
         /// The guest.
         guest: NodeId,
         /// The name of its site.
         site: String,
-        /// Its PEs.
+        /// Number of its PEs.
         pes: u32,
     },
-    /// It takes no more tasks and hands back those that it has.
+    /// It takes no more tasks and hands back the ones that it has.
     Leaving {
         /// The guest.
         guest: NodeId,
@@ -28,7 +28,7 @@ pub enum GuestEvent {
         /// The guest.
         guest: NodeId,
     },
-    /// It does not answer. What it owed is done again.
+    /// It does not answer. The tasks that it owed are done again.
     Lost {
         /// The guest.
         guest: NodeId,
@@ -46,11 +46,11 @@ impl fmt::Display for GuestEvent {
             Self::Leaving { guest } => write!(f, "guest {guest} is leaving"),
             Self::Left { guest } => write!(f, "guest {guest} has left"),
             Self::Lost { guest, reason } => {
-                write!(f, "{reason}; what guest {guest} owed is done again")
+                write!(f, "{reason}; the tasks that guest {guest} owed run again")
             }
         }
     }
 }
 
-/// Is told what becomes of guests.
+/// Called with each change of a guest's state.
 pub(crate) type OnGuests = Arc<dyn Fn(&GuestEvent) + Send + Sync>;

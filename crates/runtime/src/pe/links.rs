@@ -1,4 +1,4 @@
-//! What is known of places and links, and who is told of it unasked.
+//! Measured places and links, and the callbacks that receive them.
 
 use crate::error::JobError;
 use gridspan_topology::{
@@ -10,29 +10,29 @@ use std::sync::Arc;
 /// Which nodes are near each other.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Locality {
-    /// As measured, where the user has not said otherwise.
+    /// The hierarchy in use: the user's where given, otherwise the measured one.
     pub hierarchy: Hierarchy,
-    /// As measured.
+    /// The measured hierarchy.
     pub measured: Hierarchy,
-    /// Where the user's word and the measurements differ.
+    /// Differences between the user's hierarchy and the measured one.
     pub contradictions: Vec<Contradiction>,
 }
 
-/// What is known of the links.
+/// Knowledge about the links.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Links {
-    /// When this is known.
+    /// The time of this knowledge.
     pub at: Time,
     /// Which nodes are near each other.
     pub places: Arc<Locality>,
-    /// What is known of the way from one group to another; of that inside one if both are the same.
+    /// Estimates of the link from one group to another, or inside a group if both are the same.
     pub estimates: Vec<((GroupId, GroupId), LinkEstimate)>,
-    /// How groups reach the outside, where that could be told.
+    /// How groups reach the outside, where the measurements show it.
     pub uplinks: Vec<(GroupId, Uplink)>,
 }
 
-/// Is told of the links, and which of them have changed since it was told last.
+/// Called with the links, and with the changes since the last call.
 pub(crate) type OnLinks = Arc<dyn Fn(&Links, &[LinkChange]) + Send + Sync>;
 
-/// Is told that the job cannot go on, by a thread that is no PE.
+/// Called with the error when the job cannot continue, by a thread that is not a PE.
 pub(crate) type OnFailure = Arc<dyn Fn(&JobError) + Send + Sync>;

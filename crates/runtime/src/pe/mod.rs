@@ -1,21 +1,21 @@
 //! The PE machine: one processing element as a state machine that shares nothing.
 //!
-//! A driver feeds it [`Packet`]s and the time, lets it [`run`](Pe::run) messages, and sends what it
-//! finds in the [`Outbox`]. The machine itself reads no clock, opens no socket and awaits nothing,
-//! so that the same code runs under threads, over the network, and in virtual time.
+//! A driver passes [`Packet`]s and the time to the machine, lets it [`run`](Pe::run) messages, and
+//! sends the contents of the [`Outbox`]. The machine itself reads no clock, opens no socket and
+//! awaits nothing, so that the same code runs under threads, over the network, and in virtual time.
 //!
-//! - `actor`: what a user's code is written against.
-//! - `core` holds all that a PE keeps; the folder of each part has its state. `store`: actors of
+//! - `actor`: the interface for the user's code.
+//! - `core` holds all state of a PE; the folder of each part defines its state. `store`: actors of
 //!   one type, which `core` knows as a `Kind`.
-//! - `delivery`: the way of a message. `migrate`: the way of an actor. `post`: what PEs tell each
-//!   other beside messages.
+//! - `delivery`: the path of a message. `migrate`: the path of an actor. `post`: controls between
+//!   PEs, besides messages.
 //! - `replicas`: actors that live on two PEs. `steps`: the order of messages of steps.
 //! - `collective`: collections, broadcasts, reductions, quiescence, sync points.
-//! - `ask`: questions and answers. `outbox`: what leaves. `measure`, `own_time`: loads, and the
-//!   pace of the job. `own_plans`: plans of this node's broadcasts. `coordinator_place`: where the
-//!   coordinator is. `stall`, `current_handler`: what a PE says of itself.
+//! - `ask`: questions and answers. `outbox`: outgoing packets. `measure`, `own_time`: loads, and
+//!   the pace of the job. `own_plans`: plans of this node's broadcasts. `coordinator_place`: the
+//!   place of the coordinator. `stall`, `current_handler`: reports of a PE about itself.
 //! - `membership`: nodes that join while the job runs, and leave or are lost. `worker_message`:
-//!   what workers tell theirs.
+//!   messages between workers.
 
 pub(crate) mod actor;
 mod ask;
@@ -90,7 +90,7 @@ pub struct Pe {
     tentatives: Tentatives,
 }
 
-/// Shows from outside which handler a PE is inside of.
+/// Shows other threads which handler a PE is running.
 pub(crate) struct HandlerView {
     pub(crate) pe: PeId,
     current: Arc<CurrentHandler>,
@@ -113,12 +113,12 @@ impl Pe {
         Self { core: Core::new(me, common, queues), stores, tentatives: Tentatives::new() }
     }
 
-    /// Which PE this is.
+    /// The identity of this PE.
     pub fn id(&self) -> PeId {
         self.core.me
     }
 
-    /// Tells the time. It may not go backwards.
+    /// Sets the time, which never goes backwards.
     pub fn set_now(&mut self, now: Time) {
         self.core.now = self.core.now.max(now);
     }
@@ -166,14 +166,15 @@ impl Pe {
         self.grant_requests();
     }
 
-    /// Does what `main`, or the driver, asks of this PE.
+    /// Runs an action of `main` or the driver on this PE.
     pub fn act(&mut self, action: Action) {
         action(&mut self.core);
         self.grant_requests();
     }
 
-    /// Handles up to `budget` ready messages. Returns how many: none once a handler has ended the
-    /// turn, there is much to send, or this PE has failed and waits for the end of the job.
+    /// Handles up to `budget` ready messages. Returns their number, which is zero once a handler
+    /// has ended the turn, the outbox is full, or this PE has failed and waits for the end of the
+    /// job.
     pub fn run(&mut self, budget: u32) -> u32 {
         let mut handled = 0;
         let begin = self.core.work_begins();
@@ -197,8 +198,8 @@ impl Pe {
         handled
     }
 
-    /// Fires due timers and passes on what has waited long enough. Call it at the end of each turn,
-    /// before sending what is in the [`outbox`](Self::outbox).
+    /// Fires due timers and passes on messages and contributions whose wait is over. Call it at the
+    /// end of each turn, before sending the contents of the [`outbox`](Self::outbox).
     pub fn finish_turn(&mut self) {
         self.core.turn_is_over = false;
         while let Some(action) = self.core.timers.take_due(self.core.now) {
@@ -213,7 +214,7 @@ impl Pe {
         if self.core.delivery.is_awaiting() {
             self.core.expire_awaiting();
         }
-        // Contributions that wait here lead to a message sooner or later, so the PE is not idle.
+        // Contributions that wait here will lead to a message, so the PE is not idle.
         if !self.core.rounds_pending.is_empty()
             && self.core.lanes.is_empty()
             && self.core.next_accumulator().is_none()
@@ -224,43 +225,42 @@ impl Pe {
         self.core.check_budget();
     }
 
-    /// When [`finish_turn`](Self::finish_turn) has something to do even if nothing arrives.
+    /// The time at which [`finish_turn`](Self::finish_turn) has work even if nothing arrives.
     pub fn next_wakeup(&self) -> Option<Time> {
         let held = self.core.delivery.next_deadline();
         [self.core.timers.next(), self.core.next_accumulator(), held].into_iter().flatten().min()
     }
 
-    /// How much it has ever done for the job. What the runtime does again and again, such as
+    /// Amount of work that the PE has done for the job. Periodic work of the runtime, such as
     /// balancing on a period, does not count.
     pub fn activity(&self) -> u64 {
         self.core.activity()
     }
 
-    /// Whether it only has to do what the runtime does again and again, now and later, unless
-    /// something comes.
+    /// Whether only periodic work of the runtime is left, now and later, unless something arrives.
     pub fn has_only_upkeep(&self) -> bool {
         self.core.has_only_upkeep()
     }
 
-    /// Has handlers timed, if a strategy uses it.
+    /// Sets a stopwatch to time handlers, if loads are measured.
     pub fn set_stopwatch(&mut self, stopwatch: Stopwatch) {
         self.core.set_stopwatch(stopwatch);
     }
 
-    /// Gives a clock to those who divide their time among many things within one handler. Without
-    /// one they go by what is charged.
+    /// Sets a clock for handlers that divide their time among many tasks. Without a clock they use
+    /// the charged time.
     pub fn set_clock(&mut self, clock: Stopwatch) {
         self.core.clock = Some(clock);
     }
 
-    /// Has this PE be so fast, where processors are simulated or emulated: what is charged and
-    /// timed takes longer or shorter. The driver sees to it that time passes accordingly.
+    /// Sets the speed of this PE where processors are simulated or emulated: charged and timed
+    /// durations are scaled by it. The driver ensures that time passes accordingly.
     pub fn set_pace(&mut self, pace: Speed) {
         self.core.pace = pace;
     }
 
-    /// Tells how fast the driver has found this PE, beside an ordinary one and without others'
-    /// load.
+    /// Sets the speed that the driver has measured for this PE, relative to an ordinary one and
+    /// without load from other programs.
     pub fn set_speed(&mut self, speed: f64) {
         if let Some(measures) = &mut self.core.measures {
             measures.time.set_speed(speed);
@@ -272,57 +272,58 @@ impl Pe {
         self.core.measures.is_some()
     }
 
-    /// Tells where time went since this was told last, where loads are measured. For a PE that
-    /// shares a processor with other programs at least twice a second.
+    /// Reports the use of time since the last report, if loads are measured. A PE that shares a
+    /// processor with other programs needs a report at least twice a second.
     pub fn note_time(&mut self, spent: Spent) {
         self.core.note_time(spent);
     }
 
-    /// When this PE, if it is idle then, should compute for nothing for [`TRIAL`], and have what it
-    /// got of that noted by [`note_trial`](Self::note_trial). Only where others' programs have
-    /// slowed it.
+    /// The time at which this PE, if it is idle then, should compute for [`TRIAL`] without a
+    /// purpose. Report the processor time that it got with [`note_trial`](Self::note_trial). `None`
+    /// unless other programs have slowed it.
     pub fn next_trial(&self) -> Option<Time> {
         self.core.measures.as_ref()?.time.next_trial()
     }
 
-    /// Tells what a trial that has just ended got of a processor.
+    /// Reports the processor time of a trial that has just ended.
     pub fn note_trial(&mut self, now: Time, spent: Spent) {
         self.core.note_trial(now, spent);
     }
 
-    /// Tells how many bytes wait outside of the machine, for the memory budget.
+    /// Sets the number of bytes that wait outside the machine, for the memory budget.
     pub fn set_waiting_bytes(&mut self, bytes: usize) {
         self.core.waiting_bytes = bytes;
     }
 
-    /// Tells the coordinator which job this node runs, so that different programs do not mix.
+    /// Sends the coordinator this node's job definition, so that different programs do not mix.
     pub(crate) fn greet(&mut self) {
         let definition = Box::new(Definition::clone(&self.core.common.definition));
         self.core.post(COORDINATOR, Control::Greet { definition });
     }
 
-    /// What this node should measure; the driver reports with [`Core::probed`](Core).
+    /// Removes and returns the probes that this node should make; the driver reports with
+    /// [`Core::probed`](Core).
     pub fn take_probe_orders(&mut self) -> Vec<ProbeOrder> {
         std::mem::take(&mut self.core.probe_orders)
     }
 
-    /// Where the coordinator runs, once after it has moved.
+    /// The new place of the coordinator, once after each move.
     pub fn take_coordinator_place(&mut self) -> Option<CoordinatorPlace> {
         self.core.coordinator.news.take()
     }
 
-    /// Where guests can be reached of which this PE has heard, as they said to [`Core::join`].
+    /// The contacts of guests that this PE has learned, as they gave them to [`Core::join`].
     pub fn take_contacts(&mut self) -> Vec<(NodeId, String)> {
         std::mem::take(&mut self.core.membership.contacts)
     }
 
-    /// The number of the coordinator's question about what this PE does, now that it does nothing;
-    /// answered by [`Core::looked`](Core).
+    /// The number of the coordinator's pending look at this PE, now that the PE is idle. The driver
+    /// answers with [`Core::looked`](Core).
     pub fn take_look(&mut self) -> Option<u64> {
         self.core.looks.order.take()
     }
 
-    /// Shows other threads which handler this PE is inside of.
+    /// Returns a view for other threads of the handler that this PE is running.
     pub(crate) fn current_handler(&self) -> HandlerView {
         let looks = &self.core.looks;
         HandlerView {
@@ -332,17 +333,17 @@ impl Pe {
         }
     }
 
-    /// Whether messages are ready.
+    /// Whether messages are ready to be handled.
     pub fn has_work(&self) -> bool {
         !self.core.lanes.is_empty() && self.core.failure.is_none()
     }
 
-    /// What is to be sent.
+    /// The packets to be sent.
     pub fn outbox(&mut self) -> &mut Outbox {
         &mut self.core.outbox
     }
 
-    /// How the job ended, once it has.
+    /// The outcome of the job, once it has ended.
     pub fn outcome(&self) -> Option<&Result<(), JobError>> {
         self.core.outcome.as_ref()
     }
@@ -352,12 +353,12 @@ impl Pe {
         std::mem::take(&mut self.core.charged)
     }
 
-    /// What the PE did so far.
+    /// Counters of the PE's work so far.
     pub fn statistics(&self) -> Statistics {
         self.core.statistics
     }
 
-    /// Over how many bytes of ready messages the driver should not bring more.
+    /// Number of bytes of ready messages above which the driver should deliver no more.
     pub fn soft_limit(&self) -> usize {
         self.core.common.limits.soft_bytes
     }
@@ -367,34 +368,35 @@ impl Pe {
         self.core.failure.is_some()
     }
 
-    /// Another PE of this node does not take what is sent to it: so many bytes of messages wait,
-    /// most of them for the members of these types.
+    /// Ends the job because another PE of this node does not take its messages: `bytes` bytes of
+    /// messages wait, most of them for the members of the types in `fullest`.
     pub(crate) fn fail_full(&mut self, pe: PeId, bytes: usize, fullest: &[(KindId, usize)]) {
         self.core.fail_full(pe, bytes, fullest);
     }
 
-    /// Bytes of messages that are ready here.
+    /// Number of bytes of messages that are ready here.
     pub fn ready_bytes(&self) -> usize {
         self.core.ready_bytes
     }
 
-    /// Ends the job with an error, for example that of a panic.
+    /// Ends the job with an error, such as a panic.
     pub fn fail(&mut self, error: JobError) {
         self.core.fail(error);
     }
 
-    /// The type of the actor that is, or was when it panicked, being handled, and the place.
+    /// The type of the actor whose handler is running, or was when it panicked, and the place of
+    /// this PE.
     pub fn running(&self) -> (&'static str, String) {
         let kind = self.core.running.and_then(|kind| self.core.kind(kind));
         (kind.map_or("the runtime", |kind| kind.name()), self.core.place_name())
     }
 
-    /// Does what handlers asked for their own actors.
+    /// Carries out the requests of actors about themselves.
     fn grant_requests(&mut self) {
         while !self.core.requests.is_empty() {
             let requests = std::mem::take(&mut self.core.requests);
             for &Request { id, wish } in &requests {
-                // The actor may have asked for something else before.
+                // An earlier request may have removed the actor.
                 let Some(slot) = self.core.resident(id) else { continue };
                 let dying = Request { id, wish: Wish::Destroy };
                 match wish {

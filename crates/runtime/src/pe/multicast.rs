@@ -1,6 +1,7 @@
-//! One message for many members. What is for other nodes goes to the relay of this one: whole, to
-//! be split up on its way, or in segments on a sub-plan if it is large. From the coordinator's node
-//! that is the plan's for this size, if it is predicted to take no longer than going by sites.
+//! Multicasts: one message for many members. The part for other nodes goes to the relay of this
+//! node: whole, to be split up on its way, or in segments on a sub-plan if it is large. From the
+//! coordinator's node, a large multicast takes the plan for its size, if that is predicted to take
+//! no longer than going by sites.
 
 use super::core::Core;
 use crate::Actor;
@@ -15,11 +16,11 @@ use crate::pe::actor::reference::SectionRef;
 use gridspan_topology::PeId;
 use std::collections::BTreeMap;
 
-/// A member's name and number take at most about so many bytes.
+/// Approximate maximum size of a member's key and number.
 const MEMBER_BYTES: usize = 32;
 
-/// Whether a multicast has so many targets that it is better split up on its way than sent to all
-/// nodes as it is: their names are more than an eighth of the message.
+/// Whether the members' keys and numbers take more than an eighth of the message's size. Such a
+/// multicast is better split up on its way than sent whole to all nodes.
 fn is_wide(multicast: &Multicast) -> bool {
     let members: usize = multicast.targets.iter().map(|target| target.members.len()).sum();
     members * MEMBER_BYTES > multicast.message.wire_len() / 8
@@ -96,9 +97,9 @@ impl Core {
             self.post(to, Control::Multicast(Multicast { targets, message, ..multicast }));
         }
         if !elsewhere.is_empty() {
-            // Each of these PEs gets one packet.
+            // Each target PE gets one packet.
             self.created += elsewhere.len() as u64;
-            // Encoded here, where it keeps nobody waiting but this PE.
+            // Encoded here, where only this PE has to wait for it.
             let message = multicast.message.to_bytes();
             let is_large = message.len() as u64 >= REPORTED_BYTES_MIN;
             let message = Payload::Bytes(message);
@@ -110,8 +111,8 @@ impl Core {
         }
     }
 
-    /// Sends a large multicast on its way in segments. On the coordinator's node, that chooses the
-    /// way.
+    /// Sends a large multicast in segments. On the coordinator's node, the coordinator chooses the
+    /// path.
     fn send_over_relays(&mut self, multicast: Multicast) {
         let layout = &self.common.layout;
         let here = layout.node_of(self.me);
@@ -122,7 +123,7 @@ impl Core {
         self.outbox.packet(self.me, Packet::spread(spread));
     }
 
-    /// Takes a multicast that came to this PE, for its own members.
+    /// Takes a multicast that has arrived on this PE, for the members here.
     pub(super) fn handle_multicast(&mut self, mut multicast: Multicast) {
         let Some(kind) = self.kind(multicast.kind) else {
             return self.fail(JobError::Protocol("a multicast for an unknown type".to_owned()));

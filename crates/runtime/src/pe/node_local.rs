@@ -1,4 +1,4 @@
-//! What actors of one node share, although each PE shares nothing.
+//! Values that the actors of one node share, although PEs share nothing.
 
 use crate::address::id::CollectionId;
 use gridspan_topology::NodeId;
@@ -8,13 +8,14 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 type Shared = dyn Any + Send + Sync;
 
-/// One thing for each node and collection; it lasts as long as one of those who share it. Of the
-/// nodes of a job, a process may run one, or all.
+/// One value for each node and collection. It lives as long as one of the actors that share it. A
+/// process may run one node of a job, or all.
 #[derive(Default)]
 pub(crate) struct NodeLocal(Mutex<BTreeMap<(NodeId, CollectionId), Weak<Shared>>>);
 
 impl NodeLocal {
-    /// The thing of this node and collection, made if there is none. `None` if it has another type.
+    /// Returns the value of this node and collection, and creates it if it does not exist. `None`
+    /// if it has another type.
     pub(crate) fn share<T: Send + Sync + 'static>(
         &self,
         at: (NodeId, CollectionId),

@@ -1,4 +1,5 @@
-//! What a PE has to send at the end of its turn, with consecutive messages gathered into batches.
+//! The packets that a PE sends at the end of its turn, with consecutive messages gathered into
+//! batches.
 
 use crate::address::id::KindId;
 use crate::message::envelope::{EnvelopeBatch, Header};
@@ -10,26 +11,26 @@ use std::any::Any;
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-/// The size of a batch in memory, without what its messages own, at which the next is begun. A
-/// batch that grew on would be copied again and again, and would have left the cache before another
-/// core takes it.
+/// Size of a batch in memory, without the heap memory of its messages, at which the next batch is
+/// begun. A larger batch would be copied repeatedly as it grows, and would have left the cache
+/// before another core takes it.
 const BATCH_BYTES: usize = 512 << 10;
-/// Bytes at which a turn ends after the handler at hand, so that the driver passes them on and sees
-/// whether the PE must be held back. Far above what a turn with small messages makes, little beside
-/// the memory budget.
+/// Number of bytes at which a turn ends after the current handler, so that the driver passes them
+/// on and checks whether the PE must be held back. Far above the output of a turn with small
+/// messages, little compared with the memory budget.
 const TURN_BYTES: usize = 16 << 20;
 
-/// Packets by destination, in the order they were begun. Messages to other nodes are encoded at
-/// once, those to PEs of the same node stay values.
+/// Packets with their destinations, in the order in which they were begun. Messages to other nodes
+/// are encoded at once, messages to PEs of the same node stay values.
 pub struct Outbox {
     /// The PEs of this node.
     here: Range<u32>,
     packets: Vec<(PeId, Packet)>,
-    /// The packet of messages towards each PE that can still be appended to.
+    /// The packet of messages for each PE that can still be appended to.
     open: FxHashMap<PeId, usize>,
     /// The most recent entry of `open`.
     latest: Option<(PeId, usize)>,
-    /// What the packets count for in the memory budget.
+    /// Bytes that the packets count for in the memory budget.
     bytes: usize,
 }
 
@@ -39,7 +40,7 @@ impl Outbox {
         Self { here, packets: Vec::new(), open: FxHashMap::default(), latest: None, bytes: 0 }
     }
 
-    /// Adds a message, which owns `heap_bytes`.
+    /// Adds a message that owns `heap_bytes` on the heap.
     #[inline]
     pub(crate) fn message<M: Serialize + Send + 'static>(
         &mut self,
@@ -83,19 +84,19 @@ impl Outbox {
         self.begin(to, Content::Frame(frame));
     }
 
-    /// What is in here counts for so much in the memory budget.
+    /// Bytes that the packets count for in the memory budget.
     #[inline]
     pub(crate) fn bytes(&self) -> usize {
         self.bytes
     }
 
-    /// Whether the turn should end, so that what is in here leaves.
+    /// Whether the turn should end, so that the packets are sent.
     #[inline]
     pub(crate) fn is_full(&self) -> bool {
         self.bytes >= TURN_BYTES
     }
 
-    /// The receivers of most bytes, a type on a PE each: which, and how many bytes.
+    /// The receivers with the most bytes, as actor type, PE and bytes; at most `most` of them.
     pub(crate) fn fullest(&self, most: usize) -> Vec<(KindId, PeId, usize)> {
         let mut all: BTreeMap<(KindId, PeId), usize> = BTreeMap::new();
         for (to, packet) in &self.packets {
@@ -110,7 +111,7 @@ impl Outbox {
         all
     }
 
-    /// The packet of messages towards a PE that can still be appended to.
+    /// The packet of messages for a PE that can still be appended to.
     #[inline]
     fn open_for(&mut self, to: PeId) -> Option<&mut Content> {
         let position = match self.latest {
@@ -133,7 +134,7 @@ impl Outbox {
         self.latest = Some((to, position));
     }
 
-    /// Adds anything else.
+    /// Adds a packet that is not gathered.
     pub(crate) fn packet(&mut self, to: PeId, packet: Packet) {
         self.open.remove(&to);
         if self.latest.is_some_and(|(pe, _)| pe == to) {

@@ -1,4 +1,4 @@
-//! What a PE has begun and not finished.
+//! A PE's unfinished work.
 
 use super::Pe;
 use super::core::Core;
@@ -7,14 +7,14 @@ use crate::address::id::ActorId;
 use crate::message::pending_work::PendingWork;
 
 impl Pe {
-    /// What is unfinished here. Takes time in proportion to what the PE holds.
+    /// Counts the unfinished work here. Takes time proportional to the state of the PE.
     pub fn pending_work(&self) -> PendingWork {
         self.core.pending_work()
     }
 }
 
 impl Core {
-    /// What is unfinished here.
+    /// Counts the unfinished work here.
     pub(super) fn pending_work(&self) -> PendingWork {
         let core = self;
         let members = || core.members.iter().flatten().flatten();
@@ -43,7 +43,7 @@ impl Core {
         }
     }
 
-    /// A member, for people.
+    /// The name of a member, for people.
     fn name_of(&self, id: ActorId) -> String {
         let local = self.collections.get(id.collection);
         let kind = local.and_then(|local| self.kind(local.info.kind));

@@ -1,6 +1,6 @@
-//! Controls of any size between nodes: as bytes, in pieces that each fit into a frame.
+//! Controls of any size between nodes: encoded, in pieces that each fit into a frame.
 //!
-//! What a rebalance tells grows with the number of actors, and has no bound; frames have one.
+//! The controls of a rebalance grow with the number of actors without a bound; frames have one.
 
 use crate::message::Assembly;
 use crate::message::codec::{self, DecodeError};
@@ -10,26 +10,25 @@ use gridspan_topology::PeId;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// A piece has at most so many bytes: far below what a frame may have, so that others can come in
-/// between.
+/// Maximum size of a piece: far below that of a frame, so that other packets can pass in between.
 const PIECE_BYTES: usize = 256 << 10;
 
-/// What a PE keeps of controls in pieces.
+/// State of a PE for controls in pieces.
 #[derive(Default, Serialize, Deserialize)]
 pub(crate) struct Pieces {
-    /// How many controls it has sent in pieces.
+    /// Number of controls that were sent in pieces.
     sent: u64,
-    /// Those of which not all has come, by sender and number.
+    /// Incomplete controls, by sender and number.
     coming: BTreeMap<(PeId, u64), Assembly>,
 }
 
 impl Pieces {
-    /// Of a sender whose controls in pieces have numbers from this one on.
+    /// The state of a sender that numbers its controls in pieces from `number` on.
     pub(crate) fn numbered_from(number: u64) -> Self {
         Self { sent: number, ..Self::default() }
     }
 
-    /// The pieces of a control.
+    /// Splits a control into pieces.
     pub(crate) fn split(&mut self, control: &Control) -> impl Iterator<Item = Piece> + use<> {
         self.split_by(PIECE_BYTES, control)
     }
@@ -48,8 +47,8 @@ impl Pieces {
         })
     }
 
-    /// Takes a piece that has come; gives the control once it is complete. Refuses what does not
-    /// fit, and what would make incomplete ones hold more than `bytes_max`.
+    /// Takes a piece that has arrived. Returns the control once it is complete. Refuses pieces that
+    /// do not fit, or with which incomplete controls would hold more than `bytes_max`.
     pub(crate) fn take(
         &mut self,
         from: PeId,
@@ -60,7 +59,7 @@ impl Pieces {
         let Piece { number, total, offset, bytes } = piece;
         let held: u64 = self.coming.values().map(Assembly::bytes).sum();
         if held.saturating_add(bytes.len() as u64) > bytes_max as u64 {
-            let reason = format_args!("more than {bytes_max} bytes wait for their rest");
+            let reason = format_args!("incomplete controls hold more than {bytes_max} bytes");
             return Err(DecodeError::new(WHAT, reason));
         }
         let key = (from, number);

@@ -1,4 +1,4 @@
-//! What PEs tell each other beside messages, and that the job cannot go on.
+//! Control packets between PEs, and the report that the job cannot continue.
 
 use super::core::Core;
 use crate::address::id::COORDINATOR;
@@ -16,7 +16,7 @@ impl Core {
         self.outbox.packet(to, Packet::control(control));
     }
 
-    /// The same for controls that grow with the number of actors: towards other nodes, in pieces.
+    /// Sends a control that grows with the number of actors; to another node, in pieces.
     pub(super) fn post_large(&mut self, to: PeId, control: Control) {
         if self.common.node_of(to) == self.common.layout.node_of(self.me) {
             return self.post(to, control);

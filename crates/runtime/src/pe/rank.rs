@@ -1,22 +1,23 @@
-//! What is handled first: by priority or, among messages of steps, by step and nearness to another
-//! site.
+//! The order in which messages are handled: by priority or, among messages of steps, by step and
+//! distance to another site.
 //!
-//! A job that advances in steps says with each message which step it belongs to. The oldest step
-//! goes first, since whoever is behind is waited for; among messages of one step, those for actors
-//! that are fewer hops from another site go first, since what they lead to travels farthest.
-//! Nearness alone would let the border run ahead while the rest falls behind, which makes all steps
-//! longer.
+//! A job that advances in steps gives each message the step to which it belongs. The oldest step
+//! goes first, since the other actors wait for those that are behind. Among messages of one step,
+//! those for actors fewer hops from another site go first, since their results travel farthest.
+//! Distance alone would let actors near the border run ahead while the rest falls behind, which
+//! makes all steps longer.
 //!
-//! Steps are priorities from [`FIRST_STEP`] on, so that they travel and wait as priorities do.
+//! Steps are priorities from [`FIRST_STEP`] on, so that they are transmitted and queued like
+//! priorities.
 
 /// The priority of step 0. Priorities below are handled before all steps.
 pub(crate) const FIRST_STEP: i32 = 1 << 30;
 
-/// How many steps have priorities of their own; after them the numbers begin anew, and for one
-/// moment the newest step counts as the oldest.
+/// Number of steps with different priorities. After that the priorities repeat, and for a moment
+/// the newest step counts as the oldest.
 const STEPS: u64 = 1 << 30;
 
-/// The hops of an actor of which nobody knows how near it is to another site.
+/// The hops of an actor whose distance to another site is not known.
 pub(crate) const FAR: u8 = u8::MAX;
 
 /// The priority of a step.
@@ -31,11 +32,11 @@ pub(crate) fn is_step(priority: i32) -> bool {
     priority >= FIRST_STEP
 }
 
-/// The place of a message in the order in which a PE handles what is ready: lower ranks first.
+/// The place of a message in the order in which a PE handles ready messages: lower ranks first.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Rank {
     pub(crate) priority: i32,
-    /// From the receiver to another site; zero for messages of no step.
+    /// Hops from the receiver to another site; zero for messages without a step.
     pub(crate) hops: u8,
 }
 
@@ -43,7 +44,7 @@ impl Rank {
     /// The rank of nearly all messages.
     pub(crate) const NORMAL: Self = Self { priority: 0, hops: 0 };
 
-    /// The rank of a message for an actor that is so many `hops` from another site.
+    /// The rank of a message for an actor that is `hops` away from another site.
     #[inline]
     pub(crate) fn new(priority: i32, hops: u8) -> Self {
         Self { priority, hops: if is_step(priority) { hops } else { 0 } }

@@ -1,23 +1,23 @@
-//! What a PE counts.
+//! Counters of a PE.
 
-/// Counts of what a PE did, for reports and tests.
+/// Counts of a PE's work, for reports and tests.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Statistics {
     /// Messages handled.
     pub handled: u64,
-    /// Messages that came to a PE that their receiver had left.
+    /// Messages that arrived on a PE that their receiver had left.
     pub forwarded: u64,
-    /// Actors that have left.
+    /// Actors that have left a PE.
     pub migrations: u64,
-    /// Actors that have taken a replica elsewhere.
+    /// Actors that have gained a replica.
     pub replicas: u64,
     /// Times that the right to number broadcasts passed from the coordinator to another PE.
     pub handovers: u64,
-    /// Messages that came twice and were dropped.
+    /// Messages that arrived twice and were dropped.
     pub repeated: u64,
     /// Messages to members that do not exist.
     pub dead_letters: u64,
-    /// Answers that came after their time-out.
+    /// Answers that arrived after their timeout.
     pub late_answers: u64,
 }
 

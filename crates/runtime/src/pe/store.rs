@@ -1,4 +1,4 @@
-//! Where the actors of one type live on a PE.
+//! The actors of one type on a PE.
 
 use super::core::{Core, Store};
 use super::delivery::message_bytes;
@@ -53,7 +53,8 @@ impl<A: Actor> Store for TypedStore<A> {
             if let Some(begun) = begin {
                 begin = core.note_handled(self.kind, ready.slot, begun);
             }
-            // What a handler asks for itself, such as to migrate, comes before its next message.
+            // Requests of a handler for its actor, such as to migrate, come before its next
+            // message.
             if !core.requests.is_empty() || core.turn_is_over || core.outbox.is_full() {
                 break;
             }

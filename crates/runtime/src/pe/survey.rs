@@ -1,5 +1,5 @@
-//! A node's part in measuring places and links: its first PE takes the orders and reports. What is
-//! measured, and what for, is in `coordinator/survey`.
+//! A node's part in the measurement of places and links: its first PE takes the orders and reports
+//! the results. `coordinator/survey` decides what is measured.
 
 use super::core::Core;
 use crate::address::id::COORDINATOR;
@@ -10,7 +10,7 @@ use gridspan_topology::{Hierarchy, LinkSample, NodeId, PeId};
 use std::sync::Arc;
 
 impl Core {
-    /// The places are known. A hierarchy that is not of the founders is for nobody.
+    /// Stores the measured hierarchy. One that does not consist of the founders is ignored.
     pub(super) fn handle_hierarchy(&mut self, from: PeId, hierarchy: Hierarchy) {
         let layout = &self.common.layout;
         let is_whole = hierarchy.nodes().eq(layout.nodes());
@@ -20,7 +20,7 @@ impl Core {
         }
     }
 
-    /// Has this node measure.
+    /// Passes a probe order to the driver, or answers it with an empty report if it is not valid.
     pub(super) fn handle_probe(&mut self, order: ProbeOrder) {
         let layout = &self.common.layout;
         let me = layout.node_of(self.me);
@@ -31,12 +31,12 @@ impl Core {
         self.probed(ProbeReport { id: order.id, send_cost: None, found: Vec::new() });
     }
 
-    /// This node has measured.
+    /// Reports the results of a probe order to the coordinator.
     pub fn probed(&mut self, report: ProbeReport) {
         self.post(COORDINATOR, Control::Probed(report));
     }
 
-    /// This node's connections show something.
+    /// Reports samples of this node's connections to the coordinator.
     #[cfg_attr(not(feature = "net"), expect(dead_code, reason = "only a network has connections"))]
     pub(crate) fn observed(&mut self, samples: Vec<(NodeId, LinkSample)>) {
         self.post(COORDINATOR, Control::Links { samples });

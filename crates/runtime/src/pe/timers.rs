@@ -1,14 +1,14 @@
-//! Things to do later.
+//! Deferred actions.
 
 use crate::pe::callback::Callback;
 use gridspan_topology::Time;
 use std::collections::BTreeMap;
 
-/// Names a timer, so that it can be cancelled.
+/// Identifies a timer, so that it can be cancelled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct TimerId(pub(crate) Time, pub(crate) u64);
 
-/// The timers of a PE, by due time and, among equals, in the order they were set.
+/// The timers of a PE, by due time and, among equals, in the order in which they were set.
 pub(crate) struct Timers<C> {
     due: BTreeMap<TimerId, Callback<C>>,
     set: u64,
@@ -28,13 +28,13 @@ impl<C> Timers<C> {
         id
     }
 
-    /// Whether it was still to come.
+    /// Cancels a timer. Returns whether it was still pending.
     pub(crate) fn cancel(&mut self, id: TimerId) -> bool {
         self.due.remove(&id).is_some()
     }
 
     pub(crate) fn next(&self) -> Option<Time> {
-        // What is due at the end of time only waits to be cancelled.
+        // A timer at the end of time only waits to be cancelled.
         self.due.first_key_value().map(|(id, _)| id.0).filter(|&at| at < Time::MAX)
     }
 

@@ -1,17 +1,17 @@
-//! What is done about a job that does not end.
+//! Measures against a job that does not end.
 
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Is told what is odd about a job, such as why it does not go on.
+/// Called with a warning about a job, such as the reason why it makes no progress.
 pub(crate) type OnWarning = Arc<dyn Fn(&str) + Send + Sync>;
 
-/// What is done about a job that does not end. Drivers in real time heed it.
+/// Measures against a job that does not end. Drivers in real time apply them.
 #[derive(Clone, Default)]
 pub(crate) struct Watch {
     pub(crate) on_warning: Vec<OnWarning>,
-    /// Whether a job ends that can never go on.
+    /// Whether a job that can make no progress fails.
     pub(crate) fails: bool,
-    /// How long the job may take.
+    /// Time limit of the job.
     pub(crate) time_limit: Option<Duration>,
 }

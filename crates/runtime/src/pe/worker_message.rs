@@ -1,8 +1,8 @@
-//! Worker messages: what workers of guests and founders tell each other, outside of the order of
+//! Worker messages: messages between workers of guests and founders, outside the order of actors'
 //! messages.
 //!
-//! Worker messages have no numbers, and are no part of what quiescence counts. Inside of a node,
-//! its relay gives them to PEs in the name of the first one.
+//! Worker messages have no numbers, and quiescence does not count them. Inside a node, its relay
+//! gives them to PEs in the name of the first PE.
 
 use super::core::Core;
 use crate::address::id::{ActorId, CollectionId, Sender};
@@ -14,7 +14,7 @@ use bytes::Bytes;
 use gridspan_topology::PeId;
 
 impl Core {
-    /// Sends something to the member of a collection on another PE, outside of the order of
+    /// Sends a worker message to the member of a collection on another PE, outside the order of
     /// messages.
     pub(crate) fn send_worker_message(
         &mut self,
@@ -25,8 +25,8 @@ impl Core {
         self.post(to, Control::WorkerMessage { collection, message: message.into() });
     }
 
-    /// Hands a worker message to the member here. One for a member that is no more is dropped; from
-    /// another node, so is one that it may not give.
+    /// Gives a worker message to the member here. Drops it if the member no longer exists, and
+    /// blames a node that may not send it.
     pub(super) fn handle_worker_message(
         &mut self,
         from: PeId,
@@ -55,15 +55,15 @@ impl Core {
         if is_foreign && hooks.is_some_and(|hooks| !(hooks.is_allowed)(&layout, node, &*envelope)) {
             return self.blame(node, "it sent a message that may not come from another node");
         }
-        // Numbered only now: behind a number that never comes, others would wait forever.
+        // Numbered only now: if a number were missing, later messages would wait forever.
         envelope.header_mut().sequence = self.channels(Sender::Pe).take_next(id, 0);
         self.created += 1;
         self.arrive_any(number, envelope);
     }
 
-    /// Whether this is a worker message of a guest. None waits for a collection that is not known
-    /// here: nothing that a guest answers is older than the workers of founders, so it would wait
-    /// forever.
+    /// Whether this is a worker message of a guest. Such a message does not wait for a collection
+    /// that is not known here: the workers of founders exist before anything that a guest can
+    /// answer, so the collection will not become known, and the message would wait forever.
     pub(super) fn is_worker_message_of_guest(&self, from: PeId, control: &Control) -> bool {
         matches!(control, Control::WorkerMessage { .. }) && self.is_of_another_guest(from)
     }

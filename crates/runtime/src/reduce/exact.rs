@@ -39,6 +39,27 @@ impl ExactSum {
         }
     }
 
+    /// Adds the product of two numbers, which is exact unless it over- or underflows.
+    pub(super) fn add_product(&mut self, a: f64, b: f64) {
+        let (high, low) = two_product(a, b);
+        self.add(high);
+        if high.is_finite() {
+            self.add(low);
+        }
+    }
+
+    /// Returns the sum multiplied by a number.
+    pub(super) fn times(&self, factor: f64) -> Self {
+        let mut product = Self { parts: Vec::new(), special: self.special * factor };
+        self.parts.iter().for_each(|&part| product.add_product(part, factor));
+        product
+    }
+
+    /// Returns numbers that add up to the sum of all finite terms.
+    pub(super) fn parts(&self) -> &[f64] {
+        &self.parts
+    }
+
     /// Adds all terms of another sum.
     pub fn merge(&mut self, other: &Self) {
         self.special += other.special;
@@ -47,7 +68,7 @@ impl ExactSum {
         }
     }
 
-    /// The sum, rounded to nearest, ties to even.
+    /// Returns the sum, rounded to nearest, ties to even.
     pub fn total(&self) -> f64 {
         if self.special != 0.0 || self.special.is_nan() {
             return self.special;
@@ -62,7 +83,7 @@ impl ExactSum {
                 break;
             }
         }
-        // Exactly half-way: what remains below decides the direction.
+        // Exactly half-way: the remaining parts decide the direction.
         if let Some(&below) = rest.next()
             && (low > 0.0) == (below > 0.0)
             && low != 0.0
@@ -77,12 +98,18 @@ impl ExactSum {
     }
 }
 
-/// The rounded sum of two numbers and its rounding error, exactly.
+/// Returns the rounded sum of two numbers and its exact rounding error.
 fn two_sum(a: f64, b: f64) -> (f64, f64) {
     let sum = a + b;
     let b_part = sum - a;
     let error = (a - (sum - b_part)) + (b - b_part);
     (sum, error)
+}
+
+/// Returns the rounded product of two numbers and its exact rounding error.
+pub(super) fn two_product(a: f64, b: f64) -> (f64, f64) {
+    let product = a * b;
+    (product, a.mul_add(b, -product))
 }
 
 #[cfg(test)]

@@ -1,17 +1,22 @@
-//! Reductions: what members contribute, how contributions combine, and where the result goes.
+//! Reductions: contributions of members, their combination, and the destination of the result.
 //!
 //! Contributions travel up a tree and are combined wherever they meet, in no particular order. To
 //! keep results independent of that order, sums of `f64` are exact until the end ([`ExactSum`]) and
 //! [`Concat`](Op::Concat) lists its parts by index.
 
 mod exact;
+mod flat;
+mod list;
 mod op;
 mod partial;
+mod statistics;
 mod value;
 
 pub use exact::ExactSum;
+pub use list::List;
 pub use op::{Custom, CustomOp, Op};
 pub(crate) use partial::Partial;
+pub use statistics::Statistics;
 pub use value::{Reducible, Value};
 
 use crate::address::id::{ActorId, CollectionId};
@@ -22,20 +27,20 @@ use serde::{Deserialize, Serialize};
 pub struct Reduction {
     /// The collection whose members contributed.
     pub collection: CollectionId,
-    /// The tag that they contributed under.
+    /// The tag of the contributions.
     pub tag: u32,
     /// The combined value.
     pub value: Value,
 }
 
 impl Reduction {
-    /// The value as a `T`, or `None` if members contributed something else.
+    /// Returns the value as a `T`, or `None` if members contributed another type.
     pub fn get<T: Reducible>(self) -> Option<T> {
         T::from_value(self.value)
     }
 }
 
-/// Where the result of a reduction goes.
+/// Destination of the result of a reduction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum Target {
     /// To `main`, which awaits it.

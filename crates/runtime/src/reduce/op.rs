@@ -3,16 +3,16 @@
 use super::value::Value;
 use serde::{Deserialize, Serialize};
 
-/// How two contributions combine. All are associative and commutative.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+/// An operation that combines two contributions. All are associative and commutative.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Op {
     /// Adds; `f64` exactly, integers wrapping around.
     Sum,
     /// Multiplies; integers wrapping around. Products of `f64` depend on the order in the last bit.
     Product,
-    /// The smallest; for `f64` in IEEE 754 total order.
+    /// Takes the smallest; for `f64` in IEEE 754 total order.
     Min,
-    /// The largest; for `f64` in IEEE 754 total order.
+    /// Takes the largest; for `f64` in IEEE 754 total order.
     Max,
     /// Logical for `bool`, bitwise for `u64`.
     And,
@@ -21,11 +21,40 @@ pub enum Op {
     /// Lists all contributions by index of the contributor: `f64` and `Vec<f64>` give a `Vec<f64>`,
     /// …
     Concat,
-    /// An operation that the job defines; see `Job::reducer`.
+    /// Applies an operation that the job defines; see `Job::reducer`.
     Custom(Custom),
+    /// Describes numbers (`f64`, `i64`, `u64`) by count, mean, variance and range; the result is a
+    /// [`Statistics`](super::Statistics).
+    Statistics,
+    /// Forms the union of sets (`BTreeSet<T>`).
+    Union,
+    /// Combines each element of tuples by its own operation. Made from a tuple of operations, none
+    /// of which is a tuple:
+    ///
+    /// ```
+    /// # use gridspan_runtime::Op;
+    /// let op = Op::from((Op::Sum, Op::Max));
+    /// assert_eq!(op, Op::Tuple(vec![Op::Sum, Op::Max]));
+    /// ```
+    Tuple(#[serde(deserialize_with = "super::flat::deserialize")] Vec<Op>),
 }
 
-/// Names a custom operation of a job. Made by `Job::reducer`.
+macro_rules! op_from_tuples {
+    ($(($($name:ident),+))*) => {$(
+        impl From<($(op_from_tuples!(@op $name),)+)> for Op {
+            fn from(ops: ($(op_from_tuples!(@op $name),)+)) -> Self {
+                #[allow(non_snake_case)]
+                let ($($name,)+) = ops;
+                Self::Tuple(vec![$($name),+])
+            }
+        }
+    )*};
+    (@op $name:ident) => { Op };
+}
+
+op_from_tuples! { (A, B) (A, B, C) (A, B, C, D) (A, B, C, D, E) (A, B, C, D, E, F) }
+
+/// Identifies a custom operation of a job. Made by `Job::reducer`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Custom(pub u16);
 
@@ -33,13 +62,13 @@ pub struct Custom(pub u16);
 pub type CustomOp = fn(Value, Value) -> Value;
 
 /// Combines two values of the same kind with a built-in operation.
-pub(super) fn combine(op: Op, left: Value, right: Value) -> Option<Value> {
+pub(super) fn combine(op: &Op, left: Value, right: Value) -> Option<Value> {
     Some(match (left, right) {
         (Value::Unit, Value::Unit) => Value::Unit,
         (Value::Bool(a), Value::Bool(b)) => Value::Bool(match op {
             Op::And | Op::Min | Op::Product => a & b,
             Op::Or | Op::Max | Op::Sum => a | b,
-            Op::Concat | Op::Custom(_) => return None,
+            _ => return None,
         }),
         (Value::I64(a), Value::I64(b)) => Value::I64(signed(op, a, b)?),
         (Value::U64(a), Value::U64(b)) => Value::U64(unsigned(op, a, b)?),
@@ -61,7 +90,7 @@ fn each<T: Copy>(mut a: Vec<T>, b: Vec<T>, op: impl Fn(T, T) -> Option<T>) -> Op
     Some(a)
 }
 
-fn signed(op: Op, a: i64, b: i64) -> Option<i64> {
+fn signed(op: &Op, a: i64, b: i64) -> Option<i64> {
     Some(match op {
         Op::Sum => a.wrapping_add(b),
         Op::Product => a.wrapping_mul(b),
@@ -69,11 +98,11 @@ fn signed(op: Op, a: i64, b: i64) -> Option<i64> {
         Op::Max => a.max(b),
         Op::And => a & b,
         Op::Or => a | b,
-        Op::Concat | Op::Custom(_) => return None,
+        _ => return None,
     })
 }
 
-fn unsigned(op: Op, a: u64, b: u64) -> Option<u64> {
+fn unsigned(op: &Op, a: u64, b: u64) -> Option<u64> {
     Some(match op {
         Op::Sum => a.wrapping_add(b),
         Op::Product => a.wrapping_mul(b),
@@ -81,16 +110,16 @@ fn unsigned(op: Op, a: u64, b: u64) -> Option<u64> {
         Op::Max => a.max(b),
         Op::And => a & b,
         Op::Or => a | b,
-        Op::Concat | Op::Custom(_) => return None,
+        _ => return None,
     })
 }
 
-fn float(op: Op, a: f64, b: f64) -> Option<f64> {
+fn float(op: &Op, a: f64, b: f64) -> Option<f64> {
     Some(match op {
         Op::Product => a * b,
         Op::Min => std::cmp::min_by(a, b, f64::total_cmp),
         Op::Max => std::cmp::max_by(a, b, f64::total_cmp),
-        // Sums are kept exact elsewhere; see `Partial`.
-        Op::Sum | Op::And | Op::Or | Op::Concat | Op::Custom(_) => return None,
+        // `Partial` keeps sums exact.
+        _ => return None,
     })
 }

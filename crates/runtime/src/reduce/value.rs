@@ -1,12 +1,14 @@
 //! The values that reductions combine.
 
+use super::flat;
+use super::statistics::Statistics;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
 /// A contributed or combined value.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum Value {
-    /// Nothing; the reduction is a barrier.
+    /// No value; the reduction is a barrier.
     Unit,
     /// A truth value.
     Bool(bool),
@@ -24,10 +26,16 @@ pub enum Value {
     F64s(Vec<f64>),
     /// Bytes, for concatenation and for custom operations.
     Bytes(Vec<u8>),
+    /// Encoded elements, for concatenation and union; see [`List`](super::List).
+    Items(Vec<Vec<u8>>),
+    /// Statistics of numbers.
+    Statistics(Statistics),
+    /// Values that are each combined by their own operation. None of them is a tuple.
+    Tuple(#[serde(deserialize_with = "flat::deserialize")] Vec<Value>),
 }
 
 impl Value {
-    /// The kind of value, for error messages.
+    /// Returns the kind of value, for error messages.
     pub(crate) fn kind(&self) -> &'static str {
         match self {
             Self::Unit => "()",
@@ -39,6 +47,9 @@ impl Value {
             Self::U64s(_) => "Vec<u64>",
             Self::F64s(_) => "Vec<f64>",
             Self::Bytes(_) => "Vec<u8>",
+            Self::Items(_) => "a list or set",
+            Self::Statistics(_) => "Statistics",
+            Self::Tuple(_) => "a tuple",
         }
     }
 }
@@ -51,9 +62,9 @@ impl fmt::Display for Value {
 
 /// A type that can be contributed to a reduction, or awaited from one.
 pub trait Reducible: Sized {
-    /// Turns it into a value.
+    /// Converts it into a value.
     fn into_value(self) -> Value;
-    /// Turns a value of the right kind back.
+    /// Converts a value back, or returns `None` if it has another kind.
     fn from_value(value: Value) -> Option<Self>;
 }
 
@@ -83,7 +94,30 @@ reducible! {
     Vec<u64> => U64s,
     Vec<f64> => F64s,
     Vec<u8> => Bytes,
+    Statistics => Statistics,
 }
+
+/// Implements [`Reducible`] for tuples, which take operations that are tuples of equal length.
+macro_rules! reducible_tuples {
+    ($(($($type:ident),+))*) => {$(
+        impl<$($type: Reducible),+> Reducible for ($($type,)+) {
+            fn into_value(self) -> Value {
+                #[allow(non_snake_case)]
+                let ($($type,)+) = self;
+                Value::Tuple(vec![$($type.into_value()),+])
+            }
+
+            fn from_value(value: Value) -> Option<Self> {
+                let Value::Tuple(values) = value else { return None };
+                let mut values = values.into_iter();
+                let tuple = ($($type::from_value(values.next()?)?,)+);
+                values.next().is_none().then_some(tuple)
+            }
+        }
+    )*};
+}
+
+reducible_tuples! { (A, B) (A, B, C) (A, B, C, D) (A, B, C, D, E) (A, B, C, D, E, F) }
 
 impl Reducible for () {
     fn into_value(self) -> Value {
@@ -95,7 +129,8 @@ impl Reducible for () {
     }
 }
 
-/// Types that are reduced as a wider one. A result that does not fit is refused, not cut.
+/// Implements [`Reducible`] for types that are reduced as a wider type. A result that does not fit
+/// is refused, not truncated.
 macro_rules! reducible_as {
     ($($type:ty => $wide:ty),* $(,)?) => {$(
         impl Reducible for $type {

@@ -1,4 +1,4 @@
-//! The agents of a node, and what they send those of other nodes.
+//! The steal agents of a node, and their messages with the agents of other nodes.
 
 use super::command::RelayCommand;
 use super::lines::{Lines, Room};
@@ -12,23 +12,23 @@ use bytes::Bytes;
 use gridspan_topology::{Layout, NodeId, Time};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// The agents of a node's pools.
+/// The steal agents of a node's pools.
 #[derive(Default)]
 pub(super) struct StealAgents {
     open: BTreeMap<CollectionId, Box<dyn StealAgent>>,
-    /// Pools that were closed: what comes late is for nobody. As many as the coordinator remembers
-    /// collections.
+    /// Pools that were closed, so that late messages for them are dropped. Grows with the number of
+    /// collections that the coordinator remembers.
     closed: BTreeSet<CollectionId>,
     lines: Lines,
     pub(super) nudge: Option<Nudge>,
 }
 
-/// What a call of an agent needs of its relay.
+/// Context that the relay provides for calls of agents.
 pub(super) struct Post<'a> {
     pub(super) node: NodeId,
     pub(super) layout: &'a Layout,
     pub(super) now: Time,
-    /// How many bytes of messages from one founder may wait.
+    /// Limit of the bytes of messages from one founder that may wait.
     pub(super) bytes_max: u64,
     pub(super) out: &'a mut Vec<RelayCommand>,
 }
@@ -40,7 +40,7 @@ impl Post<'_> {
 }
 
 impl StealAgents {
-    /// A worker of this node says something to the agent of its pool.
+    /// Handles an event from a worker of this node for the agent of a pool.
     pub(super) fn handle_event(
         &mut self,
         pool: CollectionId,
@@ -58,7 +58,7 @@ impl StealAgents {
         }
     }
 
-    /// A node that joined has reached a stage.
+    /// Handles a new stage of a guest.
     pub(super) fn handle_membership(&mut self, event: MembershipEvent, post: &mut Post<'_>) {
         if event.stage.is_gone() {
             self.lines.forget(event.node);
@@ -68,8 +68,12 @@ impl StealAgents {
         }
     }
 
-    /// A message comes from another node. Refused if it does not decode, came before, or if more
-    /// would wait here than may of that node.
+    /// Handles a message from another node.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the message does not decode, has arrived before, or would have to wait although too
+    /// many bytes from that node wait already.
     pub(super) fn receive(
         &mut self,
         from: NodeId,
@@ -87,12 +91,12 @@ impl StealAgents {
         Ok(())
     }
 
-    /// When an agent is to be woken.
+    /// Returns the time at which to wake an agent.
     pub(super) fn due(&self) -> Option<Time> {
         self.open.values().filter_map(|agent| agent.due()).min()
     }
 
-    /// Wakes those whose time has come.
+    /// Wakes the agents that are due.
     pub(super) fn wake(&mut self, post: &mut Post<'_>) {
         let is_due = |agent: &dyn StealAgent| agent.due().is_some_and(|due| due <= post.now);
         let all = self.open.iter();
@@ -103,7 +107,7 @@ impl StealAgents {
         }
     }
 
-    /// What waits for others, or for a pool.
+    /// Returns the bytes of messages that wait for earlier messages or for a pool.
     pub(super) fn bytes(&self) -> usize {
         self.lines.bytes()
     }
@@ -113,7 +117,7 @@ impl StealAgents {
             agent.connect(nudge);
         }
         self.open.insert(pool, agent);
-        // What workers said before is lost: they say again how much there is.
+        // Earlier events of workers were lost, so the agent must look at the stock now.
         self.ask(pool, post, |agent, now, out| {
             agent.handle_event(now, StealEvent::StockChanged, out)
         });
@@ -144,7 +148,7 @@ impl StealAgents {
         result
     }
 
-    /// Has an agent do something, if there is one, and does what follows.
+    /// Calls `act` on the agent of a pool, if there is one, and carries out the resulting commands.
     fn ask(
         &mut self,
         pool: CollectionId,

@@ -1,20 +1,20 @@
-//! Where a multicast goes from one node.
+//! The next hops of a multicast from one node.
 
 use crate::message::MulticastTarget;
 use gridspan_topology::{Layout, NodeId, SiteId};
 use std::collections::BTreeMap;
 
-/// The next steps of a multicast.
+/// The next hops of a multicast.
 pub(super) struct Branches {
-    /// Other nodes, each with the targets that it takes over.
+    /// Other nodes, each with the targets to which it passes the multicast on.
     pub(super) nodes: Vec<(NodeId, Vec<MulticastTarget>)>,
     /// The targets of this node.
     pub(super) here: Vec<MulticastTarget>,
 }
 
-/// A node sends to so many others of its site itself. Beyond, each hands half of what is left to
-/// another node, as a binomial tree does: to send so many frames takes about as long as one needs
-/// to arrive.
+/// Number of nodes of its own site to which a node sends directly. If there are more, it passes
+/// half of the rest to another node, as in a binomial tree: sending this many frames takes about as
+/// long as the arrival of one.
 const STAR_MAX: usize = 8;
 
 /// Divides the targets of a multicast that is at `here`: one part for each other site, sent first,
@@ -56,14 +56,14 @@ mod tests {
         MulticastTarget { pe: PeId(pe), members: Vec::new() }
     }
 
-    /// Sites of so many nodes with two PEs each.
+    /// Creates sites with the given numbers of nodes, each with two PEs.
     fn layout(sites: &[usize]) -> Layout {
         let site = |(n, &nodes): (usize, &usize)| (format!("s{n}"), vec![2; nodes]);
         Layout::new(sites.iter().enumerate().map(site).collect())
     }
 
-    /// Follows a multicast over all nodes: frames between sites, and steps until the last node has
-    /// it.
+    /// Follows a multicast over all nodes. Returns the frames between sites, the steps until the
+    /// last node has it, and the PEs reached.
     fn follow(layout: &Layout, from: u32, pes: &[u32]) -> (usize, usize, BTreeSet<u32>) {
         let (mut crossings, mut rounds, mut reached) = (0, 0, BTreeSet::new());
         let mut at = vec![(NodeId(from), pes.iter().copied().map(target).collect::<Vec<_>>())];

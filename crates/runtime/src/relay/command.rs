@@ -1,31 +1,31 @@
-//! What drivers do for relays.
+//! Commands of relays to drivers.
 
 use crate::message::Packet;
 use crate::message::frame::Frame;
 use crate::pe::Action;
 use gridspan_topology::{NodeId, PeId};
 
-/// What a driver has to do for a relay.
+/// An action that a relay requests from its driver.
 pub enum RelayCommand {
     /// Send a frame to the relay of another node.
     Send {
         /// The other node.
         to: NodeId,
-        /// What `Relay::receive` takes there.
+        /// The frame, for `Relay::receive` of that node.
         frame: Frame,
-        /// Whether it is part of something large, and should hold up no others.
+        /// Whether it is part of something large and must not delay other frames.
         is_bulk: bool,
     },
-    /// Hand a packet to a PE of this node, or to the coordinator.
+    /// Deliver a packet to a PE of this node, or to the coordinator.
     Deliver {
-        /// The PE that it comes from.
+        /// The sending PE.
         from: PeId,
         /// A PE of this node, or [`COORDINATOR`](crate::COORDINATOR) on its node.
         to: PeId,
         /// The packet.
         packet: Packet,
     },
-    /// Have the first PE of this node do something: what another node has sent makes no sense, or
-    /// the job cannot go on.
+    /// Make the first PE of this node run an action, because another node has sent invalid data or
+    /// the job cannot continue.
     Act(Action),
 }

@@ -1,10 +1,9 @@
-//! What comes from the agents of other nodes: in which order it is taken, and how much of it may
-//! wait.
+//! Orders the messages from the agents of other nodes, and limits how many bytes of them may wait.
 //!
-//! A grant of tasks may be large, and what is large may be overtaken on its way. So messages between
-//! two nodes have numbers, and one that comes too early waits. So does one for a pool that is not
-//! known here yet. What waits is bounded for each node: whoever passes its bound is refused, and
-//! nobody else.
+//! A grant of tasks may be large, and a large frame may be overtaken. So messages between two nodes
+//! have numbers, and a message that arrives too early waits. So does a message for a pool that is
+//! not known here yet. The waiting messages of each node are limited: only a node that exceeds its
+//! limit is refused.
 
 use crate::address::id::CollectionId;
 use crate::message::codec::DecodeError;
@@ -12,61 +11,63 @@ use bytes::Bytes;
 use gridspan_topology::{Layout, NodeId};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// What a message takes that waits, beside its bytes: its entry in maps, and its allocation.
+/// Cost of a waiting message besides its bytes: its entry in maps, and its allocation.
 const ENTRY_BYTES: usize = 256;
-/// A smaller one that waits is copied: it shares an allocation with all that came in its packets.
+/// Size below which a waiting message is copied, since it shares an allocation with all data of its
+/// packets.
 const SHARED_BYTES_MAX: usize = 64 << 10;
 
-/// The largest share of the bytes that may wait here which is one guest's: with the default limits,
+/// Divisor of [`Room::bytes_max`] that gives the limit of one guest: with the default limits
 /// 128 MiB, which are two of the largest tasks.
 const GUEST_SHARE: u64 = 16;
-/// The same for all guests together, so that however many there are, founders find room.
+/// Divisor that gives the limit of all guests together, so that founders find room however many
+/// guests there are.
 const GUESTS_SHARE: u64 = 4;
 
 /// The messages between this node and others.
 #[derive(Default)]
 pub(super) struct Lines {
     lines: BTreeMap<NodeId, Line>,
-    /// Guests that are gone. Their numbers are not used again.
+    /// Guests that have left or are lost. Their numbers are not used again.
     gone: BTreeSet<NodeId>,
-    /// What all that waits counts.
+    /// Cost of all waiting messages.
     bytes: usize,
 }
 
-/// What two nodes have told each other.
+/// State of the messages between this node and another one.
 #[derive(Default)]
 struct Line {
     sent: u64,
     heard: u64,
-    /// What came before what it follows.
+    /// Messages that arrived before their predecessors, by number.
     held: BTreeMap<u64, (CollectionId, Bytes)>,
-    /// What came for pools that are not known here yet.
+    /// Messages for pools that are not known here yet.
     early: BTreeMap<CollectionId, Vec<Bytes>>,
-    /// What all of it counts.
+    /// Cost of all waiting messages of the node.
     bytes: usize,
 }
 
 impl Lines {
-    /// The number of the next message to a node.
+    /// Returns the number of the next message to a node.
     pub(super) fn next_number(&mut self, to: NodeId) -> u64 {
         let line = self.lines.entry(to).or_default();
         line.sent += 1;
         line.sent - 1
     }
 
-    /// Whether a node is a guest that is gone: what it has said late is for nobody.
+    /// Whether a node is a guest that has left or is lost: its late messages are dropped.
     pub(super) fn is_gone(&self, node: NodeId) -> bool {
         self.gone.contains(&node)
     }
 
-    /// A guest is gone, with all of its messages that wait.
+    /// Drops all waiting messages of a guest that has left or is lost.
     pub(super) fn forget(&mut self, guest: NodeId) {
         self.gone.insert(guest);
         let line = self.lines.remove(&guest);
         self.bytes -= line.map_or(0, |line| line.bytes);
     }
 
-    /// Takes a message. Refused if it came before, or if it has to wait and too much would.
+    /// Adds a message. Fails if it has arrived before, or if it has to wait and there is no room.
     pub(super) fn enter(
         &mut self,
         from: NodeId,
@@ -77,7 +78,7 @@ impl Lines {
         let line = self.lines.entry(from).or_default();
         let heard = line.heard;
         if number < heard || line.held.contains_key(&number) {
-            return Err(refusal(format_args!("message {number} has come twice")));
+            return Err(refusal(format_args!("message {number} arrived twice")));
         }
         let mut message = message;
         if number > heard {
@@ -91,7 +92,7 @@ impl Lines {
         Ok(())
     }
 
-    /// The next message of a node in the order in which it wrote them, once that has come.
+    /// Returns the next message of a node in the order of their numbers, if it has arrived.
     pub(super) fn next(&mut self, from: NodeId) -> Option<(CollectionId, Bytes)> {
         let line = self.lines.get_mut(&from)?;
         let (pool, message) = line.held.remove(&line.heard)?;
@@ -101,7 +102,7 @@ impl Lines {
         Some((pool, message))
     }
 
-    /// Keeps a message for a pool that is not known here yet. Refused if too much would wait.
+    /// Keeps a message for a pool that is not known here yet. Fails if there is no room.
     pub(super) fn keep(
         &mut self,
         from: NodeId,
@@ -116,7 +117,7 @@ impl Lines {
         Ok(())
     }
 
-    /// Takes what has come for a pool that was not known here.
+    /// Removes and returns the messages that arrived before their pool was known.
     pub(super) fn take_early(&mut self, pool: CollectionId) -> Vec<(NodeId, Bytes)> {
         let mut all = Vec::new();
         for (&from, line) in &mut self.lines {
@@ -129,7 +130,7 @@ impl Lines {
         all
     }
 
-    /// What all that waits counts.
+    /// Returns the cost of all waiting messages.
     pub(super) fn bytes(&self) -> usize {
         self.bytes
     }
@@ -154,16 +155,16 @@ impl Lines {
         match has_room {
             true => Ok(()),
             false => Err(refusal(format_args!(
-                "{own} bytes of them wait already for others before them or for pools that are not known here"
+                "{own} bytes of messages already wait for earlier messages or for unknown pools"
             ))),
         }
     }
 }
 
-/// How much may wait.
+/// Limits of the waiting messages.
 pub(super) struct Room<'a> {
     pub(super) layout: &'a Layout,
-    /// From one founder.
+    /// Limit of one founder.
     pub(super) bytes_max: u64,
 }
 
@@ -171,7 +172,7 @@ fn cost(message: &Bytes) -> usize {
     message.len() + ENTRY_BYTES
 }
 
-/// A message that holds no more memory than it counts.
+/// Returns the message in an allocation of about its size.
 fn alone(message: Bytes) -> Bytes {
     if message.len() < SHARED_BYTES_MAX { Bytes::copy_from_slice(&message) } else { message }
 }

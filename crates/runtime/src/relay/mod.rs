@@ -1,18 +1,18 @@
-//! A node's relay: brings what is for many nodes, without waiting for PEs.
+//! A node's relay: delivers packets that are for many nodes, without waiting for PEs.
 //!
-//! A PE may be inside a handler for long, and what others wait for must not wait with it. So
-//! multicasts and tree broadcasts (broadcasts, read-only data) are handed to the relay of the node,
-//! and from there on relays pass them on among themselves, on whichever thread drives the
-//! network; PEs get what is for them.
+//! A PE may be inside a handler for long, and packets for other PEs must not wait for it. So PEs
+//! pass multicasts and tree broadcasts (broadcasts, read-only data) to the relay of their node.
+//! Relays pass them on among themselves, on the thread that drives the network, and deliver the
+//! packets to PEs.
 //!
-//! - Multicasts cross once to each other site, are passed on to the nodes there, and are given to
-//!   each PE that has members among the targets. Those that are large travel in segments as well
+//! - A multicast crosses once to each other site, is passed on to the nodes there, and is delivered
+//!   to each PE that has members among the targets. Large multicasts travel in segments as well
 //!   (`multicasts`).
-//! - Stealing agents share tasks between nodes (`agents`), and answer at once while PEs compute.
-//! - Tree broadcasts go to all PEs of all nodes, over the trees of a plan, in segments: each is
+//! - Steal agents share tasks between nodes (`agents`), and answer at once while PEs compute.
+//! - A tree broadcast goes to all PEs of all nodes, over the trees of a plan, in segments: each is
 //!   passed on as it arrives, as the same bytes in memory.
 //!
-//! A relay does no I/O: packets and frames in, [`RelayCommand`]s out.
+//! A relay does no I/O: it receives packets and frames, and returns [`RelayCommand`]s.
 
 mod agents;
 mod branches;
@@ -47,32 +47,34 @@ pub struct Relay {
     node: NodeId,
     layout: Arc<Layout>,
     plans: Plans,
-    /// How broadcasts travel that name no plan, and the plans from nodes that have sent some.
+    /// Mode of broadcasts that name no plan, and the default plans of the roots so far.
     broadcasts: Mode,
     default_plans: BTreeMap<NodeId, Arc<BroadcastPlan>>,
-    /// Where the coordinator runs, as far as is known here; it may have moved on from there.
+    /// Latest known place of the coordinator, which may have moved on since.
     coordinator: CoordinatorPlace,
-    /// Tree broadcasts of other nodes of which parts are missing, by root and number.
+    /// Incomplete tree broadcasts of other nodes, by root and number.
     flows: BTreeMap<(NodeId, u64), Assembly>,
-    /// Multicasts of other nodes of which parts are missing, by root and number.
+    /// Incomplete multicasts of other nodes, by root and number.
     multicasts: BTreeMap<(NodeId, u64), Assembly>,
-    /// How many of this node's multicasts went in segments.
+    /// Number of this node's multicasts that were sent in segments.
     multicasts_begun: u64,
-    /// How many of this node's tree broadcasts had begun when each of its plans was last used.
+    /// For each plan of this node, the number of tree broadcasts that had begun when it was last
+    /// used.
     used: BTreeMap<PlanId, u64>,
-    /// Tree broadcasts are not larger.
+    /// Size of the largest tree broadcast or multicast.
     bytes_max: u64,
     agents: StealAgents,
     watch: Watch,
 }
 
-/// Tree broadcasts of so many bytes hold up no messages, however small their segments are.
+/// Size from which a tree broadcast is sent as bulk, so that it delays no messages, however small
+/// its segments are.
 const BULK_BYTES: u64 = 64 << 10;
 
 impl Relay {
-    /// A relay of a job whose coordinator is on the root of the `tree` of nodes. Tree broadcasts
-    /// from there travel over it if they name no plan, and those from other nodes over that of this
-    /// mode.
+    /// Creates the relay of a job whose coordinator is on the root of `tree`. A tree broadcast that
+    /// names no plan travels over `tree` if it starts at that root, and otherwise over the tree
+    /// that the mode gives for its root.
     pub(crate) fn new(
         node: NodeId,
         layout: Arc<Layout>,
@@ -100,21 +102,21 @@ impl Relay {
         }
     }
 
-    /// Says how others have [`Relay::wake`] called at once, where time is real.
+    /// Sets the function by which tasks request a call of [`Relay::wake`] at once, if time is real.
     pub(crate) fn connect(&mut self, nudge: Nudge) {
         self.agents.nudge = Some(nudge);
     }
 
-    /// The coordinator runs at `place` now, if no later one is known.
+    /// Sets the place of the coordinator, unless a later one is known.
     pub fn set_coordinator(&mut self, place: CoordinatorPlace) {
         if place.term >= self.coordinator.term {
             self.coordinator = place;
         }
     }
 
-    /// Takes what a PE of this node has for others. Only packets for which [`Packet::is_spread`]
-    /// holds do anything; of a guest, only what is for its agents. `now` only has to run on
-    /// evenly, here and everywhere.
+    /// Handles a packet of a PE of this node for other nodes or agents. Ignores packets for which
+    /// [`Packet::is_spread`] does not hold, and on a guest all packets that are not for its agents.
+    /// `now` must be monotonic and run at the same rate on all nodes.
     pub fn take(&mut self, now: Time, from: PeId, packet: Packet, out: &mut Vec<RelayCommand>) {
         let Content::Spread(spread) = packet.0 else { return };
         match *spread {
@@ -140,9 +142,12 @@ impl Relay {
         }
     }
 
-    /// Takes a frame for which [`Relay::is_concerned`] holds from the relay of another node.
-    /// One that does not decode or does not fit what came before is refused. Guests speak with
-    /// agents only.
+    /// Handles a frame from the relay of another node, for which [`Relay::is_concerned`] holds.
+    /// Guests exchange messages of agents only.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the frame does not decode or contradicts earlier ones.
     pub fn receive(
         &mut self,
         now: Time,
@@ -156,7 +161,7 @@ impl Relay {
                 agents.receive(from, head, message, &mut post)
             }
             _ if self.layout.is_guest(from) || self.layout.is_guest(self.node) => {
-                let reason = "guests pass nothing on, and get nothing that is passed on";
+                let reason = "guests neither forward frames nor receive forwarded ones";
                 Err(DecodeError::new("a frame for a relay", reason))
             }
             SpreadFrame::Multicast(multicast) => {
@@ -183,35 +188,35 @@ impl Relay {
         }
     }
 
-    /// Whether a frame is for relays, and not for one PE.
+    /// Whether a frame is for a relay, and not for one PE.
     pub fn is_concerned(frame: &[u8]) -> bool {
         SpreadFrame::is_one(frame)
     }
 
-    /// Whether a frame is of the agents, who think about each.
+    /// Whether a frame is a message between agents, which takes an agent time to process.
     pub fn is_agent_message(frame: &[u8]) -> bool {
         SpreadFrame::is_agent_message(frame)
     }
 
-    /// When [`Relay::wake`] has something to do although nothing comes.
+    /// Returns the time at which to call [`Relay::wake`] even if nothing arrives.
     pub fn next_wakeup(&self) -> Option<Time> {
         self.agents.due()
     }
 
-    /// Does what is due by now.
+    /// Runs the work that is due.
     pub fn wake(&mut self, now: Time, out: &mut Vec<RelayCommand>) {
         let (agents, mut post) = self.agents(now, out);
         agents.wake(&mut post);
     }
 
-    /// Bytes of tree broadcasts, multicasts and messages of agents that are not complete, or came
-    /// too early.
+    /// Returns the bytes of incomplete tree broadcasts and multicasts, and of waiting messages of
+    /// agents.
     pub fn bytes(&self) -> usize {
         let flows = self.flows.values().chain(self.multicasts.values());
         flows.map(|flow| flow.bytes() as usize).sum::<usize>() + self.agents.bytes()
     }
 
-    /// The agents, and what they need.
+    /// Returns the agents, and the context of their calls.
     fn agents<'a>(
         &'a mut self,
         now: Time,
@@ -228,7 +233,7 @@ impl Relay {
         }
     }
 
-    /// Sends a multicast towards its targets, and gives it to those of this node.
+    /// Sends a multicast towards its targets, and delivers it to those on this node.
     fn pass_on(&self, multicast: Multicast, out: &mut Vec<RelayCommand>) {
         let branches = branches::branches(&self.layout, self.node, &multicast.targets);
         let Multicast { message, .. } = multicast;
@@ -254,7 +259,7 @@ impl Relay {
         }
     }
 
-    /// Sends a tree broadcast of this node to all others.
+    /// Sends a tree broadcast of this node to all other nodes.
     fn send_over_tree(
         &mut self,
         (now, origin): (Time, PeId),
@@ -285,15 +290,15 @@ impl Relay {
         if is_default { Some(self.default_plan(plan.root)) } else { self.plans.get(plan).cloned() }
     }
 
-    /// The plan for tree broadcasts from a node that all know from the beginning.
+    /// Returns the default plan for tree broadcasts from `root`, which all nodes can compute.
     fn default_plan(&mut self, root: NodeId) -> Arc<BroadcastPlan> {
         let Self { layout, broadcasts, default_plans, .. } = self;
         let make = || Arc::new(default_plan(&broadcasts.tree(layout, root)));
         default_plans.entry(root).or_insert_with(make).clone()
     }
 
-    /// Passes a part of a tree broadcast on, and hands the whole to the PEs of this node once it is
-    /// complete.
+    /// Passes a segment of a tree broadcast on, and delivers the broadcast to the PEs of this node
+    /// once it is complete.
     fn take_segment(
         &mut self,
         (now, from, origin): (Time, NodeId, PeId),
@@ -311,7 +316,7 @@ impl Relay {
         };
         if head.total > self.bytes_max {
             let (total, most) = (head.total, self.bytes_max);
-            return refuse(format!("all of it would take {total} bytes, and {most} is the most"));
+            return refuse(format!("its {total} bytes exceed the limit of {most}"));
         }
         let (root, number) = (head.plan.root, head.flow);
         if self.plans.is_complete(root, number) {
@@ -347,7 +352,7 @@ impl Relay {
         Ok(())
     }
 
-    /// Gives a plan of this node to all others, if there is one, and has them forget others.
+    /// Sends a new plan of this node, if given, to all other nodes, and makes them retire others.
     fn publish(
         &mut self,
         origin: PeId,
@@ -357,7 +362,7 @@ impl Relay {
     ) {
         let uses = |plan: &PlanId| (*plan, self.used.remove(plan).unwrap_or(0));
         let retired: Vec<(PlanId, u64)> = retired.iter().map(uses).collect();
-        // What this node sends is complete here when it has begun.
+        // A tree broadcast of this node counts as complete here once it has begun.
         let own: Vec<(PlanId, u64)> = retired.iter().map(|&(plan, _)| (plan, 0)).collect();
         if let Err(error) = self.plans.learn(&self.layout, plan.clone(), &own) {
             tracing::error!(%error, "a plan of this node is not used; this is a bug in Gridspan");
@@ -376,7 +381,7 @@ impl Relay {
     ) -> Result<(), DecodeError> {
         let refuse = |reason: String| Err(DecodeError::new("a plan for broadcasts", reason));
         let Some(root) = head.root().filter(|root| root.0 < self.layout.node_count()) else {
-            return refuse("it is not of one node".to_owned());
+            return refuse("its plans do not start at one node of the job".to_owned());
         };
         let PlanHead { plan, retired } = head;
         let new = plan.as_ref().map(BroadcastPlan::id);
@@ -393,7 +398,7 @@ impl Relay {
         Ok(())
     }
 
-    /// Passes a plan on over the tree from its root that needs none.
+    /// Passes a plan on over the default tree of its root, which needs no plan.
     fn pass_plan(&mut self, root: NodeId, frame: &Frame, out: &mut Vec<RelayCommand>) {
         let default_plan = self.default_plan(root);
         for &to in default_plan.stripes()[0].tree.children(self.node) {
@@ -401,20 +406,21 @@ impl Relay {
         }
     }
 
-    /// Tells the coordinator something, by way of another node.
+    /// Returns the command that sends `control` to the coordinator through node `to`.
     fn report(&self, to: NodeId, control: Control) -> RelayCommand {
         let frame = Packet::control(control).into_frame(self.layout.leader(self.node), COORDINATOR);
         RelayCommand::Send { to, frame: frame.into(), is_bulk: false }
     }
 
-    /// Tells the relay where something began that this node has all of it.
+    /// Returns the command that reports to the relay of `origin` that this node has all of `flow`.
     fn carried(&self, origin: NodeId, flow: FlowId, arrivals: Vec<Arrival>) -> RelayCommand {
         let head = CarriedHead { flow, arrivals };
         let frame = SpreadFrame::carried(self.layout.leader(self.node), &head);
         RelayCommand::Send { to: origin, frame, is_bulk: false }
     }
 
-    /// A node has all of what began here; the coordinator wants to know.
+    /// Handles the report that `node` has all of a flow that began here, and passes it on to the
+    /// coordinator.
     fn note_carried(
         &self,
         now: Time,

@@ -1,8 +1,8 @@
-//! Large multicasts, and broadcasts from other nodes than the root's: in segments over the trees of
-//! a sub-plan, which every segment names with it.
+//! Large multicasts, and direct broadcasts (`pe/collective/direct.rs`): they travel in segments
+//! over the trees of a sub-plan, and every segment contains its tree.
 //!
-//! A multicast may come from any node and goes to any others, so that no plan that all relays
-//! know says where. What a segment says is enough to pass it on; nodes that only pass on keep
+//! A multicast may start at any node and go to any others, so that no plan that all relays know
+//! describes its path. Each segment contains enough to pass it on; nodes that only pass it on keep
 //! nothing of it.
 
 use super::{BULK_BYTES, Relay, RelayCommand};
@@ -19,7 +19,7 @@ use gridspan_bcast::SubPlan;
 use gridspan_topology::{NodeId, PeId, Time};
 
 impl Relay {
-    /// Sends a multicast of this node on its sub-plan.
+    /// Sends a multicast of this node over its sub-plan.
     pub(super) fn send_multicast(
         &mut self,
         (now, origin): (Time, PeId),
@@ -45,8 +45,8 @@ impl Relay {
         }
     }
 
-    /// Passes a part of a multicast on, and gives it to the PEs of this node that it is for once
-    /// all of it is here.
+    /// Passes a segment of a multicast on, and delivers the multicast to its PEs on this node once
+    /// it is complete.
     pub(super) fn take_multicast(
         &mut self,
         (now, from, origin): (Time, NodeId, PeId),
@@ -65,7 +65,7 @@ impl Relay {
         }
         if total > self.bytes_max {
             let most = self.bytes_max;
-            return refuse(format!("all of it would take {total} bytes, and {most} is the most"));
+            return refuse(format!("its {total} bytes exceed the limit of {most}"));
         }
         let keeps = !relays.contains(&self.node);
         if keeps {

@@ -1,4 +1,4 @@
-//! The plans that a relay knows, and when it forgets one.
+//! The plans that a relay knows, and the removal of retired ones.
 
 use crate::message::codec::DecodeError;
 use gridspan_bcast::{BroadcastPlan, PlanId};
@@ -6,31 +6,31 @@ use gridspan_topology::{Layout, NodeId};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// No root has use for so many at a time.
+/// Largest number of known plans; no root uses that many at a time.
 const PLANS_MAX: usize = 1024;
 
-/// Plans by name.
+/// Plans by identifier.
 #[derive(Default)]
 pub(super) struct Plans {
     known: BTreeMap<PlanId, Arc<BroadcastPlan>>,
-    /// Those of them to forget once all tree broadcasts below a number are complete.
+    /// Retired plans; each is removed once all tree broadcasts below its number are complete.
     retired: BTreeMap<PlanId, u64>,
     complete: BTreeMap<NodeId, Complete>,
 }
 
-/// Which tree broadcasts of a root are complete: all nodes get all of them.
+/// The complete tree broadcasts of a root: all nodes receive all of them.
 #[derive(Default)]
 struct Complete {
-    /// All below.
+    /// All below this number are complete.
     below: u64,
-    /// Others, in runs: the first of each, and the first behind it. There are no more runs than
-    /// tree broadcasts that are under way and were overtaken.
+    /// Other complete ones, as runs: the first of each, and the first behind it. There are no more
+    /// runs than tree broadcasts that are under way and were overtaken.
     beyond: BTreeMap<u64, u64>,
 }
 
 impl Complete {
     fn note(&mut self, flow: u64) {
-        // No root counts so far.
+        // No root reaches the largest number.
         let Some(next) = flow.checked_add(1) else { return };
         let end = self.beyond.remove(&next).unwrap_or(next);
         if flow == self.below {
@@ -56,7 +56,8 @@ impl Plans {
         self.known.get(&plan)
     }
 
-    /// Learns a plan, if there is one, and which others no tree broadcast from a number on uses.
+    /// Adds a plan, if given, and notes retired ones, each with the number from which on no tree
+    /// broadcast uses it.
     pub(super) fn learn(
         &mut self,
         layout: &Layout,
@@ -78,22 +79,22 @@ impl Plans {
         let tree = plan.stripes().first().map(|stripe| &stripe.tree);
         let is_whole = tree.is_some_and(|tree| tree.nodes().eq((0..nodes).map(NodeId)));
         if !is_whole {
-            return refuse(format!("{} is not over the {nodes} nodes of the job", plan.id()));
+            return refuse(format!("{} does not cover the {nodes} nodes of the job", plan.id()));
         }
         if self.known.len() >= PLANS_MAX {
-            return refuse(format!("{} is one more than {PLANS_MAX}", plan.id()));
+            return refuse(format!("{} exceeds the limit of {PLANS_MAX} plans", plan.id()));
         }
         self.known.insert(plan.id(), Arc::new(plan));
         Ok(())
     }
 
-    /// A tree broadcast has been received and passed on completely.
+    /// Notes that a tree broadcast was received and passed on completely.
     pub(super) fn note_complete(&mut self, root: NodeId, flow: u64) {
         self.complete.entry(root).or_default().note(flow);
         self.forget();
     }
 
-    /// Whether all of a tree broadcast has come before.
+    /// Whether a tree broadcast is complete.
     pub(super) fn is_complete(&self, root: NodeId, flow: u64) -> bool {
         self.complete.get(&root).is_some_and(|complete| complete.contains(flow))
     }

@@ -1,4 +1,4 @@
-//! Relays without a network between them.
+//! Tests of relays without a network between them.
 
 use super::*;
 use crate::address::id::COORDINATOR;
@@ -12,7 +12,7 @@ use std::time::Duration;
 
 const BYTES_MAX: u64 = 1 << 20;
 
-/// The relays of a grid with two PEs on each node, without a network between them.
+/// Creates the relays of a grid with two PEs on each node.
 fn relays(sites: &[usize]) -> Vec<Relay> {
     let site = |(n, &nodes): (usize, &usize)| (format!("s{n}"), vec![2; nodes]);
     let layout = Arc::new(Layout::new(sites.iter().enumerate().map(site).collect()));
@@ -21,7 +21,7 @@ fn relays(sites: &[usize]) -> Vec<Relay> {
     layout.nodes().map(new).collect()
 }
 
-/// Brings everything where it goes, the newest frame first. Returns what PEs got, in order.
+/// Delivers all frames, the newest first. Returns the packets that PEs received, in order.
 fn settle(relays: &mut [Relay], first: NodeId, mut out: Vec<RelayCommand>) -> Vec<(u32, Packet)> {
     let mut got = Vec::new();
     let mut frames = Vec::new();
@@ -31,7 +31,7 @@ fn settle(relays: &mut [Relay], first: NodeId, mut out: Vec<RelayCommand>) -> Ve
             match command {
                 RelayCommand::Send { to, frame, .. } => frames.push((at, to, frame.into_bytes())),
                 RelayCommand::Deliver { to, packet, .. } => got.push((to.0, packet)),
-                RelayCommand::Act(_) => panic!("nothing here is anybody's fault"),
+                RelayCommand::Act(_) => panic!("no frame here is invalid"),
             }
         }
         let Some((from, to, frame)) = frames.pop() else { return got };
@@ -77,7 +77,7 @@ fn a_tree_broadcast_of_any_size_reaches_every_pe_of_every_other_node_once() {
     }
 }
 
-/// Two trees over three nodes, in segments of 1000 bytes.
+/// Creates a plan of two trees over three nodes, with segments of 1000 bytes.
 fn striped(version: u64) -> BroadcastPlan {
     let stripe = |edges: [(u32, u32); 2], share| DraftStripe { edges: edges.to_vec(), share };
     let stripes = vec![stripe([(0, 1), (1, 2)], 0.5), stripe([(0, 2), (2, 1)], 0.5)];
@@ -108,7 +108,7 @@ fn a_tree_broadcast_takes_the_plan_it_names_until_that_is_retired() {
     let to_first =
         |command: &&RelayCommand| matches!(command, RelayCommand::Send { to: NodeId(1), .. });
     assert_eq!((out.len(), out.iter().filter(to_first).count()), (41, 21));
-    // Nothing has arrived, so that the plan is needed yet.
+    // Nothing has arrived yet, so the plan is still needed.
     assert_eq!(publish(&mut relays, 2, vec![striped(1).id()]), 2);
     assert_eq!((known(&relays, 1), known(&relays, 2)), (2, 3));
 
@@ -197,7 +197,7 @@ fn a_multicast_is_given_to_the_pes_of_its_targets() {
     assert_eq!(pes, [3, 6, 7, 9]);
 }
 
-/// A multicast of so many bytes to these PEs, over a plan's trees.
+/// Creates a multicast of `bytes` bytes to `pes`, over the trees of `plan`.
 fn segmented(plan: &BroadcastPlan, pes: &[u32], bytes: usize) -> Packet {
     let target = |&pe: &u32| MulticastTarget { pe: PeId(pe), members: Vec::new() };
     let message: Bytes = (0..bytes).map(|at| (at % 251) as u8).collect::<Vec<u8>>().into();
@@ -234,7 +234,7 @@ fn a_large_multicast_comes_in_segments_and_through_nodes_that_keep_nothing_of_it
     let Control::Carried { flow: FlowId::Multicast(8), arrivals, node, after } = &**report else {
         panic!("{report:?}")
     };
-    // Time stands for the order of frames here: the last of them is the word itself.
+    // Time counts frames here; the last one is the report itself.
     assert!(*node == NodeId(2) && *after > Duration::ZERO);
     let mut from: Vec<u32> = arrivals.iter().map(|arrival| arrival.from.0).collect();
     from.sort_unstable();
@@ -293,7 +293,7 @@ fn frames_that_cannot_be_are_refused() {
     let stranger = SpreadFrame::multicast(&multicast(), vec![target], Bytes::new());
     assert!(refused(0, stranger).contains("does not exist"));
     let huge = SegmentHead { total: BYTES_MAX + 1, ..good };
-    assert!(refused(0, segment(0, huge)).contains("is the most"));
+    assert!(refused(0, segment(0, huge)).contains("exceed the limit"));
     assert!(
         refused(0, Bytes::from_static(b"\0\0\0\0\0\0\0\0\x03").into()).contains("cannot decode")
     );

@@ -1,23 +1,23 @@
-//! How long large tree broadcasts and multicasts take until all nodes have them.
+//! Measures how long large tree broadcasts and multicasts take until all nodes have them.
 //!
-//! The relay where one begins notes when, and when the word of each node comes back. No PE is
-//! asked, which may be inside a handler for long. How long that word was on its way is for those to
-//! say who know the links.
+//! The relay at which one begins notes its start, and the arrival of the report of each node. PEs
+//! are not involved, since they may be inside a handler for long. The advisor, which knows the
+//! links, accounts for the time that the reports were under way.
 
 use crate::message::FlowId;
 use gridspan_topology::Time;
 use std::collections::BTreeMap;
 
-/// Tree broadcasts and multicasts of which words are missing; the first to begin are forgotten
-/// beyond, as the coordinator forgets them.
+/// Largest number of watched tree broadcasts and multicasts; beyond it the oldest is dropped, as in
+/// the coordinator.
 const WATCHED_MAX: usize = 256;
 
-/// When what began.
+/// Start times of tree broadcasts and multicasts.
 #[derive(Default)]
 pub(super) struct Watch(BTreeMap<FlowId, Time>);
 
 impl Watch {
-    /// Something begins that nodes will report of.
+    /// Notes the start of a flow on which nodes will report.
     pub(super) fn begin(&mut self, now: Time, flow: FlowId) {
         self.0.insert(flow, now);
         if self.0.len() > WATCHED_MAX {
@@ -26,7 +26,7 @@ impl Watch {
         }
     }
 
-    /// When it began, if it did here and is still watched.
+    /// Returns the start of a flow, if it began here and is still watched.
     pub(super) fn begun(&self, flow: FlowId) -> Option<Time> {
         self.0.get(&flow).copied()
     }

@@ -1,4 +1,4 @@
-//! What types are given their parts by, one after the other, while a value of them is made up.
+//! Serde access types that hand the parts of a made-up value to its type, one after the other.
 
 use super::node::{Key, Kind};
 use super::shape::ShapeId;
@@ -10,17 +10,17 @@ use serde::de::{
 use std::any::type_name;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-/// Makes one value of one type.
+/// Deserializer that makes one value of one type.
 pub(super) struct Probe<'t> {
     pub(super) trace: &'t mut Trace,
-    /// The shape of the type, as soon as it has asked for anything.
+    /// The shape of the type, set as soon as the type has requested anything.
     pub(super) out: &'t mut Option<ShapeId>,
     pub(super) context: &'static str,
     pub(super) depth: usize,
 }
 
 impl<'t> Probe<'t> {
-    /// Of the type at the top.
+    /// Creates the probe of the root type.
     pub(super) fn new(
         trace: &'t mut Trace,
         out: &'t mut Option<ShapeId>,
@@ -30,7 +30,7 @@ impl<'t> Probe<'t> {
     }
 }
 
-/// One value that is being made.
+/// A value that is being made.
 pub(super) struct Making<'t> {
     pub(super) trace: &'t mut Trace,
     pub(super) id: ShapeId,
@@ -38,7 +38,7 @@ pub(super) struct Making<'t> {
 }
 
 impl Making<'_> {
-    /// Makes a part.
+    /// Makes a part of the value.
     fn part<'de, S: DeserializeSeed<'de>>(
         &mut self,
         slot: usize,
@@ -52,19 +52,19 @@ impl Making<'_> {
         let made = made.unwrap_or_else(|_| Err(self.trace.stop()));
         self.trace.met(self.id, slot, part, made.is_ok());
         if let (Err(_), Some(part)) = (&made, part) {
-            // It may have refused what it was converted from.
+            // The part may have refused the value that it was converted from.
             self.trace.settle(part, false);
         }
         made
     }
 
-    /// How many elements to offer.
+    /// Returns the number of elements to offer.
     pub(super) fn elements(&mut self) -> usize {
         let pass = self.trace.pass;
         self.trace.node(self.id).elements(pass)
     }
 
-    /// The value is there, or not.
+    /// Records whether the value was made.
     pub(super) fn end<T>(self, made: Result<T, Halt>) -> Result<T, Halt> {
         self.trace.node(self.id).open -= 1;
         self.trace.settle(self.id, made.is_ok());
@@ -80,8 +80,8 @@ impl Making<'_> {
         self.end(made)
     }
 
-    /// A handle and, once in each pass, what it stands for: that may contain the handle again, and
-    /// a value of it is never needed.
+    /// Offers a handle and, once in each pass, the value that it refers to. That value may contain
+    /// the handle again, and is not needed.
     pub(super) fn handle<'de, V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Halt> {
         let pass = self.trace.pass;
         let value = &mut self.trace.node(self.id).slots[1];
@@ -90,7 +90,7 @@ impl Making<'_> {
         self.tuple(if is_next { 2 } else { 1 }, visitor)
     }
 
-    /// Fields in order, or by name in another.
+    /// Offers fields in order, or by name in another order.
     pub(super) fn fields<'de, V: Visitor<'de>>(mut self, visitor: V) -> Result<V::Value, Halt> {
         let node = self.trace.node(self.id);
         let count = node.slots.len();
@@ -108,12 +108,12 @@ impl Making<'_> {
     }
 }
 
-/// Elements of a tuple or fields of a struct.
+/// Access to the elements of a tuple or the fields of a struct.
 struct Elements<'m, 't> {
     making: &'m mut Making<'t>,
     next: usize,
     count: usize,
-    /// How many were asked for.
+    /// Number of elements requested so far.
     all: Option<&'m mut usize>,
 }
 
@@ -139,7 +139,7 @@ impl<'de> SeqAccess<'de> for Elements<'_, '_> {
     }
 }
 
-/// Fields by name.
+/// Access to fields by name.
 struct Named<'m, 't> {
     making: &'m mut Making<'t>,
     order: Vec<usize>,
@@ -166,7 +166,7 @@ impl<'de> MapAccess<'de> for Named<'_, '_> {
     }
 }
 
-/// Equal elements of a sequence, or entries of a map.
+/// Access to elements of a sequence, or entries of a map, all of one type.
 pub(super) struct Repeated<'m, 't> {
     pub(super) making: &'m mut Making<'t>,
     pub(super) left: usize,
@@ -200,7 +200,7 @@ impl<'de> MapAccess<'de> for Repeated<'_, '_> {
     }
 }
 
-/// One variant of an enum.
+/// Access to one variant of an enum.
 pub(super) struct Variant<'m, 't> {
     pub(super) making: &'m mut Making<'t>,
     pub(super) index: usize,
@@ -220,7 +220,7 @@ impl<'de> EnumAccess<'de> for Variant<'_, '_> {
 }
 
 impl Variant<'_, '_> {
-    /// The node of what the variant consists of.
+    /// Enters the node of the variant's content.
     fn payload<V>(
         &mut self,
         kind: Kind,
@@ -228,7 +228,7 @@ impl Variant<'_, '_> {
         names: &'static [&'static str],
     ) -> Result<Making<'_>, Halt> {
         let making = &mut *self.making;
-        // Visitors of variants are all called the same; the enum's tells them apart.
+        // All visitors of variants have the same name; the visitor of the enum distinguishes them.
         let name = making.trace.node(making.id).field(self.index);
         let key = Key { kind, visitor: type_name::<V>(), context: "", name };
         let id = making.trace.enter(key, "", slots, names).ok_or(Halt)?;

@@ -1,22 +1,22 @@
-//! One form for all descriptions of the same structure.
+//! Canonical form of all descriptions of one structure.
 //!
-//! Two programs may describe one structure by different lists: one has two types that look alike
-//! where the other has one, or unrolls a recursive type. Shapes that cannot be told apart by
-//! following references become one, as states of an automaton do (E. F. Moore, Gedanken-Experiments
-//! on Sequential Machines, 1956), and what is left is numbered in the order in which it is met.
+//! Two programs may describe one structure by different lists: one has two equal types where the
+//! other has one, or unrolls a recursive type. Shapes that cannot be distinguished by following
+//! references are merged, like states of an automaton (E. F. Moore, Gedanken-Experiments on
+//! Sequential Machines, 1956), and the remaining ones are numbered in the order of traversal.
 
 use super::shape::{Shape, ShapeId};
 use std::collections::BTreeMap;
 
-/// The smallest list that describes the same structure as `shapes` from `root` on; its first is the
-/// root.
+/// Returns the smallest list that describes the same structure as `shapes` from `root` on. Its
+/// first element is the root.
 pub(super) fn canonical(shapes: &[Shape], root: ShapeId) -> Vec<Shape> {
     let mut shapes = shapes.to_vec();
     loop {
         let class = classes(&shapes);
         let merged: Vec<Shape> =
             shapes.iter().map(|shape| shape.renumbered(|part| class[part as usize])).collect();
-        // Runs of a tuple join when their shapes do, which may make it equal to another.
+        // Runs of a tuple join when their shapes do, which may make the tuple equal to another.
         let is_stable = merged == shapes;
         shapes = merged;
         if is_stable {
@@ -25,7 +25,7 @@ pub(super) fn canonical(shapes: &[Shape], root: ShapeId) -> Vec<Shape> {
     }
 }
 
-/// For each shape the first that cannot be told apart from it.
+/// Returns, for each shape, the first shape that cannot be distinguished from it.
 fn classes(shapes: &[Shape]) -> Vec<ShapeId> {
     let labels: Vec<String> = shapes.iter().map(Shape::label).collect();
     let mut class = firsts(&labels);
@@ -45,13 +45,13 @@ fn classes(shapes: &[Shape]) -> Vec<ShapeId> {
     }
 }
 
-/// For each key the place of the first that is equal.
+/// Returns, for each key, the index of the first equal key.
 fn firsts<K: Ord>(keys: &[K]) -> Vec<ShapeId> {
     let mut first = BTreeMap::new();
     (0..).zip(keys).map(|(place, key)| *first.entry(key).or_insert(place)).collect()
 }
 
-/// The shapes that can be reached, in the order in which they are met.
+/// Returns the reachable shapes in the order of traversal.
 fn numbered(shapes: &[Shape], root: ShapeId) -> Vec<Shape> {
     let (mut numbers, mut order, mut ahead) = (BTreeMap::new(), Vec::new(), vec![root]);
     while let Some(shape) = ahead.pop() {

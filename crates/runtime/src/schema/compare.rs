@@ -1,21 +1,21 @@
-//! Where two structures differ.
+//! Comparison of two structures.
 
 use super::shape::Shape;
 use super::text::text;
 use std::collections::{BTreeSet, VecDeque};
 use std::fmt;
 
-/// Each side of a difference is told in about so many bytes.
+/// Approximate number of bytes in which each side of a difference is described.
 const SIDE_BYTES_MAX: usize = 400;
 
 /// The first place where two structures differ.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Difference {
-    /// Where that is, as fields, variants and elements from the top; empty at the top itself.
+    /// The place, as fields, variants and elements from the root; empty at the root itself.
     pub path: String,
-    /// What is there in the one.
+    /// The structure at that place in the first.
     pub here: String,
-    /// What is there in the other.
+    /// The structure at that place in the second.
     pub there: String,
 }
 
@@ -29,7 +29,7 @@ impl fmt::Display for Difference {
     }
 }
 
-/// The difference that is closest to the top.
+/// Returns the difference that is closest to the root.
 pub(super) fn difference(here: &[Shape], there: &[Shape]) -> Option<Difference> {
     let (mut met, mut ahead) = (BTreeSet::new(), VecDeque::from([(0, 0, String::new())]));
     while let Some((one, other, path)) = ahead.pop_front() {
@@ -49,7 +49,7 @@ pub(super) fn difference(here: &[Shape], there: &[Shape]) -> Option<Difference> 
     None
 }
 
-/// The way from a shape to one of its parts.
+/// Returns the path step from a shape to one of its parts.
 fn step(shape: &Shape, place: usize) -> String {
     match shape {
         Shape::Seq(_) => "[]".to_owned(),

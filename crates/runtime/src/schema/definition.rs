@@ -1,55 +1,56 @@
-//! What a node says of the program that it runs, and how the coordinator compares that with its
-//! own.
+//! The definition of a node's program, and its comparison with that of the coordinator.
 //!
-//! The wire format does not describe itself: a node whose program is stale could take numbers for
-//! others, and the result would be wrong. So each node says at the start what the values of its job
-//! look like on the wire.
+//! The wire format does not describe itself: a node with a stale program could read values as
+//! others, and the result would be wrong. So each node reports the structures of its job's values
+//! at the start.
 
 use crate::schema::Schema;
 use serde::{Deserialize, Serialize};
 
-/// A structure is told in about so many bytes, for messages to people. Its fingerprint counts.
+/// Approximate number of bytes in which error messages describe a structure. Comparison uses its
+/// fingerprint.
 const BRIEF_BYTES_MAX: usize = 160;
 
-/// A job as one node defines it, and where that runs.
+/// A job as one node defines it, and the origin of that definition.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Definition {
-    /// Of names and structures; equal for equal jobs.
+    /// Fingerprint of names and structures; equal for equal jobs.
     pub(crate) fingerprint: u64,
-    /// What travels, in the order of the definition.
+    /// The types of values that are sent, in the order of the definition.
     pub(crate) parts: Vec<Part>,
     pub(crate) origin: Origin,
 }
 
-/// Which build of a program runs where.
+/// The build of a program, and the host where it runs.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Origin {
-    /// Tells builds apart; 0 if it is not known.
+    /// Identifies the build; 0 if unknown.
     pub(crate) build: u64,
-    /// What the machine calls itself.
+    /// Host name of the machine.
     pub(crate) host: String,
 }
 
-/// Something that travels.
+/// A type of values that are sent.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Part {
-    /// What it is, such as `messages of app::Cell`.
+    /// Name of the type's role, such as `messages of app::Cell`.
     pub(crate) name: String,
-    /// The fingerprint of its structure.
+    /// Fingerprint of its structure.
     pub(crate) structure: u64,
-    /// The structure, for people.
+    /// Readable text of the structure.
     pub(crate) brief: String,
 }
 
 impl Part {
-    /// Values of this structure.
+    /// Creates a part for values of this structure.
     pub(crate) fn new(name: String, schema: &Schema) -> Self {
         Self { name, structure: schema.fingerprint().0, brief: schema.brief(BRIEF_BYTES_MAX) }
     }
 }
 
 impl Definition {
-    /// What is other in the definition of another node, for people; none if both are the same.
+    /// Describes how the definition of another node differs, in readable text; `None` if both are
+    /// equal.
     pub(crate) fn difference(&self, other: &Self) -> Option<String> {
         if self.fingerprint == other.fingerprint {
             return None;
@@ -60,7 +61,7 @@ impl Definition {
         let (here, there) = (self.parts.len(), other.parts.len());
         Some(match found {
             Some((here, there)) if here.name != there.name => {
-                format!("here {} come where there are {} there", here.name, there.name)
+                format!("the definition has {} here, {} there", here.name, there.name)
             }
             Some((here, there)) if here.brief != there.brief => {
                 format!("{} are `{}` here, `{}` there", here.name, here.brief, there.brief)
@@ -69,13 +70,13 @@ impl Definition {
                 format!("{} are `{}` here, and differ further on there", here.name, here.brief)
             }
             None if here != there => {
-                format!("{here} kinds of values travel here, {there} there")
+                format!("{here} types of values sent here, {there} there")
             }
             None => "its job has another name, or other placement maps or reducers".to_owned(),
         })
     }
 
-    /// Whether the two are known to come from different builds.
+    /// Whether the two definitions are known to come from different builds.
     pub(crate) fn is_of_other_build(&self, other: &Self) -> bool {
         let (one, other) = (self.origin.build, other.origin.build);
         one != other && one != 0 && other != 0
@@ -121,7 +122,7 @@ mod tests {
         let text = one.difference(&other).unwrap();
         assert!(text.contains("app::Cell") && text.contains("app::Other"), "{text}");
         one.parts.clear();
-        assert!(one.difference(&other).unwrap().contains("0 kinds of values travel here, 1 there"));
+        assert!(one.difference(&other).unwrap().contains("0 types of values sent here, 1 there"));
     }
 
     #[test]

@@ -1,17 +1,18 @@
-//! Handles: values that stand for others of some type, which travel because of them.
+//! Handles: values that refer to values of another type, which are sent because of them.
 //!
-//! The bytes of a handle say nothing of that type, but its structure has to: a node that answers
-//! with an `i64` where another one waits for a `u64` is as wrong as one that sends it. So a handle
-//! asks for a newtype of a name that only a search for a structure knows. All other formats see
-//! through newtypes and read the bytes; the search offers two parts, the bytes and what they stand
-//! for.
+//! The bytes of a handle contain nothing of that type, but its structure must: a node that answers
+//! with an `i64` where another node expects a `u64` is as wrong as one that sends it in a message.
+//! So a handle deserialises as a newtype with a name that only the structure search knows. All
+//! other formats see through newtypes and read the bytes; the search offers two parts, the bytes
+//! and the value that the handle refers to.
 
 use crate::schema::HANDLE;
 use serde::de::{Deserialize, Deserializer, Error, SeqAccess, Visitor};
 use std::fmt;
 use std::marker::PhantomData;
 
-/// Reads the `H` that a handle is on the wire, and shows that it stands for values of type `T`.
+/// Reads a handle as its wire type `H`, and shows a structure search that it refers to values of
+/// type `T`.
 pub(crate) fn read<'de, H, T, D>(deserializer: D) -> Result<H, D::Error>
 where
     H: Deserialize<'de>,
@@ -34,10 +35,10 @@ impl<'de, H: Deserialize<'de>, T: Deserialize<'de>> Visitor<'de> for HandleVisit
         H::deserialize(bytes)
     }
 
-    /// From a search for the structure only.
+    /// Called by a structure search only.
     fn visit_seq<S: SeqAccess<'de>>(self, mut parts: S) -> Result<H, S::Error> {
         let handle = parts.next_element()?.ok_or_else(|| S::Error::invalid_length(0, &self))?;
-        // A handle needs no value of what it stands for.
+        // A handle does not need the value that it refers to.
         let _ = parts.next_element::<T>();
         Ok(handle)
     }

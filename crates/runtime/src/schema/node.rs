@@ -1,16 +1,16 @@
-//! What is known of one type while it is traced, and what of it the next pass is to make.
+//! State of one type while it is traced, and the choice of what the next pass makes.
 
 use super::shape::{Scalar, Shape, ShapeId};
 
-/// A type has no more shapes than this: hundreds are many, and the work grows with their square.
+/// Maximum number of shapes of a type: hundreds are many, and the work grows with their square.
 pub(super) const NODES_MAX: usize = 4096;
-/// So many times a type is offered another value after it has refused one.
+/// Number of times that a type is offered another value after it has refused one.
 pub(super) const REFUSALS_MAX: u8 = 4;
-/// So many passes try to make a part before they leave it out: a variant may have to wait for
+/// Number of passes that fail to make a part before it is left out: a variant may have to wait for
 /// others that it needs.
 pub(super) const FAILURES_MAX: u8 = 8;
 
-/// What a type asks its deserializer for.
+/// The kind of value that a type requests from its deserializer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Kind {
     Scalar(Scalar),
@@ -24,16 +24,16 @@ pub(super) enum Kind {
     Enum,
 }
 
-/// Tells types apart within one process. Names of Rust types are good enough for that, and go no
-/// further.
+/// Identifies a type within one process. It uses the names of Rust types, which are sufficient for
+/// that and do not leave the process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Key {
     pub(super) kind: Kind,
-    /// The visitor, which is another one for each type.
+    /// The visitor, which differs for each type.
     pub(super) visitor: &'static str,
-    /// What the value is for, where many types share a visitor.
+    /// The type that contains the value, where many types share a visitor.
     pub(super) context: &'static str,
-    /// What serde calls the type, or the variant.
+    /// Serde's name of the type or variant.
     pub(super) name: &'static str,
 }
 
@@ -41,9 +41,9 @@ pub(super) struct Key {
 #[derive(Clone, Default)]
 pub(super) struct Slot {
     pub(super) part: Option<ShapeId>,
-    /// Whether a value of it was made.
+    /// Whether a value of the part was made.
     pub(super) is_made: bool,
-    /// In how many passes it could not be made, up to [`FAILURES_MAX`].
+    /// Number of passes in which it could not be made, up to [`FAILURES_MAX`].
     pub(super) failures: u8,
     /// The last pass that made it or tried to, or 0.
     pub(super) tried: u32,
@@ -52,26 +52,26 @@ pub(super) struct Slot {
 }
 
 impl Slot {
-    /// Whether a value of it was not made and may still be.
+    /// Whether a value of the part was not made yet and may still be.
     fn is_due(&self) -> bool {
         !self.is_made && self.failures < FAILURES_MAX
     }
 }
 
-/// A type.
+/// A type that is being traced.
 pub(super) struct Node {
     pub(super) kind: Kind,
     name: String,
     names: &'static [&'static str],
     pub(super) slots: Vec<Slot>,
-    /// How many times it has refused a value.
+    /// Number of times it has refused a value.
     pub(super) refusals: u8,
     pub(super) is_refused: bool,
-    /// How many values of it are being made, each as a part of the one before.
+    /// Number of values of the type that are being made, each as a part of the one before.
     pub(super) open: u32,
-    /// Whether this pass should meet something below it.
+    /// Whether this pass should visit an unknown part below it.
     pub(super) wants: bool,
-    /// The variant of which a value was made first: it does not need any of the others.
+    /// The first variant of which a value was made: it does not need any of the others.
     first_made: Option<usize>,
 }
 
@@ -95,12 +95,12 @@ impl Node {
         }
     }
 
-    /// The shapes below it, as far as they were met.
+    /// Returns the shapes directly below it that are known.
     pub(super) fn parts(&self) -> impl Iterator<Item = ShapeId> {
         self.slots.iter().filter_map(|slot| slot.part)
     }
 
-    /// Whether something of it was not met and may still be.
+    /// Whether a part of it is unknown and may still be visited.
     pub(super) fn is_unfinished(&self) -> bool {
         let is_unmet = match self.kind {
             Kind::Enum => self.slots.iter().any(Slot::is_due),
@@ -109,8 +109,8 @@ impl Node {
         (is_unmet || self.is_refused) && self.refusals < REFUSALS_MAX
     }
 
-    /// How many elements to offer: one if that is to be met in this pass, and as few as it takes
-    /// otherwise.
+    /// Returns the number of elements to offer: one if they are to be visited in this pass, and as
+    /// few as possible otherwise.
     pub(super) fn elements(&mut self, pass: u32) -> usize {
         let may = |slot: &Slot| slot.tried != pass && slot.failures < FAILURES_MAX;
         if self.open == 1 && self.wants && self.slots.iter().all(may) {
@@ -120,12 +120,13 @@ impl Node {
         self.enough()
     }
 
-    /// A number of elements that was not refused.
+    /// Returns a number of elements that was not refused.
     fn enough(&self) -> usize {
         [0, 1, 2, 16, 0][usize::from(self.refusals.min(REFUSALS_MAX))]
     }
 
-    /// The order in which fields are to be offered by name; `None` if they are to come in theirs.
+    /// Returns the order in which to offer fields by name, or `None` to offer them in their own
+    /// order.
     pub(super) fn order(&self) -> Option<Vec<usize>> {
         let has_failed = self.slots.iter().any(|slot| slot.failed > 0);
         let is_named = self.names.len() == self.slots.len();
@@ -134,12 +135,12 @@ impl Node {
             return None;
         }
         let mut order: Vec<usize> = (0..self.slots.len()).collect();
-        // Nothing is met behind a part that fails: what has failed comes last.
+        // No part behind a failing one is visited, so failed parts come last.
         order.sort_by_key(|&slot| self.slots[slot].failed);
         Some(order)
     }
 
-    /// The variant to make; `None` if each needs a value of the same enum that is being made.
+    /// Chooses the variant to make, or `None` if each needs a value of the enum that is being made.
     pub(super) fn variant(&mut self, pass: u32, wants: impl Fn(ShapeId) -> bool) -> Option<usize> {
         let all = self.slots.iter().enumerate();
         let chosen = match self.open > 1 {
@@ -160,12 +161,12 @@ impl Node {
         chosen
     }
 
-    /// A value of it was made, of this variant.
+    /// Notes that a value of this variant was made.
     pub(super) fn made(&mut self, variant: usize) {
         self.first_made.get_or_insert(variant);
     }
 
-    /// There are no more than so many fields or variants: some of the names are aliases.
+    /// Limits the number of fields or variants to `count`: some of the names are aliases.
     pub(super) fn limit(&mut self, count: usize) {
         self.slots.truncate(count);
     }
@@ -174,7 +175,7 @@ impl Node {
         self.names.get(slot).copied().unwrap_or_default()
     }
 
-    /// Its shape, where what was not met has the shape `unknown`.
+    /// Returns its shape; parts that were not visited get the shape `unknown`.
     pub(super) fn shape(&self, unknown: ShapeId) -> Shape {
         let part = |slot: usize| self.slots.get(slot).and_then(|slot| slot.part).unwrap_or(unknown);
         let name = self.name.clone();
@@ -195,7 +196,7 @@ impl Node {
         let count = self.slots.len();
         let name = |slot: usize| match self.names.len() == count {
             true => self.field(slot).to_owned(),
-            // Some of the names mean the same, and it does not show which.
+            // Some of the names are aliases, and there is no way to find out which.
             false => format!("{slot} of {}", self.names.join("|")),
         };
         (0..count).map(|slot| (name(slot), part(slot))).collect()

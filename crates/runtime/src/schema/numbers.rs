@@ -9,7 +9,7 @@ use std::marker::PhantomData;
 use std::ops::Deref;
 use std::sync::Arc;
 
-// The block is the memory image; every supported target is little-endian.
+// The block is the memory image, because every supported target is little-endian.
 const _: () = assert!(cfg!(target_endian = "little"), "the wire format is little-endian");
 
 /// An immutable slice of plain numbers for use in messages.
@@ -59,8 +59,7 @@ impl<T: Pod> Serialize for Numbers<T> {
 
 impl<'de, T: Pod> Deserialize<'de> for Numbers<T> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        // The name tells a structure apart from that of other bytes; on the wire there is nothing
-        // of it.
+        // The name distinguishes the structure from that of other bytes. It is not on the wire.
         deserializer.deserialize_newtype_struct(BLOCK, NumbersVisitor(PhantomData))
     }
 }

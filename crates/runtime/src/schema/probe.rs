@@ -1,4 +1,4 @@
-//! The deserializer that notes what a type asks for, and gives it a made-up value.
+//! The deserializer that records the requests of a type and answers with made-up values.
 
 use super::access::{Making, Probe, Repeated, Variant};
 use super::node::{Key, Kind};
@@ -7,15 +7,15 @@ use super::trace::{DEPTH_MAX, Halt};
 use serde::de::{Deserializer, Visitor};
 use std::any::type_name;
 
-/// Types that are one block of bytes, whatever these mean, ask for a newtype of this name.
+/// Name of the newtype requested by types that are one block of bytes, whatever its meaning.
 pub(crate) const BLOCK: &str = "gridspan block";
-/// Types that stand for values of another type ask for a newtype of this name.
+/// Name of the newtype requested by types that refer to values of another type.
 pub(crate) const HANDLE: &str = "gridspan handle";
-/// What such a type consists of: what is on the wire, and what that stands for.
+/// Parts of a handle: its wire type, and the value that it refers to.
 const HANDLE_PARTS: [&str; 2] = ["handle", "value"];
 
 impl<'t> Probe<'t> {
-    /// The node of a type that asks for something.
+    /// Enters the node of a type that makes a request.
     fn enter<V>(
         self,
         kind: Kind,
@@ -27,7 +27,7 @@ impl<'t> Probe<'t> {
             Kind::Block | Kind::Opaque => short(self.context),
             _ => name.to_owned(),
         };
-        // Types that check a number share a visitor with the number.
+        // Types that validate a number share a visitor with the number.
         let is_shared = matches!(kind, Kind::Scalar(_) | Kind::Block | Kind::Opaque);
         let context = if is_shared { self.context } else { "" };
         let key = Key { kind, visitor: type_name::<V>(), context, name };
@@ -52,7 +52,7 @@ impl<'t> Probe<'t> {
         Ok((making, sample))
     }
 
-    /// A type that does not say what it needs.
+    /// Records a type that does not state what it needs.
     fn opaque<V>(self) -> Halt {
         match self.enter::<V>(Kind::Opaque, "", 0, &[]) {
             Ok(making) => making.trace.give_up(),
@@ -61,7 +61,7 @@ impl<'t> Probe<'t> {
     }
 }
 
-/// Scalars: what is asked for, its shape, and four values to offer one after the other.
+/// Scalars: the request, the shape, and four values to offer one after the other.
 macro_rules! scalars {
     ($($method:ident $visit:ident $scalar:ident $samples:expr;)*) => {$(
         fn $method<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Halt> {
@@ -232,7 +232,7 @@ impl<'de> Deserializer<'de> for Probe<'_> {
     }
 }
 
-/// The name of a type without the paths in it.
+/// Returns the name of a type without the paths in it.
 pub(crate) fn short(name: &str) -> String {
     let mut short = String::new();
     for part in

@@ -1,31 +1,31 @@
-//! The parts a structure is made of: one shape for each type that was met.
+//! Shapes, the parts of a structure: one for each type that was visited.
 
 use serde::{Deserialize, Serialize};
 
-/// Names a shape by its place in the list of all.
+/// Index of a shape in the list of all shapes.
 pub(super) type ShapeId = u32;
 
-/// How values of one type are laid out. Shapes refer to each other by number, so that they can be
+/// Layout of the values of one type. Shapes refer to each other by index, so that they can be
 /// recursive.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub(super) enum Shape {
-    /// A value without parts, by what serde calls it.
+    /// A value without parts, by serde's name of its kind.
     Scalar(Scalar),
-    /// The bytes of a block of numbers, with the type of one of them.
+    /// A block of numbers as bytes, with the name of its type.
     Block(String),
-    /// A type that does not say what it consists of.
+    /// A type that does not state what it consists of.
     Opaque(String),
     Option(ShapeId),
     Seq(ShapeId),
     Map(ShapeId, ShapeId),
-    /// Runs of elements of equal shape, and how long each is.
+    /// Runs of elements of equal shape, with the length of each.
     Tuple(Vec<(ShapeId, u32)>),
-    /// The name serves messages only.
+    /// The name is used in messages only.
     Struct {
         name: String,
         fields: Vec<(String, ShapeId)>,
     },
-    /// The name serves messages only.
+    /// The name is used in messages only.
     Enum {
         name: String,
         variants: Vec<(String, ShapeId)>,
@@ -79,11 +79,11 @@ impl Scalar {
 }
 
 impl Shape {
-    /// What a shape says apart from the shapes it refers to, without names that are not on the
-    /// wire's account.
+    /// Returns the content of a shape without the shapes that it refers to, and without names that
+    /// make no difference on the wire.
     pub(super) fn label(&self) -> String {
         let names = |names: &[(String, ShapeId)]| -> String {
-            // Lengths keep names apart, whatever is in them.
+            // Lengths separate names, whatever they contain.
             names.iter().map(|(name, _)| format!(" {}:{name}", name.len())).collect()
         };
         match self {
@@ -101,7 +101,7 @@ impl Shape {
         }
     }
 
-    /// The shapes it refers to, in order.
+    /// Returns the shapes that it refers to, in order.
     pub(super) fn parts(&self) -> Vec<ShapeId> {
         match self {
             Self::Scalar(_) | Self::Block(_) | Self::Opaque(_) => Vec::new(),
@@ -114,7 +114,7 @@ impl Shape {
         }
     }
 
-    /// The same shape, which refers to others by other numbers.
+    /// Returns the same shape with other indices of the shapes that it refers to.
     pub(super) fn renumbered(&self, mut number: impl FnMut(ShapeId) -> ShapeId) -> Self {
         let mut named = |all: &[(String, ShapeId)]| {
             all.iter().map(|(name, part)| (name.clone(), number(*part))).collect()
@@ -136,7 +136,7 @@ impl Shape {
         }
     }
 
-    /// A tuple of these runs, neighbours of which may be of the same shape.
+    /// Creates a tuple of these runs, of which neighbours with equal shapes are joined.
     pub(super) fn tuple(runs: impl IntoIterator<Item = (ShapeId, u32)>) -> Self {
         let mut joined: Vec<(ShapeId, u32)> = Vec::new();
         for (part, count) in runs {

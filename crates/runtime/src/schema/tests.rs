@@ -1,4 +1,4 @@
-//! Structures of types as programs write them; what they are to be stands beside each.
+//! Structures of types as programs write them, each with the expected text.
 
 use super::*;
 use crate::{Numbers, Published, Reply};
@@ -13,7 +13,7 @@ fn print<T: DeserializeOwned + 'static>() -> Fingerprint {
     Schema::of::<T>().fingerprint()
 }
 
-/// A type in a module, and the structure of the module's `T`.
+/// Defines a type in a module.
 macro_rules! module {
     ($name:ident $($item:item)*) => {
         mod $name { use serde::{Deserialize, Serialize}; $($item)* }
@@ -56,8 +56,8 @@ fn variants_count_by_name_order_and_content() {
     assert_eq!(text::<inserted::T>(), "T { A, C, B: u8 }");
 }
 
-/// The fingerprint is part of what programs of different builds exchange: this one was computed by
-/// hand from the text that is hashed, with another program.
+/// The fingerprint is part of what programs of different builds exchange. This value was computed
+/// with another program from the text that is hashed, which was written by hand.
 #[test]
 fn a_fingerprint_stays_what_it_is_in_all_builds() {
     assert_eq!(print::<(u8, u8)>(), Fingerprint(FNV_OF_TWO_BYTES));
@@ -118,7 +118,7 @@ fn recursive_types_end_and_are_equal_however_they_are_unrolled() {
     assert_eq!(print::<(unrolled::T, rolled::T)>(), print::<(rolled::T, rolled::T)>());
 }
 
-/// Each enum needs a value of the other, but for its last variant.
+/// Each enum needs a value of the other, except for the last variant of `One`.
 #[derive(Serialize, Deserialize)]
 enum One {
     X(Box<Two>),
@@ -131,7 +131,7 @@ enum Two {
     V(Box<One>),
 }
 
-/// No value of it can be made.
+/// A type of which no value can be made.
 #[derive(Serialize, Deserialize)]
 struct Endless(Box<Endless>, u8);
 
@@ -153,7 +153,7 @@ fn all_variants_are_met_wherever_enums_are_and_however_many_there_are() {
     assert!(text.contains("Number: i64") && text.contains("(T { A, C, B: u8 }; 2)"), "{text}");
 }
 
-/// Accepts nothing that is offered.
+/// A type that accepts no offered value.
 #[derive(Serialize, Deserialize)]
 #[serde(try_from = "String")]
 struct Picky;
@@ -166,7 +166,7 @@ impl TryFrom<String> for Picky {
     }
 }
 
-/// Panics on what is offered.
+/// A type that panics on offered values.
 #[derive(Serialize, Deserialize)]
 #[serde(from = "u64")]
 struct Fragile;
@@ -262,14 +262,14 @@ fn a_description_comes_through_the_network_and_a_broken_one_is_refused() {
         postcard::from_bytes::<Schema>(&postcard::to_stdvec(&Vec::<Shape>::new()).unwrap())
             .is_err()
     );
-    // A type without a name that consists of itself.
+    // An unnamed type that consists of itself.
     let endless: Schema =
         postcard::from_bytes(&postcard::to_stdvec(&vec![Shape::Seq(0)]).unwrap()).unwrap();
     assert!(endless.to_string().len() < 2 * TEXT_BYTES_MAX);
     assert_eq!(endless.difference(&endless), None);
 }
 
-/// Types each of which has the next one twice.
+/// Defines a chain of types, each of which contains the next one twice.
 macro_rules! chain {
     ($last:ident) => {
         #[derive(Serialize, Deserialize)]
@@ -287,7 +287,7 @@ macro_rules! chain {
 
 chain!(A B C D E F G H I J K L M N O P Q R S T U V W X Y Z);
 
-/// There are 2^25 ways from the first to the last.
+/// There are 2^25 paths from the first type to the last.
 #[test]
 fn types_that_share_many_others_are_met_once() {
     let text = text::<A>();
@@ -295,7 +295,7 @@ fn types_that_share_many_others_are_met_once() {
     assert_eq!(Schema::of::<Z>().difference(&Schema::of::<u8>()), None);
 }
 
-/// Asks for itself, twice.
+/// A type with two handles that refer to itself.
 #[derive(Serialize, Deserialize)]
 enum Question {
     Who(Reply<Question>),
@@ -320,7 +320,7 @@ fn what_a_handle_stands_for_is_part_of_a_structure() {
     let (one, other) = (Schema::of::<asks_unsigned::T>(), Schema::of::<asks_signed::T>());
     let difference = one.difference(&other).unwrap();
     assert_eq!(difference.to_string(), "`::Get.value` is `u64` here, `i64` there");
-    // A value that cannot be made up is no obstacle to what comes after it.
+    // A value that cannot be made up does not hide the parts after it.
     let text = text::<(Reply<(Picky, u8)>, Reply<Endless>, u16)>();
     assert!(text.contains("value: (string, ?)") && text.ends_with(", u16)"), "{text}");
 }

@@ -1,15 +1,16 @@
-//! Structures in terms of Rust, for messages.
+//! Text of structures in Rust syntax, for messages.
 
 use super::shape::{Scalar, Shape, ShapeId};
 use std::collections::BTreeSet;
 use std::fmt::{self, Write};
 
-/// What nests deeper is left out: a message has no use for it.
+/// Maximum nesting of shown parts: a message has no use for deeper ones.
 const DEPTH_MAX: usize = 32;
-/// What is left out.
+/// Marks omitted parts.
 const MORE: char = '…';
 
-/// A shape in about as many bytes as may be. Named types are written out once.
+/// Returns the text of a shape in about `bytes_max` bytes at most. Named types are written out
+/// once.
 pub(super) fn text(shapes: &[Shape], id: ShapeId, bytes_max: usize) -> String {
     let mut writer = Writer { shapes, told: BTreeSet::new(), text: String::new(), bytes_max };
     // Writing to a string does not fail.
@@ -85,7 +86,7 @@ impl Writer<'_> {
             }
             self.text.push_str(if place == 0 { " " } else { ", " });
             self.text.push_str(name);
-            // A variant without content is its name.
+            // A variant without content is shown by its name alone.
             if !matches!(&self.shapes[*part as usize], Shape::Scalar(Scalar::Unit)) {
                 self.text.push_str(": ");
                 self.shape(*part, depth)?;

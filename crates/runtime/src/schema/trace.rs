@@ -1,32 +1,31 @@
-//! Finds the structure of a type by having it deserialise itself from made-up values.
+//! Search for the structure of a type, which deserialises itself from made-up values.
 //!
-//! `Deserialize` asks its deserializer for what it needs, and so says what it consists of. One
-//! *pass* makes one value and notes all that is asked for. What a pass leaves out (the content of
-//! an option that is recursive, the other variants of an enum) is met by the next one, until no
-//! pass finds anything new: each node of the list of shapes knows what of it was not met yet. The
-//! crate `serde-reflection` does the same, but tells types apart by the names that serde gives
-//! them, by which generic types and types of different modules are one.
+//! `Deserialize` requests the values it needs from its deserializer, and so reveals the parts of
+//! the type. One *pass* makes one value and records all requests. Parts that a pass leaves out (the
+//! content of a recursive option, the other variants of an enum) are visited by the next one, until
+//! no pass finds anything new: each node of the list of shapes knows which of its parts are
+//! unvisited. The crate `serde-reflection` does the same, but identifies types by serde's names,
+//! which makes generic types, and types of equal name in different modules, one type.
 //!
-//! Types that check what they are made of may refuse a value. Then the next pass offers another;
-//! and when all were refused, what comes after such a part is reached in another order, or stays
-//! unknown.
+//! Types that validate their content may refuse a value. Then the next pass offers another one. If
+//! all were refused, the parts after such a part are visited in another order, or stay unknown.
 
 use super::node::{FAILURES_MAX, Key, Kind, NODES_MAX, Node, REFUSALS_MAX};
 use super::shape::{Scalar, Shape, ShapeId};
 use std::collections::BTreeMap;
 use std::fmt;
 
-/// Values nest no deeper: each level takes a few frames of the stack. `serde_json` has the same
-/// bound.
+/// Maximum nesting of values, because each level takes a few stack frames. `serde_json` has the
+/// same bound.
 pub(super) const DEPTH_MAX: usize = 128;
-/// A type is asked for no more than this many parts, in all passes: a second at most, and the usual
-/// type has a hundred.
+/// Maximum number of requests of a type in all passes: they take a second at most, and the usual
+/// type makes a hundred.
 const STEPS_MAX: usize = 1 << 21;
-/// So many passes without anything new are made beyond one for each variant of the largest enum:
-/// they come in turn.
+/// Number of passes without a new finding after which the search ends, in addition to one for each
+/// variant of the largest enum: variants are made in turn.
 const IDLE_MAX: usize = 3;
 
-/// A value cannot be made. Never shown.
+/// Error of a value that cannot be made. It is not shown to users.
 #[derive(Debug)]
 pub(super) struct Halt;
 
@@ -44,23 +43,24 @@ impl serde::de::Error for Halt {
     }
 }
 
-/// What is known of a type and of all that it consists of.
+/// State of the search for the structure of a type and of all its parts.
 #[derive(Default)]
 pub(super) struct Trace {
     keys: BTreeMap<Key, ShapeId>,
     nodes: Vec<Node>,
-    /// Counts passes, from 1.
+    /// Number of the pass, counted from 1.
     pub(super) pass: u32,
     steps: usize,
-    /// Passes without anything new, one after the other.
+    /// Number of consecutive passes without a new finding.
     idle: usize,
     is_new: bool,
-    /// Whether it is known why a value cannot be made, while nobody has made up for it.
+    /// Whether the cause of a failed value is known, until a value around it is made after all.
     is_blamed: bool,
 }
 
 impl Trace {
-    /// Whether another pass may find more of the type with this shape. It begins then.
+    /// Begins another pass, if it may find more of the type with this shape. Returns whether it
+    /// did.
     pub(super) fn begin(&mut self, root: Option<ShapeId>) -> bool {
         self.idle = if self.is_new { 0 } else { self.idle + 1 };
         let wants = self.wants();
@@ -77,7 +77,7 @@ impl Trace {
         true
     }
 
-    /// Which nodes have anything below them that was not met.
+    /// Returns, for each node, whether a part at or below it is unvisited.
     fn wants(&self) -> Vec<bool> {
         let mut wants: Vec<bool> = self.nodes.iter().map(Node::is_unfinished).collect();
         loop {
@@ -98,8 +98,8 @@ impl Trace {
         enums.map(|node| node.slots.len()).max().unwrap_or(0)
     }
 
-    /// A value of a type is wanted, which has so many parts. `None` if there were too many types,
-    /// or values.
+    /// Records a request for a value of a type with `slots` parts. Returns `None` if there were too
+    /// many types or values.
     pub(super) fn enter(
         &mut self,
         key: Key,
@@ -128,7 +128,8 @@ impl Trace {
         &mut self.nodes[id as usize]
     }
 
-    /// The variant of an enum to make; `None` if no value of it can be made as part of itself.
+    /// Chooses the variant of an enum to make, or `None` if no value can be made as a part of
+    /// itself.
     pub(super) fn variant(&mut self, id: ShapeId) -> Option<usize> {
         let node = &self.nodes[id as usize];
         let wants: Vec<ShapeId> =
@@ -139,7 +140,7 @@ impl Trace {
         variant
     }
 
-    /// What a part of a node turned out to be, and whether a value of it was made.
+    /// Records the shape of a node's part, and whether a value of it was made.
     pub(super) fn met(&mut self, id: ShapeId, slot: usize, part: Option<ShapeId>, is_made: bool) {
         let pass = self.pass;
         let Some(slot) = self.node(id).slots.get_mut(slot) else { return };
@@ -154,8 +155,8 @@ impl Trace {
         self.is_new |= is_new;
     }
 
-    /// A value of a node was made, or not; then its own code has refused what it was given, unless
-    /// that was so below.
+    /// Records whether a value of a node was made. If not, the type's own code has refused the
+    /// value, unless the cause is already known further down.
     pub(super) fn settle(&mut self, id: ShapeId, is_made: bool) {
         if is_made {
             self.node(id).is_refused = false;
@@ -168,26 +169,26 @@ impl Trace {
         self.is_blamed = !is_made;
     }
 
-    /// A value cannot be made, and no other would do.
+    /// Records that a value cannot be made, and that no other value would help.
     pub(super) fn give_up(&mut self) -> Halt {
         self.is_blamed = true;
         Halt
     }
 
-    /// The code of a type panics on a made-up value: there is no further pass.
+    /// Ends the search after this pass, because the code of a type panicked on a made-up value.
     pub(super) fn stop(&mut self) -> Halt {
         self.steps = STEPS_MAX + 1;
         self.give_up()
     }
 
-    /// An enum has no more than so many variants.
+    /// Limits the number of variants of an enum.
     pub(super) fn limit(&mut self, id: ShapeId, count: usize) -> Halt {
         self.node(id).limit(count);
         self.is_new = true;
         self.give_up()
     }
 
-    /// All shapes, and one more for what was not met.
+    /// Returns all shapes, and one more for parts that were not visited.
     pub(super) fn shapes(&self) -> Vec<Shape> {
         let unknown = self.nodes.len() as ShapeId;
         let shapes = self.nodes.iter().map(|node| node.shape(unknown));

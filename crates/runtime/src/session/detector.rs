@@ -1,16 +1,16 @@
-//! Says of a silent node when to suspect it and when to declare it lost.
+//! Decides when a silent node is suspected and when it is lost.
 //!
 //! # Start
 //!
 //! The detector begins with the first contact. Each node sends a sign of life every
-//! [`DetectorSettings::beat`]; the detector keeps the intervals at which they arrived.
+//! [`DetectorSettings::beat`]; the detector records the intervals at which they arrive.
 //!
 //! # Steady state
 //!
-//! The longer the silence compared with the usual intervals, the higher phi: it is the negative
-//! decimal logarithm of the probability that a node that lives is silent for so long, with normally
-//! distributed intervals (Hayashibara et al., "The phi accrual failure detector", SRDS 2004). A
-//! node is suspected when phi passes its threshold, at the latest after
+//! Phi grows with the silence, compared with the usual intervals: it is the negative decimal
+//! logarithm of the probability that a live node is silent for this long, with normally distributed
+//! intervals (Hayashibara et al., "The phi accrual failure detector", SRDS 2004). A node is
+//! suspected when phi passes its threshold, or at the latest after
 //! [`suspect_after`](DetectorSettings::suspect_after). Suspicion must have no effect that cannot be
 //! undone.
 //!
@@ -20,29 +20,29 @@
 //! Measured over twelve hosts with 10 % loss, stops of up to 1.5 s and saturated links, 3 s gave no
 //! false alarm; 1 s gave some, phi alone many.
 //!
-//! A node that did not run itself (stopped, swapped, starved of CPU) must not blame the others for
-//! the silence it slept through (Dadgar et al., "Lifeguard", 2017). [`LocalHealth`] notices the gap
+//! A node that did not run itself (stopped, swapped, starved of CPU) must not blame others for the
+//! silence during that time (Dadgar et al., "Lifeguard", 2017). [`LocalHealth`] detects the gap
 //! between its own polls, and the detectors do not count that time.
 
 use gridspan_topology::Time;
 use std::collections::VecDeque;
 use std::time::Duration;
 
-/// When to suspect and when to give up.
+/// Times and thresholds of suspicion and loss.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct DetectorSettings {
     /// The time between two signs of life.
     pub beat: Duration,
-    /// Suspect at this phi.
+    /// Phi above which a node is suspected.
     pub phi: f64,
-    /// Silence that phi forgives on top of the usual interval.
+    /// Silence that phi tolerates in addition to the usual interval.
     pub acceptable_pause: Duration,
-    /// The standard deviation that phi assumes at least, because very regular beats would make it
+    /// The least standard deviation that phi assumes, because very regular beats would make it
     /// hasty.
     pub sigma_min: Duration,
-    /// Suspect after this silence, whatever phi says.
+    /// Silence after which a node is suspected, regardless of phi.
     pub suspect_after: Duration,
-    /// Declare lost after this silence.
+    /// Silence after which a node is lost.
     pub lost_after: Duration,
 }
 
@@ -59,12 +59,13 @@ impl Default for DetectorSettings {
     }
 }
 
-/// Up to so many nodes share a core without delaying each other's signs of life by much.
+/// Number of nodes that can share a core without delaying each other's signs of life by much.
 const NODES_PER_CORE: u32 = 8;
 
 impl DetectorSettings {
-    /// For a job of which so many nodes share a core: all times grow with what is beyond
-    /// `NODES_PER_CORE`, since signs of life of all nodes to all others wait for the core, too.
+    /// Returns the settings for a job with this many nodes per core: all times grow once there are
+    /// more than `NODES_PER_CORE`, since the signs of life of all nodes to all others also wait for
+    /// the core.
     pub fn crowded(nodes_per_core: u32) -> Self {
         let factor = crowding_factor(nodes_per_core);
         let Self { beat, phi, acceptable_pause, sigma_min, suspect_after, lost_after } =
@@ -80,23 +81,25 @@ impl DetectorSettings {
     }
 }
 
-/// How much longer anything takes on a machine where so many nodes share a core. At least 1.
+/// Returns the factor by which work takes longer on a machine with this many nodes per core, at
+/// least 1.
 pub fn crowding_factor(nodes_per_core: u32) -> u32 {
     nodes_per_core.div_ceil(NODES_PER_CORE).max(1)
 }
 
-/// What a detector thinks of a node.
+/// The state of a node according to its detector.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Health {
-    /// It was heard of lately.
+    /// It has sent something recently.
     Alive,
     /// It is silent for longer than usual.
     Suspected,
-    /// It is given up. This is final.
+    /// It is lost. This is final.
     Lost,
 }
 
-/// How many intervals are kept: 20 s of beats, enough for a stable mean and soon over a change.
+/// Number of intervals that are kept: 20 s of beats, enough for a stable mean and quick to follow a
+/// change.
 const WINDOW: usize = 100;
 
 /// Watches one node.
@@ -104,9 +107,10 @@ const WINDOW: usize = 100;
 pub struct Detector {
     settings: DetectorSettings,
     health: Health,
-    /// When the node was last heard of, moved on by the time this node itself did not run.
+    /// Time at which the node was last heard, moved on by the time during which this node itself
+    /// did not run.
     heard: Time,
-    /// When the last interval ended.
+    /// End of the last interval.
     sampled: Time,
     intervals: VecDeque<f64>,
     sum: f64,
@@ -114,7 +118,7 @@ pub struct Detector {
 }
 
 impl Detector {
-    /// A detector for a node that was heard of just now.
+    /// Creates a detector for a node that was heard at `now`.
     pub fn new(settings: DetectorSettings, now: Time) -> Self {
         let mut detector = Self {
             settings,
@@ -129,13 +133,13 @@ impl Detector {
         detector
     }
 
-    /// The node was heard of. Returns whether it was suspected until now.
+    /// Notes that the node was heard. Returns whether it was suspected until now.
     pub fn heard(&mut self, now: Time) -> bool {
         if self.health == Health::Lost {
             return false;
         }
-        // Data may come a thousand times per beat; more than a few samples per beat would make
-        // the window too short to know the pauses.
+        // Data may arrive a thousand times per beat; more than a few samples per beat would make
+        // the window too short to contain the pauses.
         let interval = now.since(self.sampled);
         if interval * 2 >= self.settings.beat {
             self.sample(interval.min(self.settings.lost_after).as_secs_f64());
@@ -145,18 +149,19 @@ impl Detector {
         std::mem::replace(&mut self.health, Health::Alive) == Health::Suspected
     }
 
-    /// Does not count `gap`, which this node slept through, as silence.
+    /// Excludes `gap`, during which this node did not run, from the silence.
     pub fn forgive(&mut self, gap: Duration, now: Time) {
         self.heard = (self.heard + gap).min(now);
         self.sampled = self.sampled.max(self.heard);
     }
 
-    /// For how long nothing was heard of the node, without the time this node itself did not run.
+    /// Returns the time since the node was last heard, without the time during which this node
+    /// itself did not run.
     pub fn silence(&self, now: Time) -> Duration {
         now.since(self.heard)
     }
 
-    /// What to think of the node now. Returns the new health if it changed.
+    /// Updates the health of the node. Returns it if it changed.
     pub fn poll(&mut self, now: Time) -> Option<Health> {
         let silence = self.silence(now);
         let health = if self.health == Health::Lost || silence >= self.settings.lost_after {
@@ -169,12 +174,12 @@ impl Detector {
         (std::mem::replace(&mut self.health, health) != health).then_some(health)
     }
 
-    /// The health that [`poll`](Self::poll) last found.
+    /// Returns the health that [`poll`](Self::poll) last determined.
     pub fn health(&self) -> Health {
         self.health
     }
 
-    /// How unlikely this silence is for a node that lives, as a negative decimal logarithm.
+    /// Returns how unlikely this silence is for a live node, as a negative decimal logarithm.
     pub fn phi(&self, now: Time) -> f64 {
         let silence = now.since(self.heard).as_secs_f64();
         let count = self.intervals.len() as f64;
@@ -185,8 +190,7 @@ impl Detector {
         // A logistic approximation of the normal distribution, exact to 0.014 %.
         let exponent = -y * (1.5976 + 0.070566 * y * y);
         if y > 0.0 {
-            // Beyond e^-700 the quotient would be zero; for small values the exponent is the
-            // answer.
+            // Below e^-700 the quotient would be zero; for small values the exponent is the answer.
             if exponent < -300.0 {
                 return -exponent / std::f64::consts::LN_10;
             }
@@ -210,7 +214,7 @@ impl Detector {
     }
 }
 
-/// Notices when this node itself did not run.
+/// Detects when this node itself did not run.
 #[derive(Debug)]
 pub struct LocalHealth {
     beat: Duration,
@@ -218,14 +222,14 @@ pub struct LocalHealth {
 }
 
 impl LocalHealth {
-    /// Begins to watch; [`poll`](Self::poll) should be called at least twice per `beat`.
+    /// Starts the detection; [`poll`](Self::poll) should be called at least twice per `beat`.
     pub fn new(beat: Duration, now: Time) -> Self {
         Self { beat, polled: now }
     }
 
-    /// Returns the time this node slept through since the last call: what the gap was longer than
-    /// half a beat, if it was longer than a whole one. Half a beat always counts, so that a node
-    /// that is slow for ever still notices a lost one, only later.
+    /// Returns the time since the last call during which this node did not run: the gap less half a
+    /// beat if the gap exceeds a whole beat, and zero otherwise. Half a beat always counts as
+    /// silence, so that a node that is always slow still detects a lost one, only later.
     pub fn poll(&mut self, now: Time) -> Duration {
         let gap = now.since(std::mem::replace(&mut self.polled, now));
         if gap > self.beat { gap - self.beat / 2 } else { Duration::ZERO }

@@ -7,14 +7,14 @@ pub enum PlantedFault {
     /// The correct protocol.
     #[default]
     None,
-    /// On resumption, frames are sent again as if they were new, so that the receiver cannot know
-    /// them again.
+    /// On resumption, frames are sent again as new ones, so that the receiver cannot recognise
+    /// them.
     ResendWithoutSequence,
-    /// On resumption, the receiver has forgotten what it received.
+    /// On resumption, the receiver has forgotten the received frames.
     ForgottenReceiveState,
-    /// A bulk frame is acknowledged when it begins to arrive, not when it was handed up.
+    /// A bulk frame is acknowledged when it begins to arrive, not when it was delivered.
     AcknowledgeBeforeApply,
-    /// The transport does not resume the session on a new connection, so that frames which the old
-    /// one took with it are not sent again.
+    /// The transport does not resume the session on a new connection, so that frames that were lost
+    /// with the old one are not sent again.
     NotResumed,
 }

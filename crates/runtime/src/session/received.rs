@@ -1,8 +1,8 @@
-//! What one side has received, in a form short enough to be repeated with every sign of life.
+//! The frames that one side has received, in a form short enough for every sign of life.
 
 use serde::{Deserialize, Serialize};
 
-/// How a frame travels.
+/// The way in which a frame travels.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Class {
     /// In the order sent, together with the other small frames.
@@ -11,7 +11,7 @@ pub enum Class {
     Bulk,
 }
 
-/// Everything received so far.
+/// All frames received so far.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Received {
     /// All small frames with lower numbers were received, and no others.
@@ -24,8 +24,8 @@ pub struct Received {
 }
 
 impl Received {
-    /// How far beyond the first missing bulk frame another may be: 64 MiB of the smallest bulk
-    /// frames, more than a fast long link holds, and a bound for what a receiver must remember.
+    /// Largest distance of a bulk frame from the first missing one: 64 MiB of the smallest bulk
+    /// frames, more than a fast long link holds. It limits the memory of a receiver.
     pub const BULK_AHEAD_MAX: u64 = 1024;
 
     /// Whether the bulk frame `number` was received.

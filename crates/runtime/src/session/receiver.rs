@@ -1,18 +1,18 @@
-//! The receiving side: hands each frame up once and remembers which it had.
+//! The receiving side: delivers each frame once and remembers the received ones.
 
 use super::fault::PlantedFault;
 use super::received::{Class, Received};
 
-/// What to do with a frame that arrived.
+/// Treatment of a frame that arrived.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FrameVerdict {
-    /// Hand it up.
+    /// Deliver it.
     Deliver,
-    /// Drop it, it was handed up before.
+    /// Drop it; it was delivered before.
     Duplicate,
     /// Close the connection: a correct sender would have sent `expected` first.
     OutOfOrder {
-        /// The first number that is missing.
+        /// The first missing number.
         expected: u64,
     },
 }
@@ -21,7 +21,7 @@ pub enum FrameVerdict {
 #[derive(Debug)]
 pub struct Receiver {
     received: Received,
-    /// Frames and bytes handed up since the last acknowledgement was sent.
+    /// Frames and bytes delivered since the last acknowledgement was sent.
     unacknowledged: (u64, u64),
     fault: PlantedFault,
 }
@@ -31,15 +31,15 @@ impl Receiver {
         Self { received: Received::default(), unacknowledged: (0, 0), fault }
     }
 
-    /// A bulk frame began to arrive. It is received only when all of it is here.
+    /// Notes that a bulk frame has begun to arrive. It counts as received once it is complete.
     pub fn begin_bulk(&mut self, number: u64) {
         if self.fault == PlantedFault::AcknowledgeBeforeApply && !self.received.has_bulk(number) {
             self.received.add_bulk(number);
         }
     }
 
-    /// A whole frame of `bytes` is here. On [`FrameVerdict::Deliver`] it counts as received, so the
-    /// caller must hand it up before it does anything else with this session.
+    /// Handles a complete frame of `bytes` bytes. On [`FrameVerdict::Deliver`] it counts as
+    /// received, so the caller must deliver it before it does anything else with this session.
     pub fn accept(&mut self, class: Class, number: u64, bytes: u64) -> FrameVerdict {
         let verdict = self.judge(class, number);
         if verdict == FrameVerdict::Deliver {
@@ -79,12 +79,12 @@ impl Receiver {
         }
     }
 
-    /// What to tell the other side.
+    /// Returns the received frames, for the other side.
     pub fn received(&self) -> &Received {
         &self.received
     }
 
-    /// Begins a new connection; returns what to tell the other side first.
+    /// Starts a new connection; returns the received frames, to be sent to the other side first.
     pub fn resume(&mut self) -> Received {
         if self.fault == PlantedFault::ForgottenReceiveState {
             self.received = Received::default();
@@ -92,12 +92,13 @@ impl Receiver {
         self.received.clone()
     }
 
-    /// Frames and bytes handed up since [`acknowledged`](Self::acknowledged) was last called.
+    /// Returns the frames and bytes delivered since the last call of
+    /// [`acknowledged`](Self::acknowledged).
     pub fn unacknowledged(&self) -> (u64, u64) {
         self.unacknowledged
     }
 
-    /// The other side was told what was received.
+    /// Notes that an acknowledgement was sent to the other side.
     pub fn acknowledged(&mut self) {
         self.unacknowledged = (0, 0);
     }

@@ -6,7 +6,7 @@ use crate::message::frame::Frame;
 use std::collections::VecDeque;
 use thiserror::Error;
 
-/// The frame was not taken, because too many bytes wait for the other side already. Nothing
+/// The frame was not accepted, because too many bytes already wait for the other side. Nothing
 /// changed; send it again when acknowledgements have arrived.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 #[error(
@@ -20,16 +20,16 @@ pub struct Backlog {
     pub limit: u64,
 }
 
-/// The other side claims to have what was never sent. Nothing changed; the connection that said so
-/// cannot be trusted and must be closed.
+/// The other side claims to have received frames that were never sent. Nothing changed; the
+/// connection cannot be trusted and must be closed.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error("the peer acknowledges frames that were never sent ({received:?}): close the connection")]
 pub struct AcknowledgementError {
-    /// What the other side claims.
+    /// The frames that the other side claims to have received.
     pub received: Received,
 }
 
-/// Frames on their way to one node.
+/// Frames under way to one node.
 #[derive(Debug)]
 pub struct Sender {
     small: Lane,
@@ -53,8 +53,8 @@ impl Sender {
         }
     }
 
-    /// Takes a frame. A frame is always taken when nothing else waits, so that the limit can never
-    /// stop a job whose frames are larger than it.
+    /// Queues a frame. A frame is always accepted if no other is unacknowledged, so that the limit
+    /// cannot stop a job with larger frames.
     pub fn push(&mut self, class: Class, frame: impl Into<Frame>) -> Result<(), Backlog> {
         let frame = frame.into();
         let bytes = frame.len() as u64;
@@ -66,8 +66,8 @@ impl Sender {
         Ok(())
     }
 
-    /// The next frame of `class` to write to the connection, with its number. None, too, while
-    /// the bulk frames under way are so many that the receiver would refuse another.
+    /// Returns the next frame of `class` to write to the connection, with its number. Also returns
+    /// `None` while so many bulk frames are under way that the receiver would refuse another.
     pub fn next(&mut self, class: Class) -> Option<(u64, Frame)> {
         if self.has_next(class) { self.lane(class).next() } else { None }
     }
@@ -83,7 +83,8 @@ impl Sender {
         }
     }
 
-    /// Forgets what the other side has. Older news than already known changes nothing.
+    /// Releases the frames that the other side has received. Outdated acknowledgements change
+    /// nothing.
     pub fn acknowledge(&mut self, received: &Received) -> Result<(), AcknowledgementError> {
         let highest_bulk = received.bulk_above.last().map_or(received.bulk, |&(_, end)| end);
         if received.small > self.small.ever_written
@@ -102,8 +103,8 @@ impl Sender {
         Ok(())
     }
 
-    /// Begins a new connection whose other side has `received`: forgets that, and will write
-    /// everything else again from the first missing frame on.
+    /// Starts a new connection to a node that has `received`: releases these frames, and will write
+    /// all others again from the first missing one on.
     pub fn resume(&mut self, received: &Received) -> Result<(), AcknowledgementError> {
         if self.fault == PlantedFault::ResendWithoutSequence {
             self.small.renumber();
@@ -116,22 +117,22 @@ impl Sender {
         Ok(())
     }
 
-    /// Bytes that were taken and not yet acknowledged.
+    /// Returns the bytes of frames that were queued and not acknowledged yet.
     pub fn bytes_unacknowledged(&self) -> u64 {
         self.bytes
     }
 
-    /// Bytes that were acknowledged so far.
+    /// Returns the bytes acknowledged so far.
     pub fn bytes_acknowledged(&self) -> u64 {
         self.acknowledged
     }
 
-    /// Whether frames wait that the connection has not taken yet.
+    /// Whether frames wait because the connection has not accepted them yet.
     pub fn is_backed_up(&self) -> bool {
         self.small.unwritten() > 0 || self.bulk.unwritten() > 0
     }
 
-    /// Whether everything taken was acknowledged.
+    /// Whether all queued frames were acknowledged.
     pub fn is_flushed(&self) -> bool {
         self.small.frames.is_empty() && self.bulk.frames.is_empty()
     }
@@ -152,7 +153,8 @@ struct Lane {
     frames: VecDeque<Option<Frame>>,
     /// The number of the next frame to write. Never below `first`.
     written: u64,
-    /// The highest `written` of all connections: a packet of an earlier one may still arrive.
+    /// The highest `written` of all connections: a packet of an earlier connection may still
+    /// arrive.
     ever_written: u64,
 }
 
@@ -173,7 +175,7 @@ impl Lane {
         None
     }
 
-    /// Forgets the frames below `end`, and the acknowledged ones that follow. Returns their bytes.
+    /// Releases the frames below `end`, and the acknowledged ones that follow. Returns their bytes.
     fn release_before(&mut self, end: u64) -> u64 {
         let mut bytes = 0;
         while let Some(front) = self.frames.front()
@@ -187,7 +189,7 @@ impl Lane {
         bytes
     }
 
-    /// Forgets the frames in `first..end`, of which some may be gone already.
+    /// Releases the frames in `first..end`, some of which may already be released.
     fn release(&mut self, first: u64, end: u64) -> u64 {
         let mut bytes = 0;
         for number in first.max(self.first)..end {

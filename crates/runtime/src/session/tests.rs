@@ -5,7 +5,7 @@ use crate::message::frame::Frame;
 use gridspan_topology::dice::Dice;
 use std::collections::BTreeSet;
 
-/// What a connection carries: an ordered queue, and bulk frames of which some have begun to arrive.
+/// Frames in a connection: an ordered queue, and bulk frames, some of which have begun to arrive.
 #[derive(Default)]
 struct Wire {
     small: Vec<(u64, Frame)>,
@@ -17,14 +17,14 @@ struct Model {
     from: Session,
     to: Session,
     wire: Wire,
-    /// Frames of earlier connections that may still turn up.
+    /// Frames of earlier connections that may still arrive.
     late: Vec<(Class, u64, Frame)>,
     sent: [u64; 2],
     small_delivered: Vec<u64>,
     bulk_delivered: Vec<u64>,
 }
 
-/// Runs `steps` random actions, then lets everything arrive. Says what went wrong.
+/// Runs `steps` random actions, then lets everything arrive. Returns the first violation.
 fn run(seed: u64, steps: usize, fault: PlantedFault) -> Result<(), String> {
     let mut dice = Dice::new(seed);
     let mut model = Model {
@@ -89,7 +89,7 @@ impl Model {
                 }
             }
             95..98 => {
-                // A packet of an earlier connection turns up.
+                // A packet of an earlier connection arrives.
                 if !self.late.is_empty() {
                     let (class, number, frame) = self.late.swap_remove(dice.below(self.late.len()));
                     self.accept(class, number, &frame)?;
@@ -150,9 +150,9 @@ impl Model {
     }
 
     fn reconnect(&mut self, dice: &mut Dice) -> Result<(), String> {
-        // Some of what was under way arrives before the connection breaks, some long after, and
-        // most never. Small frames of the old connection can only be repetitions later: what
-        // arrives out of order on a stream is not handed up.
+        // Some frames under way arrive before the connection breaks, some long after, and most
+        // never. Small frames of the old connection can only arrive later as repetitions, since
+        // frames out of order on a stream are not delivered.
         let wire = std::mem::take(&mut self.wire);
         let arrived = self.to.receiver.received().clone();
         for (number, frame) in wire.small {

@@ -1,9 +1,9 @@
-//! How a node takes tasks from other nodes, and gives them some.
+//! The agent of a node, which takes tasks from other nodes and gives tasks to them.
 //!
-//! The agent stands in the node's relay and takes tasks from where the node's PEs lay them out,
-//! so no PE has to come to the end of what it runs before another node gets an answer. What it gets
-//! it lays beside them. Only two things are left to PEs: to give away what they keep, when nothing
-//! lies open since tasks are short, and to lend to guests, whose loans are in a PE's
+//! The agent runs in the node's relay and takes the tasks that the node's PEs offer, so other nodes
+//! get an answer before a PE finishes the task that it runs. Tasks from other nodes are queued
+//! beside them. PEs themselves act in two cases only: to give tasks that they keep, when nothing is
+//! offered because tasks are short, and to lend to guests, since their loans are in a PE's
 //! [`Ledger`](super::ledger::Ledger).
 
 use super::bound_spread::BoundSpread;
@@ -26,33 +26,34 @@ use gridspan_topology::{Hierarchy, Layout, NodeId, Time};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
-/// The part of the memory of a PE that one guest's grants may take before a PE takes them.
+/// Divisor of a PE's memory limit that bounds the loans of one guest before a PE takes them.
 const GUEST_SHARE: usize = 16;
 
-/// The stealing of a node, for the tasks of one pool.
+/// The agent of a node for the tasks of one pool.
 pub(super) struct PoolAgent<W: Work> {
     stealing: Stealing,
     node: Arc<Deques<W::Item>>,
     layout: Arc<Layout>,
     me: NodeId,
-    /// Counts what was lent and no PE has taken, on the node's first PE.
+    /// Memory budget of the node's first PE, which counts loans that no PE has taken yet.
     budget: Budget,
-    /// So many bytes of what a guest has lent may lie here.
+    /// Maximum bytes of one guest's loans that no PE has taken yet.
     guest_bytes_max: usize,
-    /// Whether it may ask for tasks: everybody knows it, and it does not leave.
+    /// Whether it may ask for tasks: all nodes know this node, and it does not leave.
     may_ask: bool,
-    /// Whether it says nothing to other agents any more: it is a guest that leaves, or the job
-    /// ends.
+    /// Whether it sends nothing more to other agents, because it is on a guest that leaves or the
+    /// job ends.
     is_silent: bool,
     spread: BoundSpread,
     due: Option<Time>,
-    /// When backups begin, unless the node has work by then.
+    /// Time at which backups begin, unless the node has work by then.
     backups_at: Option<Time>,
 }
 
 impl<W: Work> PoolAgent<W> {
-    /// The agent of the node of the worker in `cx`, whose tasks lie in `node`; `None` if there is
-    /// no other node yet, or the policy is not known.
+    /// Makes the agent of the node of the worker in `cx`, for the tasks in `node`. Returns `None`
+    /// if there is no other node yet, if the worker is not on the node's first PE, or if the policy
+    /// is unknown.
     pub(super) fn new(
         node: &Arc<Deques<W::Item>>,
         cx: &Context<'_, impl WorkerActor>,
@@ -66,7 +67,7 @@ impl<W: Work> PoolAgent<W> {
             return None;
         }
         let common = &cx.core.common;
-        // The job was checked for it.
+        // The policy's name was checked with the job.
         let policy = stealing_policy(&common.stealing).ok()?;
         let workers = layout.place(me).pes.len() as u32;
         let mut agent = Box::new(Self {
@@ -82,19 +83,19 @@ impl<W: Work> PoolAgent<W> {
             backups_at: None,
             layout,
         });
-        // Guests trade with founders only, and know of no other.
+        // Guests trade with founders only, and know no other guests.
         let own = agent.layout.is_guest(me).then_some(me);
         for guest in own.into_iter().chain(membership.present.iter().copied()) {
             if let Some(near) = near(&agent.layout, guest) {
                 agent.stealing.handle_joined(cx.now(), guest, near);
-                // It is told with all others, when something is known.
+                // It receives the bound with all others, once there is a value.
                 agent.spread.add(guest);
             }
         }
         Some(agent)
     }
 
-    /// The places are others; guests have come to the same ones.
+    /// Takes over new places of the founders and adds the present guests to them.
     fn move_to(&mut self, now: Time, places: &StealingLayout) {
         let guests = self.stealing.places().nodes().iter().copied();
         let guests: Vec<NodeId> = guests.filter(|&node| self.layout.is_guest(node)).collect();
@@ -105,7 +106,7 @@ impl<W: Work> PoolAgent<W> {
         self.stealing.handle_places(now, Arc::new(places));
     }
 
-    /// Looks whether the node has work, and how much of it could be taken away.
+    /// Reports to the policy whether the node has work, and how many tasks could be taken away.
     fn check_stock(&mut self, now: Time) {
         if !self.may_ask {
             return;
@@ -122,7 +123,7 @@ impl<W: Work> PoolAgent<W> {
         self.stealing.handle_stock(now, stock);
     }
 
-    /// Takes the tasks that another node has lent.
+    /// Takes over the tasks that another node has lent.
     fn take_grant(
         &mut self,
         now: Time,
@@ -134,7 +135,7 @@ impl<W: Work> PoolAgent<W> {
             loans.iter().find(|loan| !loan.is_from(&self.layout, from))
         {
             let reason =
-                format_args!("it lends what {} waits for, which is not of {from}", lender.pe);
+                format_args!("it lends tasks that work for {}, which is not of {from}", lender.pe);
             return Err(DecodeError::new("a grant of tasks", reason));
         }
         let is_via = |via: &Via| match *via {
@@ -144,18 +145,18 @@ impl<W: Work> PoolAgent<W> {
         let is_lineage =
             |loan: &Loan| loan.lineage.len() <= LINEAGE_MAX && loan.lineage.iter().all(is_via);
         if !loans.iter().all(is_lineage) {
-            let reason = "it names what tasks cannot have come through, or too much of it";
+            let reason = "it names an impossible lineage, or one that is too long";
             return Err(DecodeError::new("a grant of tasks", reason));
         }
         let bytes: usize = loans.iter().map(Loan::bytes).sum();
         if self.layout.is_guest(from)
             && self.node.arrived_bytes(from) + bytes > self.guest_bytes_max
         {
-            let reason = format_args!("{bytes} bytes more than nobody here has begun yet");
+            let reason = format_args!("{bytes} bytes beyond those that no PE has taken yet");
             return Err(DecodeError::new("a grant of tasks", reason));
         }
         let tasks = loans.iter().fold(0u64, |sum, loan| sum.saturating_add(loan.lender.items));
-        // Those who sleep take one each.
+        // Each sleeping PE takes one.
         let stock = (self.node.stock().saturating_add(tasks)).saturating_sub(self.node.sleepers());
         let lent = |loan: Loan| {
             let bytes = loan.bytes();
@@ -179,7 +180,7 @@ impl<W: Work> PoolAgent<W> {
         StealCommand::ToWorker { pe: self.node.pe_of(slot), message: codec::encode(message).into() }
     }
 
-    /// Does what the policy wants done.
+    /// Carries out the commands of the policy.
     fn carry_out(&mut self, now: Time, out: &mut Vec<StealCommand>) {
         loop {
             let commands: Vec<_> = self.stealing.commands().collect();
@@ -235,7 +236,7 @@ impl<W: Work> PoolAgent<W> {
             for (loan, until) in loans.iter_mut().zip(until.into_iter().cycle()) {
                 node.backups.keep(self.me, to, (now, until), loan);
             }
-            // What a guest was lent it owes itself.
+            // A guest owes its loans itself, so it does not pass them on.
             if loans.is_empty() && is_founder(self.me) {
                 loans = pass_on::<W>(limit, node, is_founder, until.is_some(), &self.budget);
                 if until.is_some() {
@@ -244,7 +245,7 @@ impl<W: Work> PoolAgent<W> {
             }
             (loans, left)
         };
-        // The tasks' own code turns them into bytes, and this is the thread of the network.
+        // The tasks' own code serialises them, and this is the network thread.
         let (loans, left) = match catch_unwind(AssertUnwindSafe(pack)) {
             Ok(packed) => packed,
             Err(panic) => {
@@ -254,7 +255,7 @@ impl<W: Work> PoolAgent<W> {
             }
         };
         if !left.is_empty() {
-            // Each goes to the old end, the oldest last.
+            // Each goes to the old end of the queue, so the oldest is put back last.
             let left = left.into_iter().rev();
             self.arrive(left.map(|(slot, token)| Arrival::Back(slot, token)), out);
         }
@@ -287,14 +288,14 @@ impl<W: Work> PoolAgent<W> {
             });
             out.push(StealCommand::ToAgent { to, message });
         }
-        // What cannot be given is not told, or it would be asked for at once again.
+        // If nothing could be given, report no stock, or it would be asked for again at once.
         let stock = self.node.stock();
         self.node.note_told(stock);
         let told = if tasks > 0 { stock } else { 0 };
         self.stealing.handle_given(now, to, tasks, told, grant);
     }
 
-    /// Tells nodes of an improvement of the bound.
+    /// Sends an improvement of the bound to nodes.
     fn send_bound(&self, rank: i64, to: Vec<NodeId>, out: &mut Vec<StealCommand>) {
         let message = || codec::encode(&AgentMessage::Bound(rank));
         out.extend(to.into_iter().map(|to| StealCommand::ToAgent { to, message: message() }));
@@ -376,7 +377,7 @@ impl<W: Work> StealAgent for PoolAgent<W> {
                 self.supersede(Via::Copy(lender, copy), Some(from), out);
             }
             AgentMessage::Superseded(..) => {
-                let reason = "a guest cannot say whose work nobody waits for";
+                let reason = "a guest cannot supersede a copy of a loan";
                 return Err(DecodeError::new("a message about tasks", reason));
             }
             AgentMessage::Bound(rank) => {
@@ -406,14 +407,14 @@ impl<W: Work> StealAgent for PoolAgent<W> {
     }
 }
 
-/// The places of the founders: as measured, or else as given.
+/// The places of the founders as measured, else as given by the layout.
 pub(super) fn places(cx: &Context<'_, impl WorkerActor>) -> Arc<StealingLayout> {
     let given = || Arc::new(Hierarchy::from_layout(cx.layout()));
     let hierarchy = cx.core.hierarchy.clone().unwrap_or_else(given);
     Arc::new(StealingLayout::new(&hierarchy))
 }
 
-/// A founder in the site of a guest. There is one, or it would not have been admitted.
+/// A founder in the site of a guest. There is one, or the guest would not have been admitted.
 pub(super) fn near(layout: &Layout, guest: NodeId) -> Option<NodeId> {
     layout.nodes_in(layout.site_of_node(guest)).next()
 }

@@ -1,10 +1,10 @@
-//! Copies of what was lent to other sites, which a node that runs dry works on itself.
+//! Copies of loans to other sites, which a node that runs dry works on itself.
 //!
-//! What a task takes is a guess, and a site may lend work that it would have done sooner than the
-//! output can be back. So a node keeps what it lends to another site for a round trip, in which no
-//! output can come. If it runs dry meanwhile, it runs the copies as *backup tasks* (Dean and
-//! Ghemawat, MapReduce, OSDI 2004, section 3.6) while the other site works on what it was lent. The
-//! output that comes first counts, and those who work on the other copy drop it (`lineage`).
+//! The time that a task takes is an estimate, so a site may lend work that it could finish before
+//! the output comes back. So a node keeps a copy of each loan to another site for a round trip, in
+//! which no output can come. If it runs dry meanwhile, it runs the copies as *backup tasks* (Dean
+//! and Ghemawat, MapReduce, OSDI 2004, section 3.6) while the other site works on the loan. The
+//! first output counts, and the nodes that work on the other copy drop it (`lineage`).
 //!
 //! Backups are not lent to other sites, which have the other copy.
 
@@ -16,57 +16,59 @@ use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// Guests and copies for which it is remembered to whom work that came through them was passed on,
-/// at most. What came through an older one runs to its end if nobody waits for it.
+/// Maximum number of guests and copies for which the nodes that work through them was passed on to
+/// are remembered. Work that came through an older one runs to its end even if no frame waits for
+/// it.
 const PASSED_MAX: usize = 16 << 10;
 
-/// What a node has lent to other sites. Its PEs and its agent share it.
+/// The loans of a node to other sites. Its PEs and its agent share them.
 #[derive(Default)]
 pub(super) struct Backups(Mutex<Known>);
 
 #[derive(Default)]
 struct Known {
-    /// How many loans there have been.
+    /// Number of loans so far.
     loans: u64,
-    /// Those of which no output has come.
+    /// The loans without an output yet.
     lent: BTreeMap<u64, Lent>,
-    /// Copies of those of which no output can be back yet, as they would be lent to a node of this
-    /// site, by the time when it could.
+    /// Copies of the loans of which no output can be back yet, as they would be lent to a node of
+    /// this site, by the time at which an output could be back.
     young: BTreeMap<(Time, u64), Loan>,
-    /// The loans, among those of which no output has come, that have come through each of these.
+    /// For each guest or copy, the loans without an output that have come through it.
     through: BTreeMap<Via, BTreeSet<u64>>,
     passed: Passed,
 }
 
 struct Lent {
     to: NodeId,
-    /// When an output could be back.
+    /// Time at which an output could be back.
     until: Time,
     /// Whether this node works on a copy.
     is_doubled: bool,
     lineage: Vec<Via>,
 }
 
-/// To whom this node has passed on what others had lent to it. It does not hear when that is done.
+/// The nodes to which this node has passed on loans of others. It does not learn when these are
+/// done.
 #[derive(Default)]
 struct Passed {
     to: BTreeMap<Via, BTreeSet<NodeId>>,
-    /// Those that were there first.
+    /// The guests and copies, oldest first.
     order: VecDeque<Via>,
 }
 
-/// What an output of a copy means.
+/// The effect of an output of a copy.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Settled {
-    /// Whether it is the first of its loan.
+    /// Whether it is the first output of its loan.
     pub(super) counts: bool,
-    /// The other copy, and the node that it was lent to.
+    /// The other copy, which is to be dropped, and the node that the loan was made to.
     pub(super) superseded: Option<(NodeId, CopyId)>,
 }
 
 impl Backups {
-    /// Keeps a copy of what `me` is about to lend to `to`, a node of another site, until the output
-    /// could be back.
+    /// Keeps a copy of the loan that `me` is about to make to `to`, a node of another site, until
+    /// an output could be back.
     pub(super) fn keep(&self, me: NodeId, to: NodeId, (now, until): (Time, Time), loan: &mut Loan) {
         let mut known = self.known();
         known.expire(now);
@@ -81,7 +83,7 @@ impl Backups {
         loan.mark(me, CopyId { loan: number, is_backup: false });
     }
 
-    /// A loan of another node goes on to `to`, a node of another site.
+    /// Notes that a loan of another node is passed on to `to`, a node of another site.
     pub(super) fn note_passed(&self, to: NodeId, loan: &Loan) {
         let mut known = self.known();
         loan.lineage.iter().for_each(|&via| known.passed.note(via, to));
@@ -92,7 +94,7 @@ impl Backups {
         self.known().young.last_key_value().is_some_and(|(&(until, _), _)| until > now)
     }
 
-    /// Begins all that could be done before an output is back.
+    /// Begins backups of all loans of which no output can be back yet.
     pub(super) fn begin(&self, me: NodeId, now: Time) -> Vec<Loan> {
         let mut known = self.known();
         known.expire(now);
@@ -108,10 +110,11 @@ impl Backups {
         young.into_iter().filter_map(backup).collect()
     }
 
-    /// An output of a copy has come.
+    /// Settles a loan when an output of one of its copies has come.
     pub(super) fn settle(&self, CopyId { loan, is_backup }: CopyId) -> Settled {
         let mut known = self.known();
-        // Without a backup there is one output, and of two the second does not count.
+        // Without a backup only the loan itself has an output, and of two outputs the second does
+        // not count.
         let is_expected = known.lent.get(&loan).is_some_and(|lent| lent.is_doubled || !is_backup);
         match is_expected.then(|| known.remove(loan)).flatten() {
             Some(Lent { to, is_doubled, .. }) => {
@@ -122,8 +125,9 @@ impl Backups {
         }
     }
 
-    /// Nobody waits for what has come through this. Returns the nodes of other sites that work on
-    /// some of it for this node, or for whom it was passed on.
+    /// Forgets the loans that have come through this, because no frame waits for them. Returns the
+    /// nodes of other sites that work on some of them for this node, or to which they were passed
+    /// on.
     pub(super) fn forget(&self, via: Via) -> BTreeSet<NodeId> {
         let mut known = self.known();
         let mut to = known.passed.take(via);
@@ -139,7 +143,7 @@ impl Backups {
 }
 
 impl Known {
-    /// Drops copies of which an output can be back.
+    /// Drops the copies of loans of which an output can be back.
     fn expire(&mut self, now: Time) {
         while let Some(oldest) = self.young.first_entry()
             && oldest.key().0 <= now
@@ -148,7 +152,7 @@ impl Known {
         }
     }
 
-    /// Removes a loan of which no more outputs count.
+    /// Removes a loan, so that further outputs do not count.
     fn remove(&mut self, number: u64) -> Option<Lent> {
         let lent = self.lent.remove(&number)?;
         self.young.remove(&(lent.until, number));
@@ -186,10 +190,10 @@ impl Passed {
 }
 
 impl Loan {
-    /// Names the copy that it is, and has all that is spawned of it carry that name.
+    /// Marks the loan as this copy, and makes all tasks spawned from it carry the mark.
     fn mark(&mut self, lender: NodeId, copy: CopyId) {
         self.lender.copy = Some(copy);
-        // Without a name it cannot be dropped, and runs to its end.
+        // Without the mark in its lineage it cannot be dropped, and runs to its end.
         if self.lineage.len() < LINEAGE_MAX {
             self.lineage.push(Via::Copy(lender, copy));
         }
@@ -266,7 +270,7 @@ mod tests {
 
         assert_eq!(backups.forget(VIA), BTreeSet::from([FAR, NodeId(11)]));
         assert_eq!(backups.forget(VIA), BTreeSet::new());
-        // Nobody waits for it, here as elsewhere.
+        // No frame waits for it on this node either.
         assert!(backups.begin(ME, Time(0)).is_empty());
     }
 

@@ -2,12 +2,12 @@
 //! search.
 //!
 //! Each node keeps the best value that it knows in one atomic word, which tasks read and improve
-//! while they run. Agents bring improvements to other nodes: `bound_spread` has to whom. So
-//! neither waits for a task to end.
+//! while they run. Agents send improvements to the nodes that `bound_spread` selects. So neither
+//! waits for a task to end.
 //!
-//! In virtual time a task is over as soon as it has begun. What it finds after a charge becomes
-//! known to the other PEs when that time has come; it takes no notice itself of what others find
-//! meanwhile.
+//! In virtual time a task ends as soon as it has begun. A value that it finds after a charge
+//! becomes known to the other PEs when that time has come; the task itself does not notice values
+//! that others find meanwhile.
 
 use crate::message::steal_agent::Nudge;
 use gridspan_topology::Time;
@@ -16,8 +16,8 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 /// Which of two values of a shared bound is the better one.
 ///
-/// The worst of all, `i64::MIN` for [`Maximise`](Self::Maximise) and `i64::MAX` for
-/// [`Minimise`](Self::Minimise), cannot be recorded: it stands for no value.
+/// The worst value, `i64::MIN` for [`Maximise`](Self::Maximise) and `i64::MAX` for
+/// [`Minimise`](Self::Minimise), cannot be recorded, because it means that there is no value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Goal {
     /// The larger one.
@@ -26,24 +26,24 @@ pub enum Goal {
     Minimise,
 }
 
-/// No value yet. Ranks are larger for better values.
+/// The rank of no value. Ranks are larger for better values.
 pub(super) const NONE: i64 = i64::MIN;
 
 impl Goal {
-    /// A number that is larger for better values, and back.
+    /// Converts a value to a rank, which is larger for better values, or a rank to its value.
     pub(super) fn rank(self, value: i64) -> i64 {
         match self {
             Self::Maximise => value,
-            // Turns the order round and, other than a minus, has a result for each value.
+            // Reverses the order and, unlike negation, has a result for each value.
             Self::Minimise => !value,
         }
     }
 }
 
-/// What a node knows of the bound of a pool.
+/// The value of a pool's bound that a node knows.
 pub(super) struct Bound {
     best: AtomicI64,
-    /// In virtual time: what running tasks will have found, and when.
+    /// In virtual time: the values that running tasks will have found, and when.
     ahead: Mutex<Vec<(Time, i64)>>,
     nudge: OnceLock<Nudge>,
 }
@@ -61,30 +61,30 @@ impl Bound {
         self.best.load(Ordering::Relaxed)
     }
 
-    /// Takes a value; returns whether it is better than all that the node knew.
+    /// Takes a value. Returns whether it is better than the best that the node knew.
     pub(super) fn learn(&self, rank: i64) -> bool {
         self.best.fetch_max(rank, Ordering::SeqCst) < rank
     }
 
-    /// How the thread of the network is told of improvements.
+    /// Sets the callback that notifies the network thread of improvements.
     pub(super) fn connect(&self, nudge: Nudge) {
-        // A second one would be of the same node.
+        // A second callback would be that of the same node.
         let _ = self.nudge.set(nudge);
     }
 
-    /// Has the thread of the network look at once.
+    /// Makes the network thread look for improvements at once.
     pub(super) fn nudge(&self) {
         if let Some(nudge) = self.nudge.get() {
             nudge();
         }
     }
 
-    /// When a running task will have found something, in virtual time.
+    /// Next time at which a running task will have found a value, in virtual time.
     pub(super) fn next_found(&self) -> Option<Time> {
         self.ahead().iter().map(|&(at, _)| at).min()
     }
 
-    /// Makes known what has been found by now.
+    /// Takes the values that have been found by now.
     pub(super) fn advance(&self, now: Time) {
         self.ahead().retain(|&(at, rank)| {
             let is_ahead = at > now;
@@ -100,14 +100,14 @@ impl Bound {
     }
 }
 
-/// What a PE knows of the bound of a pool.
+/// The value of a pool's bound that a PE knows.
 pub(super) struct LocalBound {
     shared: Arc<Bound>,
     goal: Goal,
-    /// The best value that was found here: a task knows at once what it has found.
+    /// The best value found on this PE: a task knows its own values at once.
     own: i64,
-    /// Whether improvements become known when the time has come that was charged before, and to
-    /// somebody else.
+    /// Whether improvements become known to other PEs only when the time charged before them has
+    /// passed.
     pub(super) is_deferred: bool,
 }
 
@@ -123,14 +123,15 @@ impl LocalBound {
         (best != NONE).then(|| self.goal.rank(best))
     }
 
-    /// The best value that all PEs of this node know. In virtual time that is what has been found
-    /// by now.
+    /// The best value that all PEs of this node know. In virtual time, values not yet found do not
+    /// count.
     pub(super) fn shared_value(&self) -> Option<i64> {
         let best = self.shared.best();
         (best != NONE).then(|| self.goal.rank(best))
     }
 
-    /// Takes a value that a task has found at a time.
+    /// Takes a value that a task has found at a time. Returns whether it is better than the best
+    /// known here.
     pub(super) fn improve(&mut self, value: i64, at: Time) -> bool {
         let rank = self.goal.rank(value);
         if rank <= self.own.max(self.shared.best()) {
@@ -139,7 +140,8 @@ impl LocalBound {
         self.own = rank;
         if self.is_deferred {
             let mut ahead = self.shared.ahead();
-            // One entry a time: a task that charges nothing finds all at once.
+            // Keep one entry for each time: a task that charges nothing finds all its values at
+            // once.
             ahead.retain(|&(then, found)| then < at || found > rank);
             ahead.push((at, rank));
         } else if self.shared.learn(rank) {
@@ -194,7 +196,7 @@ mod tests {
             (first.value(), second.value(), node.next_found()),
             (Some(8), None, Some(Time(100)))
         );
-        assert_eq!(first.shared_value(), None, "nobody but the finder may know");
+        assert_eq!(first.shared_value(), None, "only the finder may know");
         node.advance(Time(200));
         assert_eq!((second.value(), node.next_found()), (Some(5), Some(Time(300))));
         node.advance(Time(300));

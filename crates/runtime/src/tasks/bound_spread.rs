@@ -1,10 +1,10 @@
-//! To which nodes an agent brings improvements of its pool's bound.
+//! Selects the nodes to which an agent sends improvements of its pool's bound.
 //!
-//! The node where a task has found one tells the nodes of its own site and the first founder of
-//! each other site, which tells those of its site: each link between sites is crossed once. A guest
-//! knows founders only, and tells the first one of its site, which passes it on as if it had found
-//! it. A value that is not better than what a node knows goes no further, so each improvement comes
-//! to an end.
+//! The node on which a task has found an improvement sends it to the nodes of its site and to the
+//! first founder of each other site, which sends it to the nodes of that site: each link between
+//! sites is crossed once. A guest knows founders only, and sends to the first one of its site,
+//! which passes the value on as if it had found it. A value that is not better than the value that
+//! a node knows goes no further, so each improvement comes to an end.
 
 use super::bound::{Bound, NONE};
 use gridspan_topology::{Layout, NodeId, Time};
@@ -12,21 +12,21 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Improvements found within this time of the last message are sent together: well below the two
-/// milliseconds within which others are to know of one, and at most 2,000 messages a second to each
-/// node.
+/// Time after a message within which improvements are collected and sent together: well below the
+/// two milliseconds within which other nodes are to learn of an improvement, and at most 2,000
+/// messages a second to each node.
 const SPREAD_EVERY: Duration = Duration::from_micros(500);
 
-/// What an agent does for the bound of its pool.
+/// The agent's part in spreading the bound of its pool.
 pub(super) struct BoundSpread {
     bound: Arc<Bound>,
     me: NodeId,
     layout: Arc<Layout>,
-    /// Those of this site, as founders know.
+    /// The guests of this site, as founders know them.
     guests: BTreeSet<NodeId>,
-    /// The best value of which others have been told, or have told.
+    /// The best value that was sent to other nodes or received from them.
     told: i64,
-    /// Nothing leaves before.
+    /// Time before which nothing is sent.
     not_before: Time,
 }
 
@@ -36,14 +36,14 @@ impl BoundSpread {
         Self { bound, me, layout, guests, told, not_before }
     }
 
-    /// When there is something to tell.
+    /// Time at which there is a value to send.
     pub(super) fn due(&self) -> Option<Time> {
         let known = (self.bound.best() > self.told).then_some(Time::ZERO);
         let next = known.into_iter().chain(self.bound.next_found()).min();
         next.map(|next| next.max(self.not_before))
     }
 
-    /// What has been found here and whom to tell of it.
+    /// Takes the best value found here that was not sent yet, and the nodes to send it to.
     pub(super) fn take_found(&mut self, now: Time) -> Option<(i64, Vec<NodeId>)> {
         self.bound.advance(now);
         let best = self.bound.best();
@@ -55,7 +55,7 @@ impl BoundSpread {
         Some((best, self.audience(None)))
     }
 
-    /// Another node has told of a value; whom to tell in turn.
+    /// Takes a value that another node has sent. Returns the nodes to pass it on to.
     pub(super) fn receive(&mut self, from: NodeId, rank: i64) -> Vec<NodeId> {
         self.bound.learn(rank);
         if rank <= self.told {
@@ -66,7 +66,7 @@ impl BoundSpread {
         if is_passed_on { self.audience(Some(from)) } else { Vec::new() }
     }
 
-    /// A guest has come. Returns a value to tell it.
+    /// Adds a guest that has joined. Returns the value to send to it, if any.
     pub(super) fn add(&mut self, guest: NodeId) -> Option<i64> {
         if self.site(guest) != self.site(self.me) || self.layout.is_guest(self.me) {
             return None;
@@ -87,7 +87,7 @@ impl BoundSpread {
         self.layout.nodes_in(self.site(node)).next()
     }
 
-    /// Whom to tell of what was found here, or has come from a node.
+    /// The nodes to send a value to that was found here, or that has come from a node.
     fn audience(&self, from: Option<NodeId>) -> Vec<NodeId> {
         let layout = &self.layout;
         if layout.is_guest(self.me) {
@@ -112,7 +112,7 @@ mod tests {
     use gridspan_topology::SiteId;
     use std::collections::BTreeMap;
 
-    /// Lets a node find something, and has all pass it on. Returns how often each node was told,
+    /// Makes a node find a value and all nodes pass it on. Returns how often each node received it,
     /// and how often a link between sites was crossed.
     fn spread(finder: impl Fn(&Layout) -> NodeId) -> (BTreeMap<NodeId, u32>, u32) {
         let site = |name: &str, nodes| (name.to_owned(), vec![1; nodes]);

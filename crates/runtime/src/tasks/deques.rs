@@ -1,9 +1,9 @@
-//! What the PEs of a node lay out for each other, and who of them sleeps.
+//! The tasks that the PEs of a node offer each other, and which PEs sleep.
 //!
-//! The deques are those of `crossbeam-deque`, which rayon uses too. A PE that finds nothing says
-//! that it sleeps and looks once more; a PE that lays something out wakes one that sleeps. Both are
-//! sequentially consistent, so that one of the two sees the other. The node's agent takes from
-//! the same deques, and lays what comes from other nodes beside them.
+//! The deques are those of `crossbeam-deque`, which rayon uses too. A PE that finds nothing marks
+//! itself asleep and looks once more; a PE that offers tasks wakes one that sleeps. Both are
+//! sequentially consistent, so that one of the two sees the other. The node's agent takes from the
+//! same deques, and queues tasks from other nodes beside them.
 
 use super::backups::Backups;
 use super::bound::Bound;
@@ -24,30 +24,30 @@ pub(super) struct Deques<I> {
     first: PeId,
     slots: Vec<Slot<I>>,
     asleep: AtomicUsize,
-    /// What the agent has laid down and no PE has taken yet.
+    /// Tasks from the agent that no PE has taken yet.
     arrivals: Mutex<Arrivals<I>>,
     has_arrivals: AtomicBool,
-    /// How many tasks they are.
+    /// Number of tasks in `arrivals`.
     arrived: AtomicU64,
-    /// Whether there is an agent to tell anything.
+    /// Whether there is an agent.
     has_agent: AtomicBool,
-    /// Of what size the stock was when the agent was last told.
+    /// The logarithm of the stock that was last reported to the agent, plus one; 0 for no stock.
     told: AtomicU32,
-    /// Those of the tasks of this node.
+    /// The lineages of the tasks of this node.
     pub(super) lineages: Lineages,
-    /// Copies of what was lent to other sites.
+    /// Copies of loans to other sites.
     pub(super) backups: Backups,
-    /// What this node knows of the pool's bound.
+    /// The value of the pool's bound that this node knows.
     pub(super) bound: Arc<Bound>,
-    /// What the agent has sent.
+    /// Counts of messages that the agent has sent.
     statistics: Mutex<StealStatistics>,
 }
 
-/// What an agent lays down for the PEs of its node.
+/// Tasks that an agent queues for the PEs of its node.
 pub(super) enum Arrival<I> {
-    /// Another node has lent it.
+    /// A loan of another node.
     Lent(NodeId, Accounted<Loan>),
-    /// A task for a frame of the PE in this slot, which has not left the node after all.
+    /// A task that works for a frame of the PE in this slot and has not left the node after all.
     Back(usize, QueuedTask<I>),
 }
 
@@ -60,7 +60,7 @@ impl<I> Arrival<I> {
     }
 }
 
-/// What lies there for the PEs of a node, oldest first, and how many tasks that is.
+/// The tasks that the agent has queued, oldest first, and their number.
 struct Arrivals<I> {
     list: VecDeque<Arrival<I>>,
     tasks: u64,
@@ -77,7 +77,7 @@ impl<I> Arrivals<I> {
         self.list.push_front(arrival);
     }
 
-    /// Takes the oldest loan of those meant.
+    /// Takes the oldest loan for which `is_meant` holds.
     fn take_loan(&mut self, is_meant: impl Fn(NodeId, &Loan) -> bool) -> Option<(NodeId, Loan)> {
         let is_lent = |arrival: &Arrival<I>| match arrival {
             Arrival::Lent(by, loan) => is_meant(*by, loan),
@@ -105,17 +105,17 @@ impl<I> Arrivals<I> {
 }
 
 struct Slot<I> {
-    /// Set when the PE's worker has been made.
+    /// Set when the PE's worker is made.
     offered: OnceLock<Stealer<QueuedTask<I>>>,
-    /// How many it keeps beside the one that it runs next, as it said last.
+    /// Number of tasks that it last reported to keep, besides the one that it runs next.
     kept: AtomicUsize,
-    /// How many it has run.
+    /// Number of tasks that it has run.
     done: AtomicU64,
     asleep: AtomicBool,
 }
 
 impl<I> Deques<I> {
-    /// Empty ones of a node with these PEs, which have their slots in this order.
+    /// Empty deques of a node with these PEs, which have their slots in this order.
     pub(super) fn new(pes: Range<u32>) -> Self {
         let slot = |_| Slot {
             offered: OnceLock::new(),
@@ -147,17 +147,17 @@ impl<I> Deques<I> {
     /// The deque of the PE in `slot`, from which it takes the newest itself.
     pub(super) fn join(&self, slot: usize) -> Worker<QueuedTask<I>> {
         let own = Worker::new_lifo();
-        // A second worker of the same slot would offer where nobody looks; there is none.
+        // There is no second worker of a slot; its offers would not be found.
         let _ = self.slots[slot].offered.set(own.stealer());
         own
     }
 
-    /// How many PEs share.
+    /// Number of PEs.
     pub(super) fn len(&self) -> usize {
         self.slots.len()
     }
 
-    /// How many tasks lie in a slot.
+    /// Number of tasks offered in a slot.
     pub(super) fn offered(&self, slot: usize) -> usize {
         self.slots[slot].offered.get().map_or(0, Stealer::len)
     }
@@ -174,33 +174,33 @@ impl<I> Deques<I> {
         }
     }
 
-    /// Takes the oldest task that lies of the first PE that offers any.
+    /// Takes the oldest task of the first PE that offers any.
     pub(super) fn steal_any(&self) -> Option<(usize, QueuedTask<I>)> {
         (0..self.slots.len()).find_map(|slot| Some((slot, self.steal(slot)?)))
     }
 
-    /// A PE keeps so many beside the one that it runs next.
+    /// Notes the number of tasks that a PE keeps besides the one that it runs next.
     pub(super) fn note_kept(&self, slot: usize, tasks: usize) {
         self.slots[slot].kept.store(tasks, Ordering::Relaxed);
     }
 
-    /// A PE has run so many more.
+    /// Notes that a PE has run this many more tasks.
     pub(super) fn note_done(&self, slot: usize, tasks: u64) {
         self.slots[slot].done.fetch_add(tasks, Ordering::Relaxed);
     }
 
-    /// How many tasks this node has run so far, but for those of slices that are not over.
+    /// Number of tasks that this node has run so far, except in slices that are not over.
     pub(super) fn done(&self) -> u64 {
         self.slots.iter().map(|slot| slot.done.load(Ordering::Relaxed)).sum()
     }
 
-    /// Who keeps most tasks where nobody else can take them, if anybody does.
+    /// The slot of the PE that keeps most tasks that it does not offer, if any PE keeps some.
     pub(super) fn richest(&self) -> Option<usize> {
         let kept = |slot: usize| self.slots[slot].kept.load(Ordering::Relaxed);
         (0..self.slots.len()).rev().max_by_key(|&slot| kept(slot)).filter(|&slot| kept(slot) > 0)
     }
 
-    /// How many tasks could be taken away from this node. PEs that sleep will take one each of
+    /// Number of tasks that could be taken away from this node. Each sleeping PE will take one of
     /// those that have arrived.
     pub(super) fn stock(&self) -> u64 {
         let of = |slot: usize| self.offered(slot) + self.slots[slot].kept.load(Ordering::Relaxed);
@@ -208,32 +208,32 @@ impl<I> Deques<I> {
         (0..self.slots.len()).map(of).sum::<usize>() as u64 + arrived
     }
 
-    /// Notes that the agent knows of so much, and returns whether it did not: powers of two make
-    /// a difference.
+    /// Notes the stock as reported to the agent. Returns whether that is news: only passing a power
+    /// of two is.
     pub(super) fn note_told(&self, stock: u64) -> bool {
         let size = stock.checked_ilog2().map_or(0, |log| log + 1);
         self.told.load(Ordering::Relaxed) != size && self.told.swap(size, Ordering::Relaxed) != size
     }
 
-    /// There is an agent from now on, which will look: of it and a PE that falls asleep, one sees
-    /// the other.
+    /// Notes that there is an agent from now on, which looks at the stock when it begins: of the
+    /// agent and a PE that falls asleep, one sees the other.
     pub(super) fn expect_agent(&self) {
         self.has_agent.store(true, Ordering::SeqCst);
     }
 
-    /// Whether there is an agent. It looks for itself when it begins.
+    /// Whether there is an agent. It looks at the stock itself when it begins.
     #[inline]
     pub(super) fn has_agent(&self) -> bool {
         self.has_agent.load(Ordering::SeqCst)
     }
 
-    /// Lays down what PEs are to take. Returns a slot that was asleep, whose PE is to be told.
+    /// Queues tasks for the PEs. Returns a slot that was asleep; its PE is to be notified.
     pub(super) fn arrive(&self, new: impl IntoIterator<Item = Arrival<I>>) -> Option<usize> {
         self.with_arrivals(|arrivals| new.into_iter().for_each(|new| arrivals.push_back(new)));
         self.wake_other(usize::MAX)
     }
 
-    /// Takes the oldest tasks of those meant that another node has lent and no PE has taken.
+    /// Takes the oldest loan of another node for which `is_meant` holds and that no PE has taken.
     pub(super) fn take_lent(
         &self,
         is_meant: impl Fn(NodeId, &Loan) -> bool,
@@ -241,7 +241,7 @@ impl<I> Deques<I> {
         self.with_arrivals(|arrivals| arrivals.take_loan(is_meant))
     }
 
-    /// Lays down tasks before all others.
+    /// Queues tasks before all others.
     pub(super) fn lay_first(&self, arrival: Arrival<I>) {
         self.with_arrivals(|arrivals| arrivals.push_front(arrival));
     }
@@ -258,18 +258,18 @@ impl<I> Deques<I> {
         self.arrivals.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Whether anything lies there that nobody has taken.
+    /// Whether any queued tasks have not been taken yet.
     #[inline]
     pub(super) fn has_arrivals(&self) -> bool {
         self.has_arrivals.load(Ordering::SeqCst)
     }
 
-    /// Takes all of it.
+    /// Takes all queued tasks.
     pub(super) fn take_arrivals(&self) -> VecDeque<Arrival<I>> {
         self.with_arrivals(Arrivals::take_all)
     }
 
-    /// The bytes of what another node has lent and no PE has taken.
+    /// The bytes of loans from a node that no PE has taken.
     pub(super) fn arrived_bytes(&self, from: NodeId) -> usize {
         let arrivals = self.arrivals();
         let bytes = |arrival: &Arrival<I>| match arrival {
@@ -279,19 +279,19 @@ impl<I> Deques<I> {
         arrivals.list.iter().map(bytes).sum()
     }
 
-    /// Drops what a node has lent that is gone.
+    /// Drops the queued loans of a node that is gone.
     pub(super) fn forget_arrivals(&self, from: NodeId) {
         let is_his = |arrival: &Arrival<I>| matches!(arrival, Arrival::Lent(by, _) if *by == from);
         self.with_arrivals(|arrivals| arrivals.retain(|arrival| !is_his(arrival)));
     }
 
-    /// Nobody waits for what has come through this. Returns the nodes of other sites that it was
-    /// lent on to, or nothing if that is no news.
+    /// Notes that no frame waits for tasks that have come through this. Returns the nodes of other
+    /// sites that they were lent on to, or `None` if it was known.
     pub(super) fn note_gone(&self, via: Via) -> Option<BTreeSet<NodeId>> {
         self.lineages.note_gone(via).then(|| self.backups.forget(via))
     }
 
-    /// Drops what has come through something that is gone.
+    /// Drops the queued loans that have come through something that is gone.
     pub(super) fn forget_orphans(&self) {
         let is_orphan = |arrival: &Arrival<I>| match arrival {
             Arrival::Lent(_, loan) => self.lineages.is_any_gone(&loan.lineage),
@@ -300,34 +300,34 @@ impl<I> Deques<I> {
         self.with_arrivals(|arrivals| arrivals.retain(|arrival| !is_orphan(arrival)));
     }
 
-    /// How many PEs sleep.
+    /// Number of sleeping PEs.
     pub(super) fn sleepers(&self) -> u64 {
         self.asleep.load(Ordering::SeqCst) as u64
     }
 
-    /// What the agent has sent so far.
+    /// Counts of messages that the agent has sent so far.
     pub(super) fn statistics(&self) -> StealStatistics {
         *self.statistics.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Counts what the agent sends.
+    /// Counts messages that the agent sends.
     pub(super) fn count(&self, add: impl FnOnce(&mut StealStatistics)) {
         add(&mut self.statistics.lock().unwrap_or_else(PoisonError::into_inner));
     }
 
-    /// A PE has found nothing. Returns whether the whole node sleeps now.
+    /// Marks a PE asleep that has found nothing. Returns whether the whole node sleeps now.
     pub(super) fn fall_asleep(&self, slot: usize) -> bool {
         let asleep = &self.slots[slot].asleep;
         if asleep.load(Ordering::SeqCst) {
             return false;
         }
-        // It counts before others can wake it, who count it off.
+        // Count it before other PEs can wake it, because they subtract it again.
         let is_last = self.asleep.fetch_add(1, Ordering::SeqCst) + 1 == self.slots.len();
         asleep.store(true, Ordering::SeqCst);
         is_last
     }
 
-    /// Wakes a PE. Returns whether it slept; whoever gets `true` has to tell it.
+    /// Wakes a PE. Returns whether it slept; if so, the caller has to notify it.
     pub(super) fn wake(&self, slot: usize) -> bool {
         let slept = self.slots[slot].asleep.swap(false, Ordering::SeqCst);
         if slept {
@@ -336,9 +336,9 @@ impl<I> Deques<I> {
         slept
     }
 
-    /// Wakes one that sleeps, other than the one in this slot.
+    /// Wakes a sleeping PE other than the one in this slot, and returns its slot.
     pub(super) fn wake_other(&self, than: usize) -> Option<usize> {
-        // What was laid out before must be seen by those whose sleep is not seen here.
+        // A PE that is not yet seen asleep here must see the tasks offered before.
         fence(Ordering::SeqCst);
         if self.asleep.load(Ordering::SeqCst) == 0 {
             return None;
@@ -346,12 +346,12 @@ impl<I> Deques<I> {
         (0..self.slots.len()).find(|&slot| slot != than && self.wake(slot))
     }
 
-    /// Whether any sleeps.
+    /// Whether any PE sleeps.
     pub(super) fn has_sleepers(&self) -> bool {
         self.asleep.load(Ordering::SeqCst) > 0
     }
 
-    /// Whether all sleep.
+    /// Whether all PEs sleep.
     pub(super) fn is_dry(&self) -> bool {
         self.asleep.load(Ordering::SeqCst) == self.slots.len()
     }

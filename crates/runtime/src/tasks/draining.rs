@@ -1,4 +1,4 @@
-//! How far a worker of a node that leaves has come, and how workers hear of members.
+//! The progress of a worker on a node that leaves, and events of membership for workers.
 
 use super::message::{WorkerActor, WorkerMessage, at, is_of};
 use crate::address::id::{ActorId, CollectionId, Sender};
@@ -8,23 +8,23 @@ use crate::pe::{Core, PoolEvent};
 use gridspan_topology::{Layout, NodeId, PeId};
 use std::collections::BTreeSet;
 
-/// How far a worker of a node that leaves has come.
+/// The progress of a worker on a node that leaves.
 #[derive(Debug, Default)]
 pub(super) struct Draining {
-    /// Whether it has said that nobody waits for anything of it.
+    /// Whether it has reported that no frame waits for its results.
     pub(super) is_done: bool,
-    /// On the first PE of the node: who else has said so.
+    /// On the first PE of the node: the other PEs that have reported so.
     pub(super) done: BTreeSet<PeId>,
 }
 
-/// Tells the worker of a pool on a PE.
+/// Sends an event to the worker of a pool on a PE.
 pub(super) fn notify<A: WorkerActor>(core: &mut Core, collection: CollectionId, event: PoolEvent) {
     let id = ActorId { collection, key: at(core.me).key() };
     core.send::<A>(Sender::Pe, id, 0, WorkerMessage::PoolEvent(event));
 }
 
-/// Whether a worker message of this kind may come from another node: results of its own, and its own
-/// loans.
+/// Whether a worker message of this kind may come from another node: only results of its PEs, and
+/// its own loans.
 pub(super) fn is_allowed(layout: &Layout, from: NodeId, envelope: &dyn AnyEnvelope) -> bool {
     let Some(envelope) = envelope.as_any().downcast_ref::<Envelope<WorkerMessage>>() else {
         return false;

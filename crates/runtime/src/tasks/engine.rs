@@ -1,4 +1,4 @@
-//! The tasks and frames of one PE, whatever kind of work they are.
+//! The tasks and frames of one PE, for any kind of work.
 
 use super::bound::{Goal, LocalBound};
 use super::deques::Deques;
@@ -17,27 +17,27 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Short tasks laid out at a time, at most: moving them costs about 5 ns each.
+/// Maximum number of short tasks offered at a time: moving them costs about 5 ns each.
 const OFFER_MAX: usize = 1024;
-/// Tasks taken from another PE of the node at a time, at most.
+/// Maximum number of tasks taken from another PE of the node at a time.
 const TAKE_MAX: usize = 32;
 
 /// Fork-join tasks of one type, or searches of one type.
 pub(crate) trait Work: Sized + Send + 'static {
-    /// What is run.
+    /// The type of items that are run.
     type Item: Serialize + DeserializeOwned + Send + 'static;
-    /// What comes of it.
+    /// The type of their outputs.
     type Output: Serialize + DeserializeOwned + Send + 'static;
-    /// What a frame keeps until its children are done.
+    /// The state that a frame keeps until its children are done.
     type State: Send + 'static;
 
-    /// Its name, for people.
+    /// Its name, for error messages.
     fn name() -> &'static str;
 
-    /// What a frame keeps that waits for stolen or handed-in work.
+    /// The state of a frame that waits for stolen or handed-in work.
     fn loan() -> Self::State;
 
-    /// An output that changes nothing where it is handed in, if there is one.
+    /// The neutral output, which changes nothing where it is handed in, if there is one.
     fn nothing() -> Option<Self::Output>;
 
     /// Which of two values of the bound is better.
@@ -60,15 +60,15 @@ pub(crate) trait Work: Sized + Send + 'static {
     );
 }
 
-/// Work whose result has to go elsewhere.
+/// A result that leaves this PE's frames.
 pub(super) enum Finished<O> {
-    /// Back to the PE that it was taken from.
+    /// To the PE that the work was taken from.
     Loan(Lender, O),
-    /// To whoever handed in the root.
+    /// To the origin of the root with this number.
     Root(u64, O),
 }
 
-/// Takes an output of another pool for one of this.
+/// Converts an output of another pool to one of this pool.
 pub(super) type Convert<O> = Box<dyn FnOnce(&[u8]) -> Result<O, DecodeError> + Send>;
 
 /// A task of another pool that a frame waits for.
@@ -86,38 +86,39 @@ pub(super) struct Call<O> {
 pub(crate) struct Engine<W: Work> {
     pub(super) pe: PeId,
     pub(super) now: Time,
-    /// This PE's number in its node, and the first PE of the node.
+    /// This PE's slot in its node.
     slot: usize,
     pub(super) node: Arc<Deques<W::Item>>,
-    /// Newest at the end.
+    /// Tasks that only this PE can take, newest at the end.
     pub(super) kept: Vec<QueuedTask<W::Item>>,
-    /// What others may take, oldest first. All of it is older than what is kept.
+    /// Tasks that other PEs may take, oldest first. All are older than those in `kept`.
     offered: Worker<QueuedTask<W::Item>>,
     pub(super) frames: Frames<W::State>,
     pub(super) finished: Vec<Finished<W::Output>>,
     /// Tasks for other pools.
     pub(super) calls: Vec<Call<W::Output>>,
     pub(super) bound: LocalBound,
-    /// PEs of this node, by slot, that are to be told that there is work.
+    /// Slots of PEs of this node that are to be notified of work.
     pub(super) wakes: Vec<usize>,
-    /// That of the task that runs.
+    /// The lineage of the task that runs.
     pub(super) lineage: LineageId,
     /// Nanoseconds of virtual time that tasks charged.
     pub(super) charged_ns: u64,
-    /// Why a task ends the job.
+    /// The reason for which a task ends the job.
     pub(super) failure: Option<String>,
-    /// Whether anybody could take what is laid out.
+    /// Whether no other PE can take offered tasks.
     alone: bool,
-    /// Whether tasks take long, so that all lie open but the one that is run next: what is kept
-    /// cannot be had meanwhile.
+    /// Whether tasks take long, so that all are offered but the one that runs next: kept tasks
+    /// cannot be taken while one runs.
     pub(super) are_long: bool,
-    /// How many tasks this PE has run, and of what size that was when the agent was last told.
+    /// Number of tasks that this PE has run, and the logarithm last reported to the agent, plus
+    /// one.
     done: u64,
     told_done: u32,
 }
 
 impl<W: Work> Engine<W> {
-    /// `alone`: no other PE will ever ask for work.
+    /// An engine without tasks. `alone`: no other PE will ask for work.
     pub(super) fn new(pe: PeId, slot: usize, node: Arc<Deques<W::Item>>, alone: bool) -> Self {
         Self {
             pe,
@@ -148,7 +149,7 @@ impl<W: Work> Engine<W> {
     }
 
     /// Adds tasks from outside, each with the number of its root, at the old end, where thieves
-    /// find them first (paper 3).
+    /// find them first (Zhang et al., 2007).
     pub(super) fn submit(&mut self, items: impl IntoIterator<Item = (W::Item, u64)>) {
         let lineage = LineageId::FOUNDERS;
         let frames = &mut self.frames;
@@ -160,7 +161,7 @@ impl<W: Work> Engine<W> {
         self.kept.splice(..0, tokens);
     }
 
-    /// Adds what another PE has lent, oldest first.
+    /// Adds the tasks of a loan from another PE, oldest first.
     pub(super) fn borrow(
         &mut self,
         lender: Lender,
@@ -172,12 +173,12 @@ impl<W: Work> Engine<W> {
         self.kept.extend(items.map(|item| QueuedTask { item, frame, child: 0, lineage: id }));
     }
 
-    /// From now on others may ask for work.
+    /// Notes that other PEs may ask for work from now on.
     pub(super) fn expect_thieves(&mut self) {
         self.alone = false;
     }
 
-    /// Adds more for a frame to wait for; nothing if it does not exist.
+    /// Adds tasks for a frame to wait for; does nothing if the frame does not exist.
     pub(super) fn resume(&mut self, frame: FrameId, items: Vec<W::Item>) {
         let Some(waiting) = self.frames.get(frame) else { return };
         waiting.pending += items.len() as u64;
@@ -204,7 +205,7 @@ impl<W: Work> Engine<W> {
         true
     }
 
-    /// Runs the newest offered task. Accounted out of line so that the usual token is moved once: its
+    /// Runs the newest offered task. Kept out of line so that the usual token is moved once: its
     /// parts have just been stored, and loading them with another width stalls the processor.
     #[inline(never)]
     fn step_offered(&mut self) -> bool {
@@ -216,9 +217,8 @@ impl<W: Work> Engine<W> {
         true
     }
 
-    /// Lays out the older half of the tasks if others could take them and find none; all but one,
-    /// if tasks are long. Whoever is to be [woken](Self::wakes) should be told before a task is
-    /// run.
+    /// Offers the older half of the tasks if other PEs could take them and find none; all but one
+    /// if tasks are long. The PEs in `wakes` should be notified before a task is run.
     #[inline]
     pub(super) fn share(&mut self) {
         if !self.alone && self.kept.len() > 1 && (self.are_long || self.offered.is_empty()) {
@@ -226,8 +226,8 @@ impl<W: Work> Engine<W> {
         }
     }
 
-    /// Keeps the task that is run next, and says how much could be taken away from the node;
-    /// whether its agent is to be told.
+    /// Keeps the task that runs next, and notes how many tasks could be taken away from the node.
+    /// Returns whether the agent is to be notified.
     pub(super) fn publish(&mut self) -> bool {
         if !self.node.has_agent() {
             return false;
@@ -239,14 +239,14 @@ impl<W: Work> Engine<W> {
         self.node.note_told(self.node.stock())
     }
 
-    /// So many were run in a slice.
+    /// Notes that a slice has run this many tasks.
     pub(super) fn note_done(&mut self, tasks: u64) {
         self.done += tasks;
         self.node.note_done(self.slot, tasks);
     }
 
-    /// Whether the agent is to be told how many tasks are done, since they show what a task
-    /// takes: powers of two make a difference.
+    /// Whether the agent is to be notified of the number of tasks done, from which it estimates the
+    /// time of a task. This happens when the number passes a power of two.
     pub(super) fn tell_done(&mut self) -> bool {
         let size = self.done.checked_ilog2().map_or(0, |log| log + 1);
         std::mem::replace(&mut self.told_done, size) != size && self.node.has_agent()
@@ -255,20 +255,20 @@ impl<W: Work> Engine<W> {
     #[cold]
     fn offer(&mut self) {
         let (tasks, slots) = (self.kept.len(), self.node.len());
-        // For those that sleep there is one each, if there are as many: tasks kept here cannot be
-        // had while one is run.
+        // One task for each sleeping PE, if there are enough: kept tasks cannot be taken while one
+        // runs.
         let least = if self.node.has_sleepers() { slots.min(tasks - 1) } else { 0 };
         let share = if self.are_long { tasks - 1 } else { (tasks / 2).min(OFFER_MAX) };
         self.lay_out(share.max(least));
         self.wake_another();
     }
 
-    /// Has another PE of the node woken if one sleeps.
+    /// Wakes another PE of the node if one sleeps.
     fn wake_another(&mut self) {
         self.wakes.extend(self.node.wake_other(self.slot));
     }
 
-    /// Lays out so many of the tasks kept here, the oldest.
+    /// Offers the oldest `share` of the kept tasks.
     fn lay_out(&mut self, share: usize) {
         for token in self.kept.drain(..share) {
             self.offered.push(token);
@@ -287,7 +287,7 @@ impl<W: Work> Engine<W> {
             }
             let tokens: Vec<_> = taken.collect();
             self.open_loans(pe, tokens);
-            // Whoever laid these out has woken one PE only, and may be busy with a long task by
+            // The PE that offered these has woken one PE only, and may be busy with a long task by
             // now.
             if self.node.offered(slot) > 0 {
                 self.wake_another();
@@ -297,11 +297,11 @@ impl<W: Work> Engine<W> {
         false
     }
 
-    /// Works for the frames of another PE that its tokens came from.
+    /// Opens loans for tokens taken from another PE, which work for that PE's frames.
     fn open_loans(&mut self, pe: PeId, tokens: Vec<QueuedTask<W::Item>>) {
         let mut loan: Option<(FrameId, FrameId)> = None;
         for QueuedTask { item, frame: lent_by, child, lineage } in tokens {
-            // The PE may not have heard yet of a guest that is gone.
+            // The PE may not have learned yet that a guest is gone.
             let Some(held) = self.node.lineages.hold(lineage) else { continue };
             let frame = match loan {
                 Some((lender, frame)) if W::SHARES_LOANS && lender == lent_by => {
@@ -318,8 +318,8 @@ impl<W: Work> Engine<W> {
         }
     }
 
-    /// Drops the tasks that came through something that is gone, with the frames that they work for:
-    /// an output that comes for one finds no frame.
+    /// Drops the tasks that came through something that is gone, with the frames that they work
+    /// for: an output that comes for such a frame finds none.
     pub(super) fn drop_orphans(&mut self) {
         let lineages = &self.node.lineages;
         let mut known = BTreeMap::new();
@@ -332,7 +332,7 @@ impl<W: Work> Engine<W> {
         }
     }
 
-    /// Drops the tasks whose frames are closed.
+    /// Drops the tasks of closed frames.
     pub(super) fn drop_unowned(&mut self) {
         let mut all: Vec<_> = std::iter::from_fn(|| self.offered.pop()).collect();
         all.reverse();
@@ -341,8 +341,8 @@ impl<W: Work> Engine<W> {
         self.kept = all;
     }
 
-    /// Takes the oldest task that lies open in this node, or else of those kept here but the
-    /// newest, with the slot of the PE whose frame it works for.
+    /// Takes the oldest task that is offered in this node, else the oldest kept here except the
+    /// newest. Returns it with the slot of the PE whose frame it works for.
     pub(super) fn take_oldest(&mut self) -> Option<(usize, QueuedTask<W::Item>)> {
         if let Some(open) = self.node.steal_any() {
             return Some(open);
@@ -351,17 +351,17 @@ impl<W: Work> Engine<W> {
         Some((self.slot, self.node.steal(self.slot)?))
     }
 
-    /// Has somebody woken for what was laid out to be taken by others, and was not.
+    /// Wakes a PE if tasks that were offered to be taken were not.
     pub(super) fn share_rest(&mut self) {
         if !self.offered.is_empty() {
             self.wake_another();
         }
     }
 
-    /// Keeps a task that was taken after all.
+    /// Puts a task back that was taken but has not left.
     pub(super) fn put_back(&mut self, slot: usize, token: QueuedTask<W::Item>) {
         if slot == self.slot {
-            // Nobody waits for a task that came through a guest that is gone.
+            // No frame waits for a task that came through a guest that is gone.
             if self.frames.get(token.frame).is_some() {
                 self.kept.insert(0, token);
             }
@@ -380,19 +380,19 @@ impl<W: Work> Engine<W> {
         !self.kept.is_empty() || !self.offered.is_empty()
     }
 
-    /// Says that this PE has nothing; returns whether the whole node has not.
+    /// Marks this PE asleep. Returns whether the whole node sleeps now.
     pub(super) fn fall_asleep(&self) -> bool {
         self.node.fall_asleep(self.slot)
     }
 
-    /// This PE has something to run. Returns whether the whole node slept before.
+    /// Marks this PE awake. Returns whether the whole node slept before.
     pub(super) fn wake_up(&self) -> bool {
         let was_dry = self.node.is_dry();
         self.node.wake(self.slot);
         was_dry
     }
 
-    /// Takes a value of the bound that the task that runs has found.
+    /// Takes a value of the bound that the running task has found.
     pub(super) fn improve(&mut self, value: i64) -> bool {
         let at = self.now + Duration::from_nanos(self.charged_ns);
         self.bound.improve(value, at)

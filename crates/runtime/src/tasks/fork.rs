@@ -17,10 +17,9 @@ use std::time::Duration;
 /// A task that may spawn others like itself and wait for their outputs. Waiting is expressed by
 /// returning [`Step::Sync`], so that the PE goes on with other work meanwhile.
 ///
-/// A task may run more than once: on a node that takes part as a guest and is lost, and at another
-/// site as well as at home, whichever is done first. Its output counts once. So a task should have
-/// no effects beside its output, or effects that may be repeated, such as an improvement of the
-/// bound.
+/// A task may run more than once: again after its node, a guest, was lost, and at another site as
+/// well as at home, where the first output counts. Its output counts once. So a task should have no
+/// effects beside its output, or effects that may be repeated, such as an improvement of the bound.
 ///
 /// ```
 /// # use gridspan_runtime::{Step, Task, TaskContext};
@@ -52,15 +51,15 @@ use std::time::Duration;
 /// }
 /// ```
 pub trait Task: Serialize + DeserializeOwned + Send + 'static {
-    /// What comes of it.
+    /// Its output.
     type Output: Serialize + DeserializeOwned + Send + 'static;
-    /// What it keeps while its children run. Stays on its PE.
+    /// The state that it keeps while its children run. It stays on its PE.
     type Join: Send + 'static;
 
-    /// Which values of the pool's shared bound are better; see [`TaskContext::improve`].
+    /// The values of the pool's shared bound that are better; see [`TaskContext::improve`].
     const GOAL: Goal = Goal::Maximise;
 
-    /// Does the work, or spawns those who do.
+    /// Does the work, or spawns children that do it.
     fn run(self, cx: &mut TaskContext<'_, Self>) -> Step<Self>;
 
     /// Takes the output of a child. Children are numbered in the order they were spawned, and
@@ -71,16 +70,16 @@ pub trait Task: Serialize + DeserializeOwned + Send + 'static {
     fn joined(join: Self::Join, cx: &mut TaskContext<'_, Self>) -> Step<Self>;
 }
 
-/// How a task goes on.
+/// The end of a step of a task.
 #[derive(Debug)]
 pub enum Step<T: Task> {
-    /// It is done; all children that it spawned in this step would be lost, so that is an error.
+    /// It is done. An error if it has spawned children in this step, since they would be lost.
     Done(T::Output),
-    /// It goes on in [`Task::joined`] when the children that it spawned are done.
+    /// It continues in [`Task::joined`] when the children that it spawned are done.
     Sync(T::Join),
 }
 
-/// What a task can do while it runs.
+/// The actions of a running task.
 pub struct TaskContext<'a, T: Task> {
     engine: &'a mut Engine<Joining<T>>,
     /// The frame that the children work for, once there are any.
@@ -101,8 +100,8 @@ impl<T: Task> TaskContext<'_, T> {
     }
 
     /// Spawns a child in another pool, for tasks of another type, and waits for it as for other
-    /// children: the PE goes on meanwhile, with the tasks of both pools. `output` makes of the
-    /// child's output what [`Task::collect`] gets.
+    /// children. The PE goes on meanwhile with the tasks of both pools. `output` converts the
+    /// child's output to the type that [`Task::collect`] takes.
     ///
     /// The child begins on this PE. The job ends with an error if the pool is closed before the
     /// child is done.
@@ -129,21 +128,22 @@ impl<T: Task> TaskContext<'_, T> {
         });
     }
 
-    /// The best value of the bound of this pool that is known here, if there is any. It may be some
-    /// milliseconds and a crossing old, never better than what some task has found.
+    /// The best value of this pool's bound that is known here, if there is any. It may be some
+    /// milliseconds and a crossing between sites old; it is never better than what a task has
+    /// found.
     #[inline]
     pub fn bound(&self) -> Option<i64> {
         self.engine.bound.value()
     }
 
-    /// Improves the bound of this pool, if `value` is better by [`Task::GOAL`] than what is known
-    /// here; returns whether it is. All tasks of the pool share it, whichever root they work for.
-    /// Those on this node see it at once, others when a message has brought it, also while they
-    /// run. In virtual time, a running task sees what others find when it is over.
+    /// Improves the bound of this pool if `value` is better by [`Task::GOAL`] than the value known
+    /// here. Returns whether it is. All tasks of the pool share the bound, whichever root they work
+    /// for. Tasks on this node see the value at once, tasks on other nodes when a message has
+    /// brought it, also while they run. In virtual time, a running task does not see values that
+    /// others find meanwhile.
     ///
-    /// The worst of all values cannot be recorded, since it stands for none: `i64::MIN` where
-    /// larger values are better, `i64::MAX` where smaller ones are. For those the answer is
-    /// `false`.
+    /// The worst value cannot be recorded, since it means that there is none: `i64::MIN` where
+    /// larger values are better, `i64::MAX` where smaller ones are. For it the result is `false`.
     pub fn improve(&mut self, value: i64) -> bool {
         self.engine.improve(value)
     }
@@ -153,12 +153,12 @@ impl<T: Task> TaskContext<'_, T> {
         self.engine.pe
     }
 
-    /// The time since the job began, as it was when the PE's turn began.
+    /// The time since the job began, as of the beginning of the PE's turn.
     pub fn now(&self) -> Time {
         self.engine.now
     }
 
-    /// Takes so much longer in virtual time.
+    /// Takes this much longer in virtual time.
     #[inline]
     pub fn charge(&mut self, time: Duration) {
         let charged = &mut self.engine.charged_ns;
@@ -171,10 +171,10 @@ impl<T: Task> TaskContext<'_, T> {
     }
 }
 
-/// Tasks of one type as work.
+/// Fork-join tasks of one type as work.
 pub(crate) struct Joining<T>(PhantomData<fn() -> T>);
 
-/// What a frame of fork-join tasks keeps: the parent's state, or nothing if it is a loan.
+/// The state of a frame of fork-join tasks: the parent's, or none if it is a loan.
 pub(crate) struct Waiting<T: Task>(Option<T::Join>);
 
 impl<T: Task> Work for Joining<T> {
@@ -224,8 +224,8 @@ impl<T: Task> Work for Joining<T> {
     }
 }
 
-/// Hands an output to a frame. Returns the frame's own output, if that goes to another one.
-// Inlined, as `settle` and `pass_up` are, for the outputs to stay in registers.
+/// Hands an output to a frame. Returns the frame's own output if that goes to another frame.
+// Inlined, like `settle` and `pass_up`, so that outputs stay in registers.
 #[inline(always)]
 fn collect<T: Task>(
     engine: &mut Engine<Joining<T>>,
@@ -251,7 +251,7 @@ fn collect<T: Task>(
     settle(engine, frame.up, step, waits, children)
 }
 
-/// Has a task wait for its children, or gives its output to whoever waits for it.
+/// Makes a task wait for its children, or passes its output on.
 #[inline(always)]
 fn settle<T: Task>(
     engine: &mut Engine<Joining<T>>,
@@ -267,7 +267,7 @@ fn settle<T: Task>(
             None
         }
         (Step::Done(output), None) => pass_up(engine, up, output),
-        // Nothing to wait for: it goes on at once.
+        // It has no children to wait for and goes on at once.
         (Step::Sync(join), None) => go_on(engine, up, join),
         (Step::Done(_), Some(_)) => {
             fail_abandoned(engine, children);
@@ -276,7 +276,7 @@ fn settle<T: Task>(
     }
 }
 
-/// Lets a task that waits for no children go on.
+/// Continues a task that waits for no children.
 #[cold]
 fn go_on<T: Task>(
     engine: &mut Engine<Joining<T>>,
@@ -299,7 +299,7 @@ fn go_on<T: Task>(
         }
         (Step::Sync(_), None) => {
             engine.fail(format!(
-                "a task of type {} synchronises again and again without children; return Step::Done",
+                "a task of type {} returns Step::Sync twice without children; return Step::Done",
                 type_name::<T>()
             ));
             None
@@ -315,7 +315,7 @@ fn fail_abandoned<T: Task>(engine: &mut Engine<Joining<T>>, children: u32) {
     ));
 }
 
-/// Sends an output on its way.
+/// Passes an output on. Returns it if it goes to a frame of this PE.
 #[inline(always)]
 fn pass_up<T: Task>(
     engine: &mut Engine<Joining<T>>,

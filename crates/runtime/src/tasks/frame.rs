@@ -1,26 +1,27 @@
-//! Who waits for the outputs of tasks.
+//! Frames, which wait for the outputs of tasks.
 
 use super::lineage::{Held, LineageId};
 use crate::message::steal_agent::CopyId;
 use gridspan_topology::PeId;
 use serde::{Deserialize, Serialize};
 
-/// Names a frame of a PE. The place is used again; the serial number tells its tenants apart.
+/// The name of a frame of a PE. Places are reused; the serial number tells the frames of a place
+/// apart.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub(crate) struct FrameId {
     place: u32,
     serial: u32,
 }
 
-/// A frame of another PE, and as which of its children a loan works.
+/// A frame of another PE, and the number of the child as which a loan works for it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Lender {
     pub(super) pe: PeId,
     pub(super) frame: FrameId,
     pub(super) child: u32,
-    /// How many items the loan has.
+    /// Number of items of the loan.
     pub(super) items: u64,
-    /// Which copy of the loan this is, if there may be two.
+    /// The copy of the loan that this is, if there may be two.
     pub(super) copy: Option<CopyId>,
 }
 
@@ -34,17 +35,17 @@ impl Lender {
 /// Work that another PE has lent.
 pub(crate) struct Borrowed {
     pub(super) lender: Lender,
-    /// That of the work, which is kept as long as the loan is.
+    /// The lineage of the work, held as long as the loan exists.
     pub(super) _lineage: Held,
 }
 
-/// Where a frame's own output goes.
+/// The destination of a frame's own output.
 pub(crate) enum Up {
     /// To a frame of the same PE, as its child of this number.
     Frame(FrameId, u32),
-    /// To the PE that the work was taken from. In a box, since most frames are not loans.
+    /// To the PE that the work was taken from. Boxed, since most frames are not loans.
     Lender(Box<Borrowed>),
-    /// To whoever handed in this root.
+    /// To the origin of this root.
     Root(u64),
 }
 
@@ -57,12 +58,12 @@ pub(crate) struct QueuedTask<I> {
     pub(super) lineage: LineageId,
 }
 
-/// What waits for outputs.
+/// A frame that waits for outputs.
 pub(crate) struct Frame<S> {
     pub(super) up: Up,
     /// Outputs to come.
     pub(super) pending: u64,
-    /// That of the tasks that work for it.
+    /// The lineage of the tasks that work for it.
     pub(super) lineage: LineageId,
     pub(super) state: S,
 }
@@ -80,7 +81,8 @@ impl<S> Default for Frames<S> {
 }
 
 impl<S> Frames<S> {
-    /// Names the next frame; [`fill`](Self::fill) or [`release`](Self::release) follows.
+    /// Reserves the name of the next frame; [`fill`](Self::fill) or [`release`](Self::release)
+    /// follows.
     #[inline]
     pub(super) fn reserve(&mut self) -> FrameId {
         match self.free.pop() {
@@ -98,7 +100,7 @@ impl<S> Frames<S> {
         self.places[id.place as usize].1 = Some(frame);
     }
 
-    /// Opens a frame for what another PE has lent.
+    /// Opens a frame for a loan of another PE.
     pub(super) fn borrow(&mut self, lender: Lender, lineage: Held, state: S) -> FrameId {
         let (id, pending) = (lineage.id(), lender.items);
         let up = Up::Lender(Borrowed { lender, _lineage: lineage }.into());
@@ -112,7 +114,7 @@ impl<S> Frames<S> {
         id
     }
 
-    /// Has a loan work for one more item.
+    /// Makes a loan work for one more item.
     pub(super) fn extend(&mut self, id: FrameId) {
         if let Some(frame) = self.get(id) {
             frame.pending += 1;
@@ -131,7 +133,7 @@ impl<S> Frames<S> {
         }
     }
 
-    /// Closes a frame, or gives up a name.
+    /// Closes a frame, or gives up a reserved name.
     #[inline]
     pub(super) fn release(&mut self, id: FrameId) -> Option<Frame<S>> {
         let (serial, frame) = self.places.get_mut(id.place as usize)?;
@@ -143,7 +145,7 @@ impl<S> Frames<S> {
         frame.take()
     }
 
-    /// The frames of a lineage for which `is_wanted` holds.
+    /// The frames with a lineage for which `is_wanted` holds.
     pub(super) fn find(&self, mut is_wanted: impl FnMut(LineageId) -> bool) -> Vec<FrameId> {
         let places = self.places.iter().enumerate();
         let open = places
@@ -151,7 +153,7 @@ impl<S> Frames<S> {
         open.map(|(place, &(serial, _))| FrameId { place: place as u32, serial }).collect()
     }
 
-    /// How many are open.
+    /// Number of open frames.
     pub(super) fn len(&self) -> usize {
         self.places.len() - self.free.len()
     }

@@ -1,13 +1,13 @@
-//! What is lent to guests, and kept until its result is in.
+//! Loans to guests, kept until their results have come.
 //!
-//! The result of such a loan comes back to a frame of its own on the agent's PE. When the guest
-//! is gone, that frame is closed and the tasks are queued again for another one: so a result that
-//! comes too late finds no frame, and nothing counts twice. A loan's result is one whole, however
-//! many had part in it; if the guest had lent tasks to others, their results do not count either.
+//! The result of such a loan comes back to a separate frame on the PE that lent. When the guest is
+//! gone, that frame is closed and the tasks are queued again for another frame: a result that comes
+//! too late finds no frame, and nothing counts twice. A loan has one result, however many nodes
+//! took part in it; if the guest had lent tasks on, their results do not count either.
 //!
-//! A guest that leaves hands back tasks that it has not begun. They work for the frame of their
-//! loan from then on, and the loan stays here until the guest has reported the rest: should it be
-//! lost before that, all of the loan is done again.
+//! A guest that leaves hands back tasks that it has not begun. From then on they work for the frame
+//! of their loan, and the loan stays in the ledger until the guest has reported the rest: if the
+//! guest is lost before that, the whole loan is done again.
 
 use super::engine::{Engine, Work};
 use super::frame::{Frame, FrameId, Lender, QueuedTask};
@@ -17,8 +17,8 @@ use bytes::Bytes;
 use gridspan_topology::NodeId;
 use std::collections::BTreeMap;
 
-/// The loans that guests owe to this node. It holds the tasks of each, encoded: at most what one
-/// grant has.
+/// The loans that guests owe to this node. It holds the encoded tasks of each: at most as many as
+/// one grant has.
 #[derive(Default)]
 pub(super) struct Ledger(BTreeMap<FrameId, Entry>);
 
@@ -28,8 +28,7 @@ struct Entry {
 }
 
 impl Ledger {
-    /// Enters a loan that is about to go to a guest, and has its result come back to the PE of
-    /// `engine`.
+    /// Enters a loan that is about to go to a guest, and directs its result to the PE of `engine`.
     pub(super) fn enter<W: Work>(
         &mut self,
         guest: NodeId,
@@ -37,7 +36,7 @@ impl Ledger {
         engine: &mut Engine<W>,
     ) {
         let Lender { items, .. } = loan.lender;
-        // A guest that it has come through is gone since just now: nobody waits for the result.
+        // A guest that it has come through has just gone, so no frame waits for the result.
         let Some(lineage) = engine.node.lineages.enter(loan.lineage.iter().copied()) else {
             return;
         };
@@ -46,25 +45,25 @@ impl Ledger {
         loan.lender = Lender { pe: engine.pe, frame, child: 0, items, copy: None };
     }
 
-    /// Whether a guest has been lent what the frame waits for.
+    /// Whether the frame waits for a loan to this guest.
     pub(super) fn is_owed(&self, frame: FrameId, guest: NodeId) -> bool {
         self.0.get(&frame).is_some_and(|entry| entry.guest == guest)
     }
 
-    /// A result of a node has come to a frame, perhaps that of a loan. Others, which work on what
-    /// was handed back, may report to the same frame.
+    /// Removes the loan of a frame if this result is the guest's. Other nodes, which work on tasks
+    /// that were handed back, may report to the same frame.
     pub(super) fn settle(&mut self, frame: FrameId, by: NodeId) {
         if self.0.get(&frame).is_some_and(|entry| entry.guest == by) {
             self.0.remove(&frame);
         }
     }
 
-    /// Forgets loans whose tasks are orphans: the frames that they come back to are closed.
+    /// Forgets loans of closed frames, because their tasks are orphans.
     pub(super) fn drop_orphans<W: Work>(&mut self, engine: &mut Engine<W>) {
         self.0.retain(|&frame, _| engine.frames.get(frame).is_some());
     }
 
-    /// Queues again what a guest owes, at the old end, since it was old when it was lent.
+    /// Queues again the tasks that a guest owes, at the old end, since they were old when lent.
     pub(super) fn recall<W: Work>(
         &mut self,
         guest: NodeId,
@@ -86,7 +85,7 @@ impl Ledger {
                 lineage,
             }));
         }
-        // What the guest has handed back of them is done again with the rest.
+        // Tasks that the guest has handed back are done again with the rest.
         if !owed.is_empty() {
             engine.drop_unowned();
         }

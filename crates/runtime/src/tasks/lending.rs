@@ -1,4 +1,4 @@
-//! Which tasks leave a node, and in what form.
+//! Selects the tasks that leave a node, and packs them into loans.
 
 use super::deques::{Arrival, Deques};
 use super::engine::Work;
@@ -10,29 +10,29 @@ use crate::message::limits::PIECE_BYTES_MAX;
 use crate::pe::Budget;
 use gridspan_topology::{NodeId, PeId};
 
-/// Tasks in one packet, at most, unless a single one is larger. They leave at once, and a packet of
-/// this size takes 40 ms at 100 Mbit/s.
+/// Maximum bytes of tasks in one packet, unless a single task is larger. They leave at once, and a
+/// packet of this size takes 40 ms at 100 Mbit/s.
 pub(super) const GRANT_BYTES: usize = 512 << 10;
 
-/// Loans in a grant to another site, about at most: a loan of which there is a copy is passed on as a
-/// whole or not at all, and its output comes when all of it is done.
+/// Approximate maximum of loans in a grant to another site: a loan with a copy is passed on whole
+/// or not, and its output comes when all of it is done.
 const FAR_LOANS: u64 = 64;
 
-/// Tasks that may not leave and are set aside for those behind them, at most.
+/// Maximum number of tasks that may not leave and are set aside for those behind them.
 const SET_ASIDE_MAX: usize = 1 << 10;
 
-/// What the name of a task's frame takes beside it, at most.
+/// Maximum bytes of the name of a task's frame, which is sent beside the task.
 const FRAME_BYTES: usize = 48;
-/// The same with its lineage: a copy in it takes 17 bytes.
+/// Maximum bytes of the frame's name and the lineage: a copy in the lineage takes 17 bytes.
 pub(super) const LENDER_BYTES: usize = FRAME_BYTES + 17 * LINEAGE_MAX;
 
 /// A task with the slot of the PE whose frame it works for.
 pub(super) type Owned<W> = (usize, QueuedTask<<W as Work>::Item>);
 
-/// Has `take` take the oldest tasks of a node, up to `limit`, to be lent. Returns them, and those
-/// that stay after all: too large for the network, in which case others go instead of them, or for
-/// this packet, or backups, if they would go to another site. Orphans are dropped: the PE whose
-/// frame they work for closes it.
+/// Takes the oldest tasks of a node through `take`, up to `limit`, to be lent. Returns them, and
+/// the tasks that stay after all: those too large for the network and, for another site, backups,
+/// in place of which others go; and the first that does not fit into this packet. Orphans are
+/// dropped: the PE of the frame that they work for closes it.
 pub(super) fn lend<W: Work>(
     limit: u64,
     mut take: impl FnMut() -> Option<Owned<W>>,
@@ -89,9 +89,9 @@ pub(super) fn lend<W: Work>(
     (loans.into_iter().map(encode).collect(), left)
 }
 
-/// Takes tasks that have come to a node whose PEs are busy, up to `limit`, to be lent to another
-/// node, which then works for their lender. Only founders pass on, and only what founders lent;
-/// backups stay in their site.
+/// Takes up to `limit` tasks that other nodes have lent to a node with busy PEs, to be lent to
+/// another node, which then works for their lender. Only founders pass on, and only loans of
+/// founders; backups stay in their site.
 pub(super) fn pass_on<W: Work>(
     limit: u64,
     node: &Deques<W::Item>,
@@ -121,8 +121,9 @@ pub(super) fn pass_on<W: Work>(
     loans
 }
 
-/// The first tasks of a loan, at most so many, and the others. Nothing can be taken from one of
-/// which there may be a copy, or that cannot be decoded; who takes all of it says so.
+/// Splits a loan into its first tasks, at most `limit`, and the others. A loan that may have a
+/// copy, or that cannot be decoded, is not split; an undecodable loan is reported by the node that
+/// takes all of it.
 fn split<W: Work>(loan: Loan, limit: u64) -> (Option<Loan>, Option<Loan>) {
     if loan.lender.items <= limit {
         return (Some(loan), None);
@@ -175,8 +176,8 @@ mod tests {
         }
     }
 
-    /// The bytes of the tasks in a packet to a node that asked for so many, of tasks of these
-    /// bytes, the oldest first; and how many tasks are left.
+    /// Packs up to `limit` tasks of these sizes in bytes, oldest first. Returns the sizes of the
+    /// tasks in the packet, and the number of tasks left.
     fn lent(bytes: &[usize], limit: u64) -> (Vec<usize>, u64) {
         let node = Arc::new(Deques::new(0..1));
         let mut engine = Engine::<Joining<Text>>::new(PeId(0), 0, node, false);

@@ -1,13 +1,14 @@
-//! What a task has come through, so that all nodes drop it when nobody waits for it any more.
+//! The guests and copies that a task has come through, so that all nodes drop it when no frame
+//! waits for it any more.
 //!
-//! The output of a task goes back the way it came. If it came through a guest that is gone, nobody
-//! waits for it: the founder that lent to that guest has its task done again. The same holds for a
-//! loan of which another copy was done first (`backups`). Such an orphan may be anywhere, since
-//! guests, founders and PEs lend on what they were lent. So each task carries its *lineage*, the
-//! set of guests and copies on its way, and the news that one of them is gone suffices to know its
-//! orphans: no node has to ask who borrowed from it, however often they were lent on.
+//! The output of a task goes back the way the task came. If it came through a guest that is gone,
+//! no frame waits for it: the founder that lent to that guest runs its task again. The same holds
+//! for a loan of which another copy was done first (`backups`). Such an orphan may be on any node,
+//! since guests, founders and PEs pass loans on. So each task carries its *lineage*, the set of
+//! guests and copies on its way, and the news that one of them is gone suffices to find its
+//! orphans: no node has to ask which nodes borrowed from it, however often loans were passed on.
 //!
-//! A lineage saves work and decides no result: an orphan that is not known as one finds no frame in
+//! A lineage saves work but decides no result: an orphan that is not recognised finds no frame in
 //! the end. So lineages may be cut short where they would take too much memory.
 
 use crate::message::steal_agent::CopyId;
@@ -16,7 +17,8 @@ use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// Something that tasks have come through, and that all who were lent them hear of if it is gone.
+/// A guest or a copy that tasks have come through; if it is gone, all nodes that hold such tasks
+/// learn of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub(crate) enum Via {
     /// A guest.
@@ -32,25 +34,27 @@ impl Via {
     }
 }
 
-/// Guests and copies in a lineage, at most. Tasks pass through few: each theft takes an older and larger part
-/// of the tree, and a chain of thefts is about as long as the logarithm of the tree.
+/// Maximum number of guests and copies in a lineage. Tasks pass through few: each theft takes an
+/// older and larger part of the tree, and a chain of thefts is about as long as the logarithm of
+/// the tree.
 pub(super) const LINEAGE_MAX: usize = 32;
-/// Guests and copies in all lineages that a node tells apart in a pool, at most. A lineage is
-/// forgotten with the last loan of it; so many loans at a time take 100 MB.
+/// Maximum number of guests and copies in all lineages that a node distinguishes in a pool. A
+/// lineage is forgotten with its last loan; this many take 100 MB.
 const VIAS_MAX: usize = 1 << 20;
-/// Copies that are remembered to be gone, at most: tasks of older ones have been dropped since, or
-/// run to their end.
+/// Maximum number of gone copies that are remembered: tasks of older ones have been dropped since,
+/// or run to their end.
 const GONE_MAX: usize = 64 << 10;
 
-/// Names a lineage within the pool of a node, as long as a loan of that lineage is [`Held`].
+/// The name of a lineage within the pool of a node, valid as long as a loan of that lineage is
+/// [`Held`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct LineageId(u32);
 
 impl LineageId {
-    /// That of tasks that have come through no guest.
+    /// The lineage of tasks that have come through no guest or copy.
     pub(super) const FOUNDERS: Self = Self(0);
 
-    /// Where its lineage is, if there is one.
+    /// The place of its lineage, if there is one.
     fn place(self) -> Option<usize> {
         (self.0 as usize).checked_sub(1)
     }
@@ -60,10 +64,10 @@ impl LineageId {
 #[derive(Default)]
 pub(super) struct Lineages(Arc<Mutex<Known>>);
 
-/// Keeps the number of a lineage from being used for another one.
+/// Keeps the name of a lineage from being used for another one.
 pub(crate) struct Held {
     id: LineageId,
-    /// Where it is counted; it is not if it is [`LineageId::FOUNDERS`].
+    /// The place where it is counted; `None` for [`LineageId::FOUNDERS`].
     known: Option<Arc<Mutex<Known>>>,
 }
 
@@ -83,26 +87,27 @@ impl Drop for Held {
 
 #[derive(Default)]
 struct Known {
-    /// By number less one: those of [`LineageId::FOUNDERS`] are not here.
+    /// Lineages by number less one; [`LineageId::FOUNDERS`] has none.
     places: Vec<Option<Lineage>>,
     free: Vec<LineageId>,
     numbers: BTreeMap<Arc<[Via]>, LineageId>,
-    /// How long all lineages are together.
+    /// Sum of the lengths of all lineages.
     len: usize,
     gone: BTreeSet<Via>,
-    /// The copies among them, the oldest first.
+    /// The copies in `gone`, oldest first.
     gone_copies: VecDeque<Via>,
 }
 
 struct Lineage {
-    /// In order, each once.
+    /// Ascending and distinct.
     vias: Arc<[Via]>,
-    /// How many hold it.
+    /// Number of [`Held`] values.
     holders: usize,
 }
 
 impl Lineages {
-    /// The lineage of tasks that have come through all of this; `None` if any of it is gone.
+    /// Returns the lineage of tasks that have come through all of this; `None` if any of it is
+    /// gone.
     pub(super) fn enter(&self, vias: impl IntoIterator<Item = Via>) -> Option<Held> {
         let set: BTreeSet<Via> = vias.into_iter().take(LINEAGE_MAX).collect();
         let mut known = lock(&self.0);
@@ -115,7 +120,7 @@ impl Lineages {
         Some(self.held(id))
     }
 
-    /// Holds a lineage once more; `None` if nobody waits for its tasks.
+    /// Holds a lineage once more; `None` if no frame waits for its tasks.
     pub(super) fn hold(&self, id: LineageId) -> Option<Held> {
         if id != LineageId::FOUNDERS {
             let mut known = lock(&self.0);
@@ -131,7 +136,7 @@ impl Lineages {
         Held { id, known: (id != LineageId::FOUNDERS).then(|| self.0.clone()) }
     }
 
-    /// What tasks of a lineage have come through.
+    /// The guests and copies that tasks of a lineage have come through.
     pub(super) fn vias(&self, id: LineageId) -> Vec<Via> {
         if id == LineageId::FOUNDERS {
             return Vec::new();
@@ -144,24 +149,24 @@ impl Lineages {
         id != LineageId::FOUNDERS && lock(&self.0).vias(id).iter().any(Via::is_backup)
     }
 
-    /// Whether nobody waits for tasks of this lineage any more.
+    /// Whether no frame waits for tasks of this lineage any more.
     pub(super) fn is_orphaned(&self, id: LineageId) -> bool {
         id != LineageId::FOUNDERS && lock(&self.0).is_orphaned(id)
     }
 
-    /// Whether nobody waits for tasks that have come through all of this.
+    /// Whether no frame waits for tasks that have come through all of this.
     pub(super) fn is_any_gone(&self, vias: &[Via]) -> bool {
         !vias.is_empty() && lock(&self.0).is_any_gone(vias)
     }
 
-    /// Nobody waits for what has come through this. Returns whether that is news.
+    /// Notes that no frame waits for tasks that have come through this. Returns whether it is news.
     pub(super) fn note_gone(&self, via: Via) -> bool {
         lock(&self.0).note_gone(via)
     }
 }
 
 impl Known {
-    /// The number of a lineage, which is held once more.
+    /// Returns the name of a lineage and holds it once more.
     fn enter(&mut self, vias: &[Via]) -> LineageId {
         if let Some(&id) = self.numbers.get(vias) {
             if let Some(lineage) = self.lineage(id) {
@@ -263,7 +268,7 @@ mod tests {
     fn a_lineage_is_forgotten_with_the_last_loan_of_it() {
         let lineages = Lineages::default();
         let copy = |loan| Via::Copy(NodeId(1), CopyId { loan, is_backup: false });
-        // Longer than all that is told apart at a time.
+        // Longer in sum than all that is distinguished at a time.
         for first in 0..(3 * VIAS_MAX / LINEAGE_MAX) as u64 {
             let set: Vec<Via> = (0..LINEAGE_MAX as u64).map(|next| copy(first + next)).collect();
             let held = lineages.enter(set.clone()).unwrap();

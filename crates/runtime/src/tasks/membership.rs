@@ -1,10 +1,10 @@
-//! What workers do about guests: those of founders when guests come and go, those of guests when
-//! they leave.
+//! The workers' part in membership: on founders when guests come and go, on guests when they leave.
 //!
-//! A guest that leaves hands back the nodes of searches that it has not visited: those whose frame
-//! they work for take them as theirs, so that only what was found so far remains to be reported.
-//! Fork-join tasks cannot be handed back, since their parents wait here: they are given to a
-//! founder of the guest's site, and the guest stays until their results are in.
+//! A guest that leaves hands back the nodes of searches that it has not visited: the PEs of the
+//! frames that they work for take them over, so that only the part of the total found so far
+//! remains to be reported. Fork-join tasks cannot be handed back, since their parents wait here:
+//! they are given to a founder of the guest's site, and the guest stays until their results have
+//! come.
 
 use super::agent::{near, places};
 use super::engine::Work;
@@ -23,12 +23,12 @@ use gridspan_balance::stealing::Grant;
 use gridspan_topology::PeId;
 use std::collections::BTreeMap;
 
-/// Tasks that have not begun, by the frame and the lineage that they work for, each with its child
-/// number.
+/// Tasks that have not begun, by the frame that they work for and their lineage, each with its
+/// child number.
 type ByFrame<I> = BTreeMap<(FrameId, LineageId), Vec<(u32, I)>>;
 
 impl<W: Work> Worker<W> {
-    /// Does what follows from a change of membership or of what is known of places.
+    /// Reacts to a change of membership or to new measurements of places.
     pub(super) fn handle_pool_event(&mut self, event: PoolEvent, cx: &mut Context<'_, Self>) {
         let MembershipEvent { node, stage } = match event {
             PoolEvent::Membership(event) => event,
@@ -58,7 +58,7 @@ impl<W: Work> Worker<W> {
         }
     }
 
-    /// Drops what has come through a guest or a copy that is gone.
+    /// Drops the tasks and loans that have come through a guest or a copy that is gone.
     pub(super) fn drop_orphans(&mut self) {
         self.engine.drop_orphans();
         self.ledger.drop_orphans(&mut self.engine);
@@ -76,7 +76,7 @@ impl<W: Work> Worker<W> {
                 return cx.core.blame(from, format_args!("tasks that it hands back: {error}"));
             }
         };
-        // Where the frame is no more, nobody wants them.
+        // If the frame is closed, the tasks are dropped.
         self.engine.resume(to.frame, items);
         let Some(nothing) = W::nothing() else { return };
         let output = codec::encode(&nothing).into();
@@ -84,8 +84,8 @@ impl<W: Work> Worker<W> {
         send_to_worker(loan.lender.pe, WorkerMessage::Done { lender: loan.lender, output, by }, cx);
     }
 
-    /// Hands back what has not begun, and says so when nobody waits for anything of this PE any
-    /// more.
+    /// Hands back the tasks that have not begun, and reports when no frame waits for results of
+    /// this PE any more.
     pub(super) fn hand_back(&mut self, cx: &mut Context<'_, Self>) {
         self.take_arrivals(cx);
         let mut by_frame = ByFrame::<W::Item>::new();
@@ -136,7 +136,7 @@ impl<W: Work> Worker<W> {
         for (child, item) in items {
             let encoded = codec::encode(std::slice::from_ref(&item));
             if encoded.len() + LENDER_BYTES > PIECE_BYTES_MAX {
-                // It cannot leave, and is run here.
+                // It is too large to leave, and runs here.
                 self.engine.kept.push(QueuedTask { item, frame, child, lineage });
                 continue;
             }
@@ -148,8 +148,8 @@ impl<W: Work> Worker<W> {
         }
     }
 
-    /// Tells the first PE of this node, and that one the machine, once nobody waits for anything of
-    /// it.
+    /// Reports once no frame waits for results of this PE: to the first PE of this node, which
+    /// reports for the whole node to its core.
     fn note_done(&mut self, cx: &mut Context<'_, Self>) {
         let Some(draining) = &mut self.draining else { return };
         let is_empty = self.engine.frames.len() == 0 && !self.engine.has_tasks();
@@ -168,13 +168,13 @@ impl<W: Work> Worker<W> {
         }
     }
 
-    /// Another PE of this node has nothing any more.
+    /// Notes that another PE of this node has no tasks and frames any more.
     pub(super) fn note_empty(&mut self, pe: PeId) {
         self.draining.get_or_insert_default().done.insert(pe);
     }
 }
 
-/// Items in lists of about as many bytes as a grant has.
+/// Divides items into lists of about as many bytes as a grant has.
 fn payloads<I: serde::Serialize>(items: Vec<I>) -> Vec<Vec<I>> {
     let (mut payloads, mut payload, mut bytes) = (Vec::new(), Vec::new(), 0);
     for item in items {

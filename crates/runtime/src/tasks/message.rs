@@ -1,4 +1,4 @@
-//! What workers and agents tell each other.
+//! Messages between workers and agents.
 
 use super::frame::Lender;
 use super::lineage::Via;
@@ -21,47 +21,48 @@ pub(crate) type Outputs = Vec<(u64, Bytes)>;
 /// A message to a worker.
 #[derive(Clone, Serialize, Deserialize)]
 pub(crate) enum WorkerMessage {
-    /// A root from main, encoded, and where its output goes, encoded too; nothing if the pool is
-    /// closed before.
+    /// A root from main, encoded, and the receiver of its encoded output, or of `None` if the pool
+    /// is closed before.
     Begin { item: Bytes, reply: Reply<Option<Bytes>> },
     /// More tasks of a stream of main, encoded, the first of which has this number.
     Feed { stream: u64, first: u64, items: Bytes },
-    /// Main waits for outputs of a stream; it gets nothing if the pool is closed before.
+    /// Main waits for outputs of a stream; it gets `None` if the pool is closed before.
     Collect { stream: u64, reply: Reply<Option<Outputs>> },
-    /// Main wants the best value of the pool's bound.
+    /// Main asks for the best value of the pool's bound.
     Bound { reply: Reply<Option<i64>> },
     /// Main has dropped a stream.
     EndStream { stream: u64 },
-    /// A task of another pool is done, for which a task of this one waits; nothing if that pool is
+    /// A task of another pool, for which a task of this one waits, is done; `None` if that pool is
     /// closed.
     Called { call: u64, output: Option<Bytes> },
-    /// Run tasks for a while; a worker tells itself.
+    /// Run tasks for a while; a worker sends it to itself.
     Run,
-    /// There is something to take in this node.
+    /// There is something to take on this node.
     Wake,
-    /// Lent work is done, by a PE.
+    /// A PE has finished lent work.
     Done { lender: Lender, output: Bytes, by: PeId },
-    /// Give so many tasks to another node, and have the agent bring them. If it is one of another
-    /// site, copies are kept until then.
+    /// Give up to `limit` tasks to another node through the agent. For a node of another site,
+    /// copies are kept until the given time.
     Give { to: NodeId, limit: u64, grant: Grant, until: Option<Time> },
     /// Membership has changed, or places were measured.
     PoolEvent(PoolEvent),
     /// Tasks that a guest hands back, for the frame that they work for.
     Return { to: Lender, loan: Loan },
-    /// This node drains: hand back what has not begun.
+    /// This node drains: hand back tasks that have not begun.
     Drain,
-    /// Nobody waits for anything of that PE any more; to the first one of its node, which leaves.
+    /// No frame waits for results of that PE any more; sent to the first PE of its node, which
+    /// leaves.
     Empty { pe: PeId },
-    /// A guest or a copy is gone: nobody waits for what has come through it.
+    /// A guest or a copy is gone: no frame waits for tasks that have come through it.
     DropOrphans,
-    /// Contribute what was sent so far.
+    /// Contribute the node's statistics.
     Report,
     /// No more work will come.
     Close,
 }
 
 impl WorkerMessage {
-    /// What it owns on the heap.
+    /// Bytes that it owns on the heap.
     pub(super) fn heap_bytes(&self) -> usize {
         match self {
             Self::Begin { item: bytes, .. }
@@ -82,13 +83,13 @@ impl WorkerMessage {
 /// A message of one agent to that of another node.
 #[derive(Clone, Serialize, Deserialize)]
 pub(super) enum AgentMessage {
-    /// What policies say.
+    /// A message between policies.
     Steal(StealMessage),
     /// The rank of a better value of the pool's bound.
     Bound(i64),
     /// Tasks.
     Grant { grant: Grant, loans: Vec<Loan> },
-    /// The other copy of a loan is done: nobody waits for what has come through this one.
+    /// The other copy of a loan is done: no frame waits for tasks that have come through this one.
     Superseded(NodeId, CopyId),
 }
 
@@ -96,14 +97,14 @@ pub(super) enum AgentMessage {
 #[derive(Clone, Serialize, Deserialize)]
 pub(crate) struct Loan {
     pub(super) lender: Lender,
-    /// What its tasks have come through, but for the lender itself.
+    /// The guests and copies that its tasks have come through, without the lender itself.
     pub(super) lineage: Vec<Via>,
     /// A list of items, encoded.
     pub(super) items: Bytes,
 }
 
 impl Loan {
-    /// How large it is, for the memory budget.
+    /// Its size in bytes, for the memory budget.
     pub(super) fn bytes(&self) -> usize {
         size_of::<Self>() + self.lineage.len() * size_of::<Via>() + self.items.len()
     }
@@ -124,7 +125,7 @@ impl Loan {
     }
 }
 
-/// Whether a PE that another node has named is one of this node's.
+/// Whether a PE that another node has named belongs to this node.
 pub(super) fn is_of(layout: &Layout, pe: PeId, node: NodeId) -> bool {
     layout.may_contain(pe) && layout.node_of(pe) == node
 }
@@ -134,8 +135,8 @@ pub(super) trait WorkerActor: Actor<Index = Ix1, Message = WorkerMessage> {}
 
 impl<A: Actor<Index = Ix1, Message = WorkerMessage>> WorkerActor for A {}
 
-/// Sends a message to the worker on a PE. Between founders, and inside of a node, it is a message
-/// like others.
+/// Sends a message to the worker on a PE. Between founders, and inside a node, it is an ordinary
+/// message.
 pub(super) fn send_to_worker<A: WorkerActor>(
     to: PeId,
     message: WorkerMessage,
@@ -150,7 +151,7 @@ pub(super) fn send_to_worker<A: WorkerActor>(
     cx.core.send_worker_message(to, workers.id, codec::encode(&message));
 }
 
-/// Tells the agent of the node something, which leaves before the next task is run.
+/// Sends an event to the agent of the node; it leaves before the next task runs.
 pub(super) fn notify_agent<A: WorkerActor>(event: StealEvent, cx: &mut Context<'_, A>) {
     let (me, pool) = (cx.pe(), cx.collection().id);
     cx.core.outbox.packet(me, Packet::spread(Spread::StealEvent { pool, event }));

@@ -1,28 +1,29 @@
-//! Fork-join tasks and tree searches: work that anybody may do, and that idle PEs steal.
+//! Fork-join tasks and tree searches: work that may run on any PE, and that idle PEs steal.
 //!
 //! A task is a *token*: all that is needed to run it anywhere (Zhang et al., Jcluster, IPDPS 2007,
-//! section 3). Each PE keeps its tasks in a queue of its own, newest first, and lays its oldest
-//! ones out where the other PEs of its node can take them without asking. Nodes that have run dry
-//! ask other nodes, by the rules of a [`StealingPolicy`](gridspan_balance) policy.
+//! section 3). Each PE has a queue of tasks, newest first, and offers its oldest ones where the
+//! other PEs of its node can take them without a message. Nodes that have run dry ask other nodes,
+//! by the rules of a [`StealingPolicy`](gridspan_balance).
 //!
-//! - [`Task`] forks and joins: its children's outputs come back to it. [`Search`] visits a tree
-//!   whose nodes add to one total.
-//! - `frame`: who waits for whom. A frame stays on its PE; a stolen task works for a *loan*, a
-//!   frame of the thief whose result goes back to the lender. So there is no counter that all
-//!   share, and the end is known when the root's frame is complete.
-//! - `engine`: the queue and the frames of a PE. `deques`: what the PEs of a node share.
-//! - `agent`: takes tasks from other nodes, and gives them some, in the node's relay.
-//!   `lending`: which.
-//! - `message`: what workers and agents are told. `trading`: what workers do for their agent.
-//! - `ledger`: what guests owe. `backups`: copies of what other sites were lent. `lineage`: which
-//!   guests and copies a task has come through. `membership`: what workers do when guests come and
-//!   go.
+//! - [`Task`] forks and joins: its children's outputs come back to it. [`Search`] visits a tree and
+//!   adds its nodes to one total.
+//! - `frame`: the frames that wait for outputs. A frame stays on its PE; a stolen task works for a
+//!   *loan*, a frame of the thief that sends its result back to the lender. So there is no counter
+//!   that all PEs share, and the end is known when the root's frame is complete.
+//! - `engine`: the queue and the frames of a PE. `deques`: the tasks that the PEs of a node share.
+//! - `agent`: takes tasks from other nodes and gives tasks to them, in the node's relay. `lending`:
+//!   the choice of the tasks that leave.
+//! - `message`: messages to workers and agents. `trading`: the workers' part in trading tasks, for
+//!   their agent.
+//! - `ledger`: loans to guests. `backups`: copies of loans to other sites. `lineage`: the guests
+//!   and copies that a task has come through. `membership`: the workers' reaction when guests join
+//!   and leave.
 //! - `worker`: the actor on every PE that runs tasks between other messages.
-//! - `pool`: how main hands in a root and gets its result. `stream`: the same of many, as results
-//!   come. `roots` and `serving`: the worker's part in both, and in what tasks of other pools hand
-//!   in.
-//! - `bound`: the value that tasks of a pool improve together. `bound_spread`: which nodes hear of
-//!   it.
+//! - `pool`: main hands in a root and gets its result. `stream`: main hands in many roots and gets
+//!   their results as they come. `roots` and `serving`: the worker's part in both, and in tasks
+//!   that other pools hand in.
+//! - `bound`: the value that tasks of a pool improve together. `bound_spread`: the nodes that
+//!   receive improvements.
 
 mod agent;
 mod backups;

@@ -1,4 +1,4 @@
-//! How main hands in a root task, and gets what comes of it.
+//! Pools, through which main hands in root tasks and gets their results.
 
 use super::pool_ref::TaskPoolRef;
 use super::stream::{SearchStream, Stream, TaskStream};
@@ -12,20 +12,20 @@ use std::marker::PhantomData;
 
 /// Workers for tasks of one type, one on each PE.
 ///
-/// Before tasks are made long or large:
+/// Before you make tasks long or large:
 /// - A PE runs one task to its end before it does anything else. Other nodes need not wait for
-///   that: tasks that wait lie open, all but the next one where they take more than 10 µs. What a
-///   task spawns lies open once it has run.
+///   that: waiting tasks are offered to them, all but the next one where tasks take more than 10
+///   µs. The children that a task spawns are offered once it has run.
 /// - Messages of all priorities come before tasks.
-/// - Tasks that wait are no messages, so [`Limits`](crate::Limits) do not bound them. A PE takes
-///   the newest first, and so has about as many as the depth of the tree times the children of a
-///   task. Streams bound theirs, by number and by bytes.
+/// - Waiting tasks are not messages, so [`Limits`](crate::Limits) do not bound them. A PE takes the
+///   newest first, and so has about as many as the depth of the tree times the children of a task.
+///   Streams bound theirs, by number and by bytes.
 /// - A task of more than 60 MiB is not given to other nodes, and an output of more than that cannot
 ///   be sent to one, which ends the job.
-/// - The job is not quiescent as long as a root is not done.
+/// - The job is not quiescent until all roots are done.
 pub struct TaskPool<T: Task>(Pool<Joining<T>>);
 
-/// Workers for searches of one type, one on each PE. What [`TaskPool`] says of tasks is so for
+/// Workers for searches of one type, one on each PE. The notes of [`TaskPool`] on tasks hold for
 /// nodes of the tree too.
 pub struct SearchPool<S: Search>(Pool<Searching<S>>);
 
@@ -64,7 +64,7 @@ impl Grid {
         Ok(SearchPool(Pool::open(self, "search").await?))
     }
 
-    /// Runs a task and all that it spawns, in a pool of their own. Resolves to its output.
+    /// Runs a task and all that it spawns, in a separate pool. Resolves to its output.
     pub async fn run_tasks<T: Task>(&self, root: T) -> Result<T::Output, GridError> {
         let pool = self.task_pool().await?;
         let output = pool.run(root).await;
@@ -72,7 +72,7 @@ impl Grid {
         output
     }
 
-    /// Visits a tree from its root, in a pool of its own. Resolves to the total of all its nodes.
+    /// Visits a tree from its root, in a separate pool. Resolves to the total of all its nodes.
     pub async fn run_search<S: Search>(&self, root: S) -> Result<S::Total, GridError> {
         let pool = self.search_pool().await?;
         let total = pool.run(root).await;
@@ -87,13 +87,14 @@ impl<T: Task> TaskPool<T> {
         self.run_on(PeId(0), root).await
     }
 
-    /// The same, beginning on a PE of choice. Fails if there is no such PE.
+    /// Runs a task like [`run`](Self::run), beginning on this PE. Fails if there is no such PE.
     pub async fn run_on(&self, pe: PeId, root: T) -> Result<T::Output, GridError> {
         self.0.run(pe, root).await
     }
 
-    /// Runs tasks and all that they spawn, and gives their outputs as they come. The iterator is
-    /// asked for more as main takes outputs, so that a stream of any length takes bounded memory.
+    /// Runs tasks and all that they spawn, and gives their outputs as they come. The stream takes
+    /// more tasks from the iterator as main takes outputs, so that a stream of any length takes
+    /// bounded memory.
     pub fn stream(
         &self,
         roots: impl IntoIterator<Item = T, IntoIter: Send + 'static>,
@@ -101,26 +102,27 @@ impl<T: Task> TaskPool<T> {
         TaskStream::new(Stream::new(self.0.clone(), roots))
     }
 
-    /// A name of this pool that tasks of other pools can carry, to spawn tasks here.
+    /// A name of this pool for tasks of other pools, with which they spawn tasks here.
     pub fn reference(&self) -> TaskPoolRef<T> {
         TaskPoolRef { id: self.0.workers.reference().id(), kind: PhantomData }
     }
 
-    /// The best value of the pool's bound that the first node knows, if there is any: what tasks
-    /// have made known by [`TaskContext::improve`](crate::TaskContext::improve), at once where they
-    /// run on that node, a message later from others. It can be asked for while tasks run, and
-    /// waits for no more than the task that the first PE is at.
+    /// The best value of the pool's bound that the first node knows, if there is any. Tasks set it
+    /// with [`TaskContext::improve`](crate::TaskContext::improve); values arrive at once from tasks
+    /// on that node, and a message later from others. The call works while tasks run, and waits
+    /// only for the task that the first PE is running.
     pub async fn bound(&self) -> Result<Option<i64>, GridError> {
         self.0.bound().await
     }
 
-    /// What nodes have told each other so far to share the tasks of this pool.
+    /// Counts of the messages that nodes have sent each other so far to share the tasks of this
+    /// pool.
     pub async fn statistics(&self) -> Result<StealStatistics, GridError> {
         self.0.statistics().await
     }
 
-    /// Frees the workers. What they still have to do is lost; who waits for it, or asks for more
-    /// through a clone of the pool, gets [`GridError::PoolClosed`].
+    /// Frees the workers. Unfinished work is lost; calls that wait for it, or that use a clone of
+    /// the pool, fail with [`GridError::PoolClosed`].
     pub fn close(self) {
         self.0.close();
     }
@@ -132,13 +134,14 @@ impl<S: Search> SearchPool<S> {
         self.run_on(PeId(0), root).await
     }
 
-    /// The same, beginning on a PE of choice. Fails if there is no such PE.
+    /// Visits a tree like [`run`](Self::run), beginning on this PE. Fails if there is no such PE.
     pub async fn run_on(&self, pe: PeId, root: S) -> Result<S::Total, GridError> {
         self.0.run(pe, root).await
     }
 
-    /// Visits trees from their roots, and gives their totals as they come. The iterator is asked
-    /// for more as main takes totals, so that a stream of any length takes bounded memory.
+    /// Visits trees from their roots, and gives their totals as they come. The stream takes more
+    /// roots from the iterator as main takes totals, so that a stream of any length takes bounded
+    /// memory.
     pub fn stream(
         &self,
         roots: impl IntoIterator<Item = S, IntoIter: Send + 'static>,
@@ -146,21 +149,22 @@ impl<S: Search> SearchPool<S> {
         SearchStream::new(Stream::new(self.0.clone(), roots))
     }
 
-    /// The best value of the pool's bound that the first node knows, if there is any: what tasks
-    /// have made known by [`SearchContext::improve`](crate::SearchContext::improve), at once where
-    /// they run on that node, a message later from others. It can be asked for while tasks run, and
-    /// waits for no more than the task that the first PE is at.
+    /// The best value of the pool's bound that the first node knows, if there is any. Visits set it
+    /// with [`SearchContext::improve`](crate::SearchContext::improve); values arrive at once from
+    /// visits on that node, and a message later from others. The call works while tasks run, and
+    /// waits only for the task that the first PE is running.
     pub async fn bound(&self) -> Result<Option<i64>, GridError> {
         self.0.bound().await
     }
 
-    /// What nodes have told each other so far to share the tasks of this pool.
+    /// Counts of the messages that nodes have sent each other so far to share the tasks of this
+    /// pool.
     pub async fn statistics(&self) -> Result<StealStatistics, GridError> {
         self.0.statistics().await
     }
 
-    /// Frees the workers. What they still have to do is lost; who waits for it, or asks for more
-    /// through a clone of the pool, gets [`GridError::PoolClosed`].
+    /// Frees the workers. Unfinished work is lost; calls that wait for it, or that use a clone of
+    /// the pool, fail with [`GridError::PoolClosed`].
     pub fn close(self) {
         self.0.close();
     }

@@ -1,11 +1,11 @@
-//! Names of pools that tasks can carry.
+//! References to pools that tasks can carry.
 
 use crate::CollectionId;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::marker::PhantomData;
 
-/// Names a pool, for tasks of other pools to spawn tasks there; see
+/// A reference to a pool, with which tasks of other pools spawn tasks there; see
 /// [`TaskContext::spawn_in`](super::TaskContext::spawn_in).
 #[derive(Serialize, Deserialize)]
 #[serde(bound = "")]

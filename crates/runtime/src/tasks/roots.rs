@@ -1,4 +1,5 @@
-//! What a worker was handed in from outside of its pool, and what it waits for in other pools.
+//! The roots that a worker was handed in from outside its pool, and the tasks of other pools that
+//! it waits for.
 
 use super::engine::Convert;
 use super::frame::FrameId;
@@ -7,7 +8,7 @@ use crate::pe::actor::reference::Reply;
 use bytes::Bytes;
 use std::collections::BTreeMap;
 
-/// What a worker has been handed in, and what it waits for elsewhere.
+/// The roots of a worker, and the tasks of other pools that it waits for.
 pub(super) struct Roots<O> {
     pub(super) open: BTreeMap<u64, Origin>,
     next: u64,
@@ -16,15 +17,16 @@ pub(super) struct Roots<O> {
     pub(super) next_call: u64,
 }
 
-/// Who waits for a root.
+/// The receiver of a root's output.
 pub(super) enum Origin {
-    /// Somebody waits for this one.
+    /// A reply to this root alone.
     Asked(Reply<Option<Bytes>>),
-    /// It is of a stream, as the task of this number.
+    /// A stream, in which the root is the task of this number.
     Streamed(u64, u64),
 }
 
-/// The outputs of a stream that main has not got yet. Main hands in no more than it has room for.
+/// The outputs of a stream that main has not received yet. Main hands in no more tasks than it has
+/// room for.
 #[derive(Default)]
 pub(super) struct StreamOutputs {
     pub(super) ready: Outputs,
@@ -46,7 +48,7 @@ impl<O> Default for Roots<O> {
 }
 
 impl<O> Roots<O> {
-    /// Names another root.
+    /// Enters a root and returns its number.
     pub(super) fn enter(&mut self, origin: Origin) -> u64 {
         self.next += 1;
         self.open.insert(self.next, origin);

@@ -11,29 +11,29 @@ use std::any::type_name;
 use std::marker::PhantomData;
 use std::time::Duration;
 
-/// A result that is put together from parts, in any order and grouping.
+/// A result that is assembled from parts, in any order and grouping.
 pub trait Merge: Default {
-    /// Adds another part. Must be associative and commutative, with the default as neutral element.
+    /// Adds another part. Must be associative and commutative, with the default as the neutral
+    /// element.
     fn merge(&mut self, other: Self);
 }
 
-/// A node of a tree that is searched. Nodes have no results of their own: each adds to the total,
-/// and nobody waits for a single one.
+/// A node of a tree that is searched. Nodes have no separate results: each adds to the total.
 ///
 /// A node may be visited more than once, like a [`Task`](crate::Task) that runs more than once; it
 /// counts once.
 pub trait Search: Serialize + DeserializeOwned + Send + 'static {
-    /// What all nodes add to.
+    /// The total that all nodes add to.
     type Total: Merge + Serialize + DeserializeOwned + Send + 'static;
 
-    /// Which values of the pool's shared bound are better; see [`SearchContext::improve`].
+    /// The values of the pool's shared bound that are better; see [`SearchContext::improve`].
     const GOAL: Goal = Goal::Maximise;
 
     /// Visits the node: adds to the total, and spawns its children.
     fn visit(self, cx: &mut SearchContext<'_, Self>);
 }
 
-/// What a node can do while it is visited.
+/// The actions of a node while it is visited.
 pub struct SearchContext<'a, S: Search> {
     kept: &'a mut Vec<QueuedTask<S>>,
     frame: FrameId,
@@ -61,22 +61,22 @@ impl<S: Search> SearchContext<'_, S> {
         self.total
     }
 
-    /// The best value of the bound of this pool that is known here, if there is any. It may be some
-    /// milliseconds and a crossing old, never better than what some task has found.
+    /// The best value of this pool's bound that is known here, if there is any. It may be some
+    /// milliseconds and a crossing between sites old; it is never better than what a visit has
+    /// found.
     #[inline]
     pub fn bound(&self) -> Option<i64> {
         self.bound.value()
     }
 
-    /// Improves the bound of this pool, if `value` is better by [`Search::GOAL`] than what is known
-    /// here; returns whether it is. All nodes visited in the pool share it, whichever root they are
-    /// below. Those visited on this node of the job see it at once, others when a message has
-    /// brought it, also during a visit. In virtual time, a visit sees what others find when it is
-    /// over.
+    /// Improves the bound of this pool if `value` is better by [`Search::GOAL`] than the value
+    /// known here. Returns whether it is. All visits in the pool share the bound, whichever root
+    /// they are below. Visits on this node of the job see the value at once, visits on other nodes
+    /// when a message has brought it, also while they run. In virtual time, a visit does not see
+    /// values that others find meanwhile.
     ///
-    /// The worst of all values cannot be recorded, since it stands for none: `i64::MIN` where
-    /// larger values are better, `i64::MAX` where smaller ones are. For those the answer is
-    /// `false`.
+    /// The worst value cannot be recorded, since it means that there is none: `i64::MIN` where
+    /// larger values are better, `i64::MAX` where smaller ones are. For it the result is `false`.
     pub fn improve(&mut self, value: i64) -> bool {
         self.bound.improve(value, self.now + Duration::from_nanos(*self.charged_ns))
     }
@@ -86,12 +86,12 @@ impl<S: Search> SearchContext<'_, S> {
         self.pe
     }
 
-    /// The time since the job began, as it was when the PE's turn began.
+    /// The time since the job began, as of the beginning of the PE's turn.
     pub fn now(&self) -> Time {
         self.now
     }
 
-    /// Takes so much longer in virtual time.
+    /// Takes this much longer in virtual time.
     #[inline]
     pub fn charge(&mut self, time: Duration) {
         *self.charged_ns = self.charged_ns.saturating_add(time.as_nanos() as u64);
@@ -129,7 +129,7 @@ impl<S: Search> Work for Searching<S> {
     #[inline]
     fn run(engine: &mut Engine<Self>, node: S, id: FrameId, _child: u32) {
         let Engine { frames, kept, charged_ns, failure, pe, now, lineage, bound, .. } = engine;
-        // A frame is there as long as one of its items is.
+        // A frame exists as long as one of its items does.
         let Some(frame) = frames.get(id) else { return };
         let before = kept.len();
         let total = &mut frame.state;
@@ -162,7 +162,7 @@ impl<S: Search> Work for Searching<S> {
     }
 }
 
-/// Passes on the total of a frame whose items are all done.
+/// Passes on the total of a frame when all its items are done.
 fn conclude<S: Search>(engine: &mut Engine<Searching<S>>, id: FrameId) {
     let Some(frame) = engine.frames.release(id) else { return };
     engine.finished.push(match frame.up {

@@ -1,4 +1,5 @@
-//! How a worker answers those who hand in tasks: main, a stream of main, or a task of another pool.
+//! The worker's answers to the origins of its tasks: main, a stream of main, or a task of another
+//! pool.
 
 use super::engine::{Call, Work};
 use super::message::{Outputs, WorkerMessage, at};
@@ -24,7 +25,7 @@ impl<W: Work> Worker<W> {
             Ok(item) => {
                 let root = self.roots.enter(Origin::Asked(reply));
                 self.engine.submit([(item, root)]);
-                // As long as there are tasks, the job is not quiescent.
+                // The job is not quiescent while there are tasks.
                 cx.core.await_result();
             }
             Err(error) => cx.fail(format!("a task: {error}")),
@@ -49,7 +50,7 @@ impl<W: Work> Worker<W> {
         self.engine.submit(items);
     }
 
-    /// Main waits for outputs of a stream.
+    /// Takes main's request for outputs of a stream.
     pub(super) fn collect(
         &mut self,
         stream: u64,
@@ -60,12 +61,12 @@ impl<W: Work> Worker<W> {
         self.answer_streams(cx);
     }
 
-    /// Main has dropped a stream: nobody waits for what is still to come.
+    /// Forgets a stream that main has dropped; outputs still to come are dropped too.
     pub(super) fn end_stream(&mut self, stream: u64) {
         self.roots.streams.remove(&stream);
     }
 
-    /// Hands on the output of a root.
+    /// Passes on the output of a root.
     pub(super) fn finish(&mut self, root: u64, output: &W::Output, cx: &mut Context<'_, Self>) {
         let Some(origin) = self.roots.open.remove(&root) else { return };
         cx.core.settled();
@@ -83,7 +84,7 @@ impl<W: Work> Worker<W> {
         }
     }
 
-    /// Gives main what it waits for.
+    /// Sends main the outputs that it waits for.
     pub(super) fn answer_streams(&mut self, cx: &mut Context<'_, Self>) {
         for stream in self.roots.streams.values_mut().filter(|stream| !stream.ready.is_empty()) {
             if let Some(reply) = stream.waiting.take() {
@@ -92,7 +93,7 @@ impl<W: Work> Worker<W> {
         }
     }
 
-    /// The pool is closed: whoever waits hears of it.
+    /// Answers all waiting callers that the pool is closed.
     pub(super) fn abandon_roots(&mut self, cx: &mut Context<'_, Self>) {
         let Roots { open, streams, .. } = std::mem::take(&mut self.roots);
         for origin in open.into_values() {
@@ -106,7 +107,8 @@ impl<W: Work> Worker<W> {
         }
     }
 
-    /// Hands a task of this pool's tasks to another pool, whose worker on this PE begins it.
+    /// Hands a task that a task of this pool has spawned to another pool, whose worker on this PE
+    /// begins it.
     pub(super) fn call(&mut self, call: Call<W::Output>, cx: &mut Context<'_, Self>) {
         let Call { pool, item, frame, child, convert, send } = call;
         let to = ActorId { collection: pool, key: at(cx.pe()).key() };
@@ -125,7 +127,7 @@ impl<W: Work> Worker<W> {
         send(cx.core, to, WorkerMessage::Begin { item, reply });
     }
 
-    /// The other pool has the output, or is closed.
+    /// Takes the output of a task of another pool, or `None` if that pool is closed.
     pub(super) fn called(&mut self, call: u64, output: Option<Bytes>, cx: &mut Context<'_, Self>) {
         let Some(PendingCall { frame, child, convert }) = self.roots.calls.remove(&call) else {
             return;
@@ -139,7 +141,7 @@ impl<W: Work> Worker<W> {
 
     fn fail_closed(&self, cx: &mut Context<'_, Self>) {
         cx.fail(format!(
-            "a task of type {} waits for a pool that is closed; close it when nobody waits for it any more",
+            "a task of type {} waits for a pool that is closed; close a pool only when no task waits for it",
             W::name()
         ));
     }

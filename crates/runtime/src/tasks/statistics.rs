@@ -1,19 +1,19 @@
-//! What nodes have told each other to share tasks.
+//! Counts of the messages with which nodes share tasks.
 
-/// What the workers of a pool have sent between nodes so far.
+/// Counts of the messages and tasks that the nodes of a pool have sent each other so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct StealStatistics {
-    /// Attempts of idle nodes to get tasks, also those in vain.
+    /// Attempts of idle nodes to get tasks, including those without success.
     pub attempts: u64,
-    /// Messages, with attempts and answers, but without packets of tasks and their results.
+    /// Messages, including attempts and answers, but without packets of tasks and their results.
     pub messages: u64,
-    /// Those that went to another site.
+    /// Messages to another site.
     pub far_messages: u64,
     /// Packets of tasks.
     pub grants: u64,
-    /// Those that went to another site.
+    /// Packets of tasks to another site.
     pub far_grants: u64,
-    /// Tasks in them.
+    /// Tasks in all packets.
     pub tasks: u64,
 }
 

@@ -1,5 +1,5 @@
-//! Results as they come: main hands in tasks from an iterator, and no more of them than it has room
-//! for.
+//! Streams of results: main hands in tasks from an iterator, at most as many as it has room for,
+//! and takes their results as they come.
 
 use super::engine::Work;
 use super::lending::GRANT_BYTES;
@@ -14,33 +14,33 @@ use std::collections::{BTreeMap, VecDeque};
 use std::pin::Pin;
 use std::sync::atomic::Ordering;
 
-/// Tasks of a stream that are handed in and not yet taken by main, at most, for each PE of the job:
-/// enough for a PE to be busy for two wide-area round trips with tasks of a millisecond.
+/// Maximum number of tasks of a stream that are handed in and not yet taken by main, for each PE of
+/// the job: enough to keep a PE busy for two wide-area round trips with tasks of a millisecond.
 const WINDOW_PER_PE: u64 = 256;
-/// The least of all PEs together, and the most: frames and queue entries of so many take about 100
-/// MB.
+/// Least and greatest window of all PEs together: frames and queue entries of the greatest take
+/// about 100 MB.
 const WINDOW_MIN: u64 = 1 << 10;
 const WINDOW_MAX: u64 = 1 << 20;
-/// The bytes of such tasks, at most, unless a single one is larger: as many as a PE holds of
-/// messages by default. All of them begin at the first node.
+/// Maximum bytes of such tasks, unless a single one is larger: as many as a PE holds of messages by
+/// default. All of them begin on the first node.
 const WINDOW_BYTES: usize = 256 << 20;
-/// Smaller tasks do not count: the number of tasks bounds them well enough.
+/// Size below which a task's bytes are not counted: the number of tasks bounds them well enough.
 const COUNTED_BYTES: usize = 1 << 10;
-/// Tasks that a stream begins with, for each PE: one runs and one waits. How large outputs are is
-/// not known before some are there.
+/// Number of tasks that a stream begins with, for each PE: one runs and one waits. The size of
+/// outputs is not known before some have come.
 const FIRST_PER_PE: u64 = 2;
 
 /// The outputs of tasks, in the order in which they come.
 ///
-/// A stream takes from its iterator what it has room for, when [`next`](Self::next) is called. It
-/// keeps at most [`window`](Self::window) tasks and outputs, 256 for each PE if not set otherwise,
-/// and of large tasks about [`window_bytes`](Self::window_bytes). Of outputs it keeps about as many
-/// bytes: what a task has not yet given is taken to be as large as the largest of late. A stream
-/// begins with two tasks for each PE, and one more for each output that main takes. Dropping it
-/// drops what it has not given.
+/// A stream takes as many tasks from its iterator as it has room for, when [`next`](Self::next) is
+/// called. It keeps at most [`window`](Self::window) tasks and outputs, 256 for each PE if not set
+/// otherwise, and of large tasks about [`window_bytes`](Self::window_bytes). Of outputs it keeps
+/// about as many bytes; outputs still to come are estimated to be as large as the largest recent
+/// one. A stream begins with two tasks for each PE, and adds one for each output that main takes.
+/// Dropping it drops the outputs that it has not given.
 pub struct TaskStream<T: Task>(Stream<Joining<T>>);
 
-/// The totals of searches, in the order in which they come. What [`TaskStream`] says is so for
+/// The totals of searches, in the order in which they come. The notes of [`TaskStream`] hold for
 /// searches too.
 pub struct SearchStream<S: Search>(Stream<Searching<S>>);
 
@@ -49,28 +49,28 @@ impl<T: Task> TaskStream<T> {
         Self(stream)
     }
 
-    /// Sets how many tasks are handed in and not yet taken, at most. Default 256 for each PE. At
-    /// least one.
+    /// Sets the maximum number of tasks that are handed in and not yet taken. Default 256 for each
+    /// PE. At least one.
     pub fn window(self, tasks: u64) -> Self {
         Self(self.0.window(tasks))
     }
 
-    /// Sets how many bytes the tasks have, encoded, that are handed in and not yet taken: none is
-    /// handed in while there are as many. Those of less than 1 KiB do not count. The outputs of
-    /// such tasks may have as many, as far as the ones before tell. Default 256 MiB; raise it where
-    /// these are too few to keep all PEs busy.
+    /// Sets the bytes of encoded tasks, handed in and not yet taken, from which on no more tasks
+    /// are handed in. Tasks of less than 1 KiB do not count. Outputs may have as many bytes,
+    /// estimated from earlier ones. Default 256 MiB; raise it where it is too small to keep all PEs
+    /// busy.
     pub fn window_bytes(self, bytes: usize) -> Self {
         Self(self.0.window_bytes(bytes))
     }
 
-    /// The next output with the number of its task in the iterator, from 0 on; `None` when there
-    /// are no more. Each comes once. Cancel safe: an output that was not returned comes with the
-    /// next call.
+    /// Returns the next output with the number of its task in the iterator, from 0 on; `None` when
+    /// there are no more. Each output comes once. Cancel safe: an output that was not returned
+    /// comes with the next call.
     ///
     /// # Errors
     ///
-    /// `TooLarge` stands for one task that no message can carry, and `Malformed` for one output;
-    /// all others still come. Any other error is the last item.
+    /// `TooLarge` replaces the output of a task that no message can carry, and `Malformed` an
+    /// output that cannot be decoded; all others still come. Any other error is the last item.
     pub async fn next(&mut self) -> Option<Result<(u64, T::Output), GridError>> {
         self.0.next().await
     }
@@ -81,37 +81,38 @@ impl<S: Search> SearchStream<S> {
         Self(stream)
     }
 
-    /// Sets how many searches are handed in and not yet taken, at most. Default 256 for each PE. At
-    /// least one.
+    /// Sets the maximum number of searches that are handed in and not yet taken. Default 256 for
+    /// each PE. At least one.
     pub fn window(self, searches: u64) -> Self {
         Self(self.0.window(searches))
     }
 
-    /// Sets how many bytes the searches have, encoded, that are handed in and not yet taken: none
-    /// is handed in while there are as many. Those of less than 1 KiB do not count. The totals of
-    /// such searches may have as many, as far as the ones before tell. Default 256 MiB; raise it
-    /// where these are too few to keep all PEs busy.
+    /// Sets the bytes of encoded searches, handed in and not yet taken, from which on no more
+    /// searches are handed in. Searches of less than 1 KiB do not count. Totals may have as many
+    /// bytes, estimated from earlier ones. Default 256 MiB; raise it where it is too small to keep
+    /// all PEs busy.
     pub fn window_bytes(self, bytes: usize) -> Self {
         Self(self.0.window_bytes(bytes))
     }
 
-    /// The next total with the number of its search in the iterator, from 0 on; `None` when there
-    /// are no more. Each comes once. Cancel safe, with errors as in [`TaskStream::next`].
+    /// Returns the next total with the number of its search in the iterator, from 0 on; `None` when
+    /// there are no more. Each total comes once. Cancel safe, with errors as in
+    /// [`TaskStream::next`].
     pub async fn next(&mut self) -> Option<Result<(u64, S::Total), GridError>> {
         self.0.next().await
     }
 }
 
-/// What a stream takes outputs to be that it has not seen.
+/// The estimate of the outputs that a stream has not seen yet.
 struct Expected {
-    /// So many tasks are begun before any output is there.
+    /// Number of tasks to begin before any output has come.
     first: u64,
-    /// The size of the largest output of late, of which each smaller one takes a part.
+    /// Size of the largest recent output; each smaller output lowers it.
     output_bytes: usize,
 }
 
 impl Expected {
-    /// After an output larger than others, so many halve what it adds to them.
+    /// Number of smaller outputs after which the excess of a larger one has fallen to about 1/e.
     const LATE: usize = 64;
 
     fn note(&mut self, bytes: usize) {
@@ -119,15 +120,15 @@ impl Expected {
         self.output_bytes = bytes + (excess - excess.div_ceil(Self::LATE).min(excess));
     }
 
-    /// How many tasks may be open once so many outputs are there, so that these have no more than
-    /// so many bytes.
+    /// Number of tasks that may be open after `given` outputs, so that their outputs have at most
+    /// `bytes_max` bytes.
     fn room(&self, given: u64, bytes_max: usize) -> u64 {
         let by_bytes = bytes_max / self.output_bytes.max(1);
         self.first.saturating_add(given).min(by_bytes as u64).max(1)
     }
 }
 
-/// What main awaits until outputs are there.
+/// The future that main awaits until outputs have come.
 type PendingOutputs = Pin<Box<dyn Future<Output = Result<Outputs, GridError>> + Send>>;
 
 /// A stream for one kind of work.
@@ -137,19 +138,19 @@ pub(super) struct Stream<W: Work> {
     inputs: std::iter::Peekable<Box<dyn Iterator<Item = W::Item> + Send>>,
     window: u64,
     window_bytes: usize,
-    /// The sizes of large ones that main has not got, by number, and their sum.
+    /// The sizes of large tasks that main has no output of yet, by number, and their sum.
     sizes: BTreeMap<u64, usize>,
     open_bytes: usize,
     expected: Expected,
-    /// How many were handed in.
+    /// Number of tasks handed in.
     begun: u64,
-    /// How many of them main has got.
+    /// Number of outputs that main has received.
     given: u64,
     ready: VecDeque<(u64, bytes::Bytes)>,
-    /// The answer that a call of [`Stream::next`] awaits; the next call goes on if that one is
-    /// dropped.
+    /// The answer that a call of [`Stream::next`] awaits; if that call is dropped, the next one
+    /// goes on with it.
     pending: Option<PendingOutputs>,
-    /// Whether an error has ended it.
+    /// Whether an error has ended the stream.
     is_over: bool,
 }
 
@@ -191,7 +192,7 @@ impl<W: Work> Stream<W> {
         self
     }
 
-    /// How many tasks may be handed in and not yet taken, by what is known of their outputs.
+    /// Number of tasks that may be handed in and not yet taken, by the estimate of their outputs.
     fn room(&self) -> u64 {
         self.window.min(self.expected.room(self.given, self.window_bytes))
     }
@@ -201,12 +202,12 @@ impl<W: Work> Stream<W> {
         self.begun - self.given < self.room() && self.open_bytes < self.window_bytes
     }
 
-    /// Whether there is room for a portion of tasks: each takes a message.
+    /// Whether there is room for a portion of tasks, since each portion takes a message.
     fn has_much_room(&self) -> bool {
         self.begun - self.given <= self.room() / 2 && self.open_bytes <= self.window_bytes / 2
     }
 
-    /// A task of so many bytes is handed in.
+    /// Notes that a task of `bytes` is handed in.
     fn note_begun(&mut self, number: u64, bytes: usize) {
         if bytes >= COUNTED_BYTES {
             self.sizes.insert(number, bytes);
@@ -214,7 +215,7 @@ impl<W: Work> Stream<W> {
         }
     }
 
-    /// Main gets the output of a task.
+    /// Notes that main receives the output of a task.
     fn note_given(&mut self, number: u64) {
         self.given += 1;
         self.open_bytes -= self.sizes.remove(&number).unwrap_or(0);
@@ -253,7 +254,7 @@ impl<W: Work> Stream<W> {
         }
     }
 
-    /// Hands in as many as there is room for.
+    /// Hands in as many tasks as there is room for.
     fn feed(&mut self) -> Result<(), GridError> {
         while self.has_room() && self.inputs.peek().is_some() {
             self.pool.check_open()?;
@@ -278,7 +279,7 @@ impl<W: Work> Stream<W> {
                 self.send(WorkerMessage::Feed { stream: self.id, first, items });
             }
             if let Some(bytes) = refused {
-                // It has a number as all others, and this is what main gets for it.
+                // It has a number like all others, and main receives this error for it.
                 self.given += 1;
                 return Err(GridError::TooLarge { bytes, limit: PIECE_BYTES_MAX });
             }
@@ -311,7 +312,7 @@ impl<W: Work> Stream<W> {
     }
 }
 
-/// Whether an error stands for the output of one task, and others still come.
+/// Whether an error replaces the output of one task, so that others still come.
 fn is_of_one_task(error: &GridError) -> bool {
     matches!(error, GridError::TooLarge { .. } | GridError::Ask(AskError::Malformed(_)))
 }

@@ -1,5 +1,5 @@
-//! What nodes compare of a pool: its workers exchange tasks and outputs as bytes, whose structure
-//! is not that of any message.
+//! The structure of a pool's types that nodes compare: its workers exchange tasks and outputs as
+//! bytes, so no message type shows their structure.
 
 use super::Worker;
 use super::engine::Work;
@@ -13,7 +13,7 @@ impl<W: Work> Serialize for Worker<W> {
     }
 }
 
-/// The structure of the state is that of what workers exchange.
+/// The structure of the state is the structure of the tasks and outputs that workers exchange.
 impl<'de, W: Work> Deserialize<'de> for Worker<W> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         Traded::<W::Item, W::Output>::deserialize(deserializer)?;
@@ -21,7 +21,7 @@ impl<'de, W: Work> Deserialize<'de> for Worker<W> {
     }
 }
 
-/// What workers exchange.
+/// The types that workers exchange.
 #[derive(Deserialize)]
 struct Traded<I, O> {
     #[serde(rename = "task")]

@@ -1,4 +1,5 @@
-//! What workers do for the agent of their node, and with what it has got from others.
+//! The workers' part in trading tasks with other nodes: they serve their agent and take the tasks
+//! that it has got.
 
 use super::agent::PoolAgent;
 use super::deques::Arrival;
@@ -14,7 +15,8 @@ use gridspan_balance::stealing::Grant;
 use gridspan_topology::{NodeId, Time};
 
 impl<W: Work> Worker<W> {
-    /// Has the relay of the node share its tasks with other nodes, if there are any.
+    /// Gives the relay of the node an agent that shares its tasks with other nodes, if there are
+    /// any.
     pub(super) fn open_agent(&mut self, cx: &mut Context<'_, Self>) {
         if !self.opened_agent
             && let Some(agent) = PoolAgent::<W>::new(&self.engine.node, cx)
@@ -25,7 +27,8 @@ impl<W: Work> Worker<W> {
         }
     }
 
-    /// Gives away tasks that the agent could not take itself, or that a guest will owe.
+    /// Gives away tasks that the agent could not take itself, or for which a guest is to be entered
+    /// in the ledger.
     pub(super) fn give(
         &mut self,
         (to, grant): (NodeId, Grant),
@@ -55,7 +58,7 @@ impl<W: Work> Worker<W> {
         self.engine.share_rest();
     }
 
-    /// Takes what the agent has laid down. Returns whether there was anything.
+    /// Takes the tasks that the agent has queued. Returns whether there were any.
     pub(super) fn take_arrivals(&mut self, cx: &mut Context<'_, Self>) -> bool {
         if !self.engine.node.has_arrivals() {
             return false;
@@ -72,7 +75,7 @@ impl<W: Work> Worker<W> {
             };
             let Loan { lender, lineage, items } = loan;
             let last = cx.layout().is_guest(from).then_some(Via::Guest(from));
-            // Another node may not know yet of a guest that is gone.
+            // Another node may not have learned yet that a guest is gone.
             let Some(lineage) = self.engine.node.lineages.enter(last.into_iter().chain(lineage))
             else {
                 continue;

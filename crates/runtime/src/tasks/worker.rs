@@ -19,43 +19,42 @@ use bytes::Bytes;
 use gridspan_topology::PeId;
 use std::time::Duration;
 
-/// How long tasks run before other messages have their turn, unless one task takes longer. As long
-/// as a turn of the PE.
+/// Time for which tasks run before other messages have their turn, unless one task takes longer. As
+/// long as a turn of the PE.
 const SLICE: Duration = Duration::from_micros(200);
 const SLICE_NS: u64 = SLICE.as_nanos() as u64;
-/// Tasks run before the clock is looked at for the first time in a slice: some take longer than
-/// that.
+/// Number of tasks run before the clock is read for the first time in a slice: a single task may
+/// take longer than the slice.
 const CHUNK: u64 = 1;
-/// Tasks that take longer than this one with another lie open, all but the one that is run next:
-/// laying a task out costs some hundredths of it.
+/// Mean time above which tasks are long: all are offered but the one that runs next. Offering a
+/// task costs some hundredths of this time.
 const LONG_NS: u64 = 10_000;
-/// After a slice that took longer, whoever watches over the network does so from the beginning of
-/// the next one if the pool has a bound, of whose improvements nodes hear within two milliseconds.
+/// Length of a slice after which the next slice nudges the network thread first if the pool has a
+/// bound, because nodes have to learn of improvements within two milliseconds.
 const UNATTENDED_NS: u64 = 1_000_000;
-/// So many short ones in a slice show that tasks are short.
+/// Number of short tasks in a slice that show that tasks are short.
 const SAMPLE: u64 = 16;
-/// Other messages come first.
+/// Priority behind all other messages.
 const BEHIND_ALL: i32 = i32::MAX;
 
 /// Runs tasks on one PE.
 pub(crate) struct Worker<W: Work> {
     pub(super) engine: Engine<W>,
-    /// Whether it was this PE that gave the node's relay an agent for the pool, and is to close
-    /// it.
+    /// Whether this PE gave the node's relay an agent for the pool, and has to close it.
     pub(super) opened_agent: bool,
-    /// What guests owe, on the first PE of each node.
+    /// The loans that guests owe, on the first PE of each node.
     pub(super) ledger: Ledger,
-    /// If this node is a guest that leaves.
+    /// Set if this node is a guest that leaves.
     pub(super) draining: Option<Draining>,
-    /// Whether a `Run` is on its way.
+    /// Whether a [`WorkerMessage::Run`] is on its way.
     is_running: bool,
-    /// Whether the node was dry before the work that is there now, and its agent does not know of
-    /// that.
+    /// Whether the node was dry before its present work came, and its agent does not know of that
+    /// work.
     is_new: bool,
-    /// Whether a task was run since.
+    /// Whether a task has run since that work came.
     has_run: bool,
-    /// Whether the last slice took so long that others should not wait for the next one with what
-    /// they find.
+    /// Whether the last slice took so long that other nodes should not wait for the end of the next
+    /// one for improvements of the bound.
     took_long: bool,
     pub(super) roots: Roots<W::Output>,
 }
@@ -172,15 +171,15 @@ impl<W: Work> Worker<W> {
         self.ledger.settle(frame, cx.layout().node_of(by));
     }
 
-    /// Whether a PE may say something about what a frame waits for: a guest only about what it was
-    /// lent.
+    /// Whether a PE may answer for work that a frame waits for: a PE of a guest only for the
+    /// guest's loans.
     pub(super) fn may_answer(&self, frame: FrameId, by: PeId, cx: &Context<'_, Self>) -> bool {
         let node = cx.layout().node_of(by);
         let is_own = node == cx.node() || !cx.layout().is_guest(node);
         is_own || self.ledger.is_owed(frame, node)
     }
 
-    /// Sees to what has changed: tasks to run, to lay out, to take or to give, and outputs.
+    /// Handles all changes: tasks to run, to offer, to take or to give, and outputs.
     fn go_on(&mut self, cx: &mut Context<'_, Self>) {
         if self.draining.is_some() {
             self.hand_back(cx);
@@ -192,7 +191,7 @@ impl<W: Work> Worker<W> {
         cx.charge(Duration::from_nanos(std::mem::take(&mut self.engine.charged_ns)));
     }
 
-    /// Ends. Main hears of it if it waits.
+    /// Ends the worker, and answers main if it waits.
     fn close(&mut self, cx: &mut Context<'_, Self>) {
         self.abandon_roots(cx);
         if self.opened_agent {
@@ -203,9 +202,9 @@ impl<W: Work> Worker<W> {
         cx.destroy();
     }
 
-    /// Runs tasks until other messages should have their turn, or somebody is to be told something
-    /// before. A PE rests after a slice in which there was nothing to run: what the one before has
-    /// led to has left by then.
+    /// Runs tasks until other messages should have their turn, or another PE or the agent is to be
+    /// notified before. A PE rests after a slice in which there was nothing to run: the messages
+    /// that the slice before has led to have left by then.
     fn slice(&mut self, cx: &mut Context<'_, Self>) {
         self.take_arrivals(cx);
         if self.took_long && self.engine.bound.value().is_some() {
@@ -213,8 +212,8 @@ impl<W: Work> Worker<W> {
         }
         let begin = cx.core.clock_ns();
         let (mut chunk, mut done) = (CHUNK, 0);
-        // Of short tasks the agent hears as a slice begins, since a busy PE's slices are over
-        // when their time is.
+        // With short tasks the agent is notified when a slice begins, since a busy PE's slices end
+        // only when their time is over.
         let is_begun = !self.engine.are_long && self.engine.publish();
         let mut is_news = false;
         'slice: loop {
@@ -256,23 +255,24 @@ impl<W: Work> Worker<W> {
         if done > 0 || self.engine.has_tasks() {
             self.run_again(cx);
         }
-        // Of a root that has come to a dry node the agent hears with what it has spawned. After a
-        // long task it hears in the next slice: in virtual time this one is not over yet.
+        // When a root has come to a dry node, the agent is notified once its children are spawned.
+        // After a long task it is notified in the next slice: in virtual time this one is not over
+        // yet.
         let is_over = elapsed < SLICE_NS && (self.engine.publish() || self.is_news());
         if is_begun || is_news || is_over {
             (self.is_new, self.has_run) = (false, false);
             notify_agent(StealEvent::StockChanged, cx);
         }
-        // What this slice has led to is sent, and what came meanwhile is handled, before the next
-        // one.
+        // The messages that this slice has led to leave, and those that came meanwhile are handled,
+        // before the next slice.
         cx.core.turn_is_over = true;
     }
 
-    /// Passes on what tasks have led to.
+    /// Passes on outputs, wakes and calls of tasks.
     fn flush(&mut self, cx: &mut Context<'_, Self>) {
         let Engine { wakes, finished, calls, .. } = &self.engine;
         if !wakes.is_empty() || !finished.is_empty() || !calls.is_empty() {
-            // The next task may take long: what others wait for leaves before.
+            // The next task may take long, so messages that others wait for leave before it.
             cx.core.turn_is_over = true;
         }
         let workers = cx.collection();
@@ -292,7 +292,7 @@ impl<W: Work> Worker<W> {
                 Finished::Root(root, output) => self.finish(root, &output, cx),
             }
         }
-        // The room is used again.
+        // Reuse its memory.
         self.engine.finished = done;
         self.answer_streams(cx);
         for call in std::mem::take(&mut self.engine.calls) {
@@ -303,17 +303,17 @@ impl<W: Work> Worker<W> {
         }
     }
 
-    /// Takes work of another node or PE; whether there was any.
+    /// Takes work of another node or PE. Returns whether there was any.
     fn find(&mut self, cx: &mut Context<'_, Self>) -> bool {
         self.take_arrivals(cx) || self.draining.is_none() && self.engine.steal()
     }
 
-    /// Goes on if there is anything to run here or to take in the node, or sleeps.
+    /// Continues if there is anything to run here or to take in the node, else sleeps.
     fn rest(&mut self, cx: &mut Context<'_, Self>) {
         let found = self.engine.has_tasks() || self.find(cx);
         if !found {
             let is_dry = self.engine.fall_asleep();
-            // Somebody may have laid out something just before, and not seen this PE asleep.
+            // A PE may have offered tasks just before without seeing this one asleep.
             if !self.find(cx) {
                 if is_dry && self.engine.node.has_agent() {
                     notify_agent(StealEvent::StockChanged, cx);
@@ -327,7 +327,7 @@ impl<W: Work> Worker<W> {
         self.run_again(cx);
     }
 
-    /// Whether the agent is to hear of work that has come to a dry node.
+    /// Whether the agent is to be notified of work that has come to a dry node.
     fn is_news(&self) -> bool {
         self.is_new && self.has_run && self.engine.node.has_agent()
     }
@@ -339,7 +339,7 @@ impl<W: Work> Worker<W> {
     }
 }
 
-/// An output as bytes. Ends the job if they are too many to be sent to the node of `to`.
+/// Encodes an output. Ends the job if it is too large to be sent to the node of `to`.
 pub(super) fn encode_output<W: Work>(
     output: &W::Output,
     to: PeId,
@@ -351,17 +351,17 @@ pub(super) fn encode_output<W: Work>(
         return Some(bytes.into());
     }
     cx.fail(format!(
-        "the output of a task of type {} takes {} bytes, and {PIECE_BYTES_MAX} are sent to another node in one \
-         piece; have tasks return less",
+        "the output of a task of type {} takes {} bytes, but at most {PIECE_BYTES_MAX} are sent to \
+         another node in one piece; make tasks return less",
         W::name(),
         bytes.len()
     ));
     None
 }
 
-/// How many tasks to run before the clock is looked at again, after so many in so many nanoseconds:
-/// half of those that the slice has time for, so that tasks that turn out longer do not prolong it
-/// much.
+/// Number of tasks to run before the clock is read again, after `done` tasks in `elapsed`
+/// nanoseconds: half of those that the slice has time for, so that tasks that turn out longer do
+/// not prolong it much.
 fn next_chunk(done: u64, elapsed: u64) -> u64 {
     let left = (SLICE_NS.saturating_sub(elapsed) / 2).max(SLICE_NS / 16);
     (done * left / elapsed.max(1)).clamp(1, done * 8)
@@ -378,7 +378,7 @@ mod tests {
             while done * task_ns < SLICE_NS && looks < 100 {
                 done += next_chunk(done, done * task_ns);
                 looks += 1;
-                // Without a clock there is no end; the charges end a slice.
+                // Without a clock there is no end; in virtual time, charges end a slice.
                 if task_ns == 0 {
                     break;
                 }

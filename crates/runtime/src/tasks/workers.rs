@@ -1,4 +1,4 @@
-//! The workers of a pool, as main sees them.
+//! The workers of a pool, from main's side.
 
 use super::engine::Work;
 use super::message::{WorkerMessage, at};
@@ -15,7 +15,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
-/// A task takes as long as it takes; if the job ends before, the wait does too.
+/// The timeout of a task: none. If the job ends before the task, the wait ends too.
 pub(super) const FOREVER: Duration = Duration::MAX;
 
 /// Workers for one kind of work.
@@ -23,7 +23,7 @@ pub(super) struct Pool<W: Work> {
     pub(super) workers: Collection<Worker<W>>,
     pub(super) grid: Grid,
     is_closed: Arc<AtomicBool>,
-    /// How many streams there were.
+    /// Number of streams so far.
     pub(super) streams: Arc<AtomicU64>,
 }
 
@@ -36,7 +36,7 @@ impl<W: Work> Clone for Pool<W> {
 }
 
 impl<W: Work> Pool<W> {
-    /// Makes the workers. `method`: with which the job adds the type.
+    /// Makes the workers. `method` is the method with which the job adds the type.
     pub(super) async fn open(grid: &Grid, method: &'static str) -> Result<Self, GridError> {
         let created = grid.create_group(Per::Pe, |_| ()).await;
         let workers = created.map_err(|error| match error {
@@ -46,7 +46,7 @@ impl<W: Work> Pool<W> {
         Ok(Self { workers, grid: grid.clone(), is_closed: Arc::default(), streams: Arc::default() })
     }
 
-    /// Fails if somebody has closed the pool.
+    /// Fails if the pool is closed.
     pub(super) fn check_open(&self) -> Result<(), GridError> {
         if self.is_closed.load(Ordering::SeqCst) { Err(GridError::PoolClosed) } else { Ok(()) }
     }
@@ -77,7 +77,7 @@ impl<W: Work> Pool<W> {
         worker.ask(FOREVER, |reply| WorkerMessage::Bound { reply }).await
     }
 
-    /// What nodes have told each other so far.
+    /// Counts of the messages that nodes have sent each other so far.
     pub(super) async fn statistics(&self) -> Result<StealStatistics, GridError> {
         self.check_open()?;
         self.workers.broadcast(WorkerMessage::Report);
@@ -90,8 +90,8 @@ impl<W: Work> Pool<W> {
         if self.is_closed.swap(true, Ordering::SeqCst) {
             return;
         }
-        // A broadcast might overtake a root that was handed in before, and nobody would answer for
-        // that.
+        // A broadcast might overtake a root that was handed in before, which then would get no
+        // answer.
         for pe in (0..self.grid.layout().pe_count()).map(PeId) {
             self.workers.member(at(pe)).send(WorkerMessage::Close);
         }

@@ -12,7 +12,7 @@ pub(crate) enum BlobMsg {
     First(Reply<u64>),
     Where(Reply<PeId>),
     Grow(usize),
-    /// What it holds from now on.
+    /// Replaces its content.
     Take(Vec<u8>),
     Move(PeId),
 }

@@ -1,4 +1,4 @@
-//! An actor that does what it is told.
+//! An actor that carries out the commands that it receives.
 
 use gridspan_runtime::{
     Actor, AskError, CollectionRef, Context, Ix1, Numbers, Op, PeId, Published, Reduction, Reply,
@@ -36,7 +36,7 @@ pub(crate) enum Msg {
     /// Arms two messages, and cancels the first.
     Cancel,
     WhenQuiescent,
-    /// The sum of what the members of a group on this PE and on this node hold.
+    /// Adds one to the members of both groups on this PE and on this node.
     Local(CollectionRef<Cell>, CollectionRef<Cell>),
     Spawn(i32),
     Die,

@@ -1,4 +1,4 @@
-//! Messages that cross to another node, and are large or do not serialise.
+//! Messages to another node that are large or do not serialise.
 
 use crate::two_sites;
 use gridspan_runtime::driver::embedded;

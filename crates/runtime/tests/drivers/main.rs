@@ -1,4 +1,4 @@
-//! The same jobs under the embedded driver, on one node and on several nodes over QUIC.
+//! The same jobs with the embedded driver, on one node and on several nodes over QUIC.
 #![allow(missing_docs, clippy::unwrap_used)]
 
 mod blob;

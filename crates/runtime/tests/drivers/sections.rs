@@ -1,4 +1,4 @@
-//! Some members of a collection addressed together.
+//! Sections: some members of a collection addressed together.
 
 use super::blob::{Blob, BlobMsg};
 use super::cell::{Cell, Msg};

@@ -1,7 +1,7 @@
 //! Many transports in one process, over a network of packets in memory and in virtual time.
 //!
-//! The world is one thread and one clock that jumps from event to event. Everything that happens by
-//! chance is drawn from one seed, so that a seed repeats a run.
+//! The world is one thread and one clock that jumps from event to event. All random events are
+//! drawn from one seed, so that a seed repeats a run.
 #![allow(dead_code, reason = "each test file uses a part of it")]
 #![allow(clippy::unwrap_used, reason = "only tests call it")]
 
@@ -16,11 +16,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
-/// What the network does to packets.
+/// The effects of the network on packets.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Weather {
     pub(crate) latency: Duration,
-    /// Each packet takes up to so much longer, whatever the others do: this reorders.
+    /// Maximum random extra delay, drawn for each packet separately, which reorders packets.
     pub(crate) jitter: Duration,
     pub(crate) loss: f64,
     pub(crate) duplication: f64,
@@ -49,7 +49,7 @@ struct Packet {
 
 pub(crate) struct Member {
     pub(crate) transport: Transport,
-    /// Until when the process does not run.
+    /// Time until which the process does not run.
     pub(crate) stopped_until: Option<Instant>,
     inbox: Vec<(SocketAddr, Vec<u8>)>,
     needs_pump: bool,
@@ -69,7 +69,7 @@ pub(crate) struct World {
     pub(crate) parted: BTreeSet<(NodeId, NodeId)>,
     packets: BTreeMap<(Instant, u64), Packet>,
     sequence: u64,
-    /// Everything that happened, with times: the same for the same seed.
+    /// All events with their times: the same for the same seed.
     pub(crate) log: Vec<String>,
     /// Frames received, in order, by receiver and sender.
     pub(crate) received: BTreeMap<(NodeId, NodeId), Vec<Bytes>>,
@@ -122,7 +122,7 @@ impl World {
         world
     }
 
-    /// Starts one life of a node.
+    /// Starts one incarnation of a node.
     pub(crate) fn start(&mut self, node: NodeId, incarnation: u64) {
         let identity = self.authority.issue(node, incarnation).unwrap();
         let mut seed = [node.0 as u8; 32];

@@ -1,9 +1,10 @@
-//! Stands for the recorder that `call_paths` of `gridspan-studies` puts here: nothing is recorded.
+//! Placeholder for the recorder that `call_paths` of `gridspan-studies` puts here: it records
+//! nothing.
 
-/// Functions that run from now on are recorded.
+/// Starts to record the functions that run.
 pub(crate) fn begin() {}
 
-/// Those that have run since, in the order in which they ran first.
+/// Returns the functions that have run since then, in the order in which they first ran.
 pub(crate) fn end() -> Vec<&'static str> {
     Vec::new()
 }

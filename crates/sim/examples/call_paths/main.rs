@@ -1,6 +1,6 @@
-//! Which functions run from a call to its handler. Run it by
-//! `cargo run -p gridspan-studies --example call_paths`, which has all functions recorded; here it only
-//! does what is to be recorded.
+//! Runs the operations whose functions, from a call to its handler, are recorded. Run it with
+//! `cargo run -p gridspan-studies --example call_paths`, which instruments all functions; here it
+//! only performs the operations.
 
 mod hooks;
 
@@ -14,9 +14,9 @@ use std::collections::BTreeSet;
 use std::process::ExitCode;
 use std::time::Duration;
 
-/// Members on the four PEs, two on each.
+/// Number of members on the four PEs, two on each.
 const MEMBERS: u32 = 8;
-/// The last of them.
+/// Index of the last member.
 const LAST: i32 = MEMBERS as i32 - 1;
 
 #[derive(Serialize, Deserialize)]
@@ -62,13 +62,13 @@ impl Actor for Cell {
             }
             Message::Heard => {
                 self.heard += 1;
-                // The last to hear of it.
+                // The last member to receive it.
                 if cx.index() == Ix1(LAST) {
                     print("a broadcast");
                 }
             }
             Message::Contribute => {
-                // The first to contribute.
+                // The first member to contribute.
                 if cx.index() == Ix1(0) {
                     hooks::begin();
                 }
@@ -82,7 +82,7 @@ impl Actor for Cell {
     }
 }
 
-/// A task that takes long, and is the root of some.
+/// A long task, or the root of several.
 #[derive(Serialize, Deserialize)]
 struct Work(u32);
 
@@ -112,7 +112,7 @@ impl Task for Work {
     }
 }
 
-/// Prints what has been recorded, if anything.
+/// Prints the recorded functions, if any.
 fn print(name: &str) {
     let labels = hooks::end();
     if labels.is_empty() {
@@ -142,7 +142,7 @@ fn job() -> Job {
             [Message::Send { to: 1 }, Message::Send { to: LAST }, Message::Broadcast, Message::Move]
         {
             first.send(message);
-            // Nothing but that happens meanwhile: questions about quiescence would.
+            // Sleep, because a question about quiescence would be recorded as well.
             grid.sleep(Duration::from_millis(500)).await?;
         }
         cells.broadcast(Message::Contribute);

@@ -1,17 +1,17 @@
-//! Bytes that make an actor large, and a door at which it may be refused.
+//! Bytes that make an actor large, and whose decoding may fail on purpose.
 
 use super::ledger::{self, Ledger};
 use serde::{Deserialize, Deserializer, Serialize};
 
-/// The most bytes that an actor carries; enough for it to travel as bulk.
+/// Maximum ballast of an actor in bytes: enough for it to travel as bulk.
 const BALLAST_MAX: u64 = 1500;
 
-/// What an actor carries.
+/// The ballast of an actor. Its decoding refuses an arriving actor now and then.
 #[derive(Serialize)]
 pub(super) struct Ballast(Vec<u8>);
 
 impl Ballast {
-    /// Some.
+    /// Ballast of a random size.
     pub(super) fn of(ledger: &mut Ledger) -> Self {
         Self(vec![7; ledger.dice.below(BALLAST_MAX) as usize])
     }

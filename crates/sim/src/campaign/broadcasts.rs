@@ -4,20 +4,21 @@ use gridspan_runtime::{ActorId, CollectionId};
 use gridspan_topology::dice::Dice;
 use std::collections::BTreeMap;
 
-/// One in so many broadcasts is large.
+/// Large broadcasts of main: one in this number.
 pub(super) const LARGE_ONE_IN: u64 = 50;
-/// The same of those that members send amid messages: large ones go from their node to everyone.
+/// Large broadcasts that members send amid messages: one in this number. Large ones go from their
+/// node to all members.
 pub(super) const LARGE_AMID_ONE_IN: u64 = 4;
-/// What such a one carries, at most: some segments.
+/// Maximum payload of a large broadcast: several segments.
 const LOAD_MAX: u64 = 200_000;
 
-/// What a member has handled.
+/// The record of a member.
 #[derive(Default)]
 struct Member {
     log: Vec<u64>,
-    /// How many broadcasts had been asked for when it was made; it may not miss later ones.
+    /// Number of broadcasts requested before the member was created; it may not miss later ones.
     asked_before: u64,
-    /// Whether it was there from the beginning.
+    /// Whether it exists from the beginning.
     founder: bool,
     gone: bool,
 }
@@ -25,7 +26,7 @@ struct Member {
 /// Broadcasts of one collection.
 #[derive(Default)]
 struct CollectionState {
-    /// Who asked for each broadcast, and its place among what that sender asked for.
+    /// Sender of each broadcast, and its place among the broadcasts of that sender.
     asked: BTreeMap<u64, (ActorId, u64)>,
     by_sender: BTreeMap<ActorId, u64>,
     members: BTreeMap<ActorId, Member>,
@@ -36,12 +37,12 @@ struct CollectionState {
 pub(super) struct Broadcasts {
     collections: BTreeMap<CollectionId, CollectionState>,
     asked: u64,
-    /// How many bytes those carry that carry any.
+    /// Payload size of each broadcast that has a payload.
     loads: BTreeMap<u64, usize>,
 }
 
 impl Broadcasts {
-    /// The number for a broadcast that is about to be asked for.
+    /// Returns the number of a broadcast that is about to be requested.
     pub(super) fn asked(&mut self, from: ActorId, collection: CollectionId) -> u64 {
         let number = self.asked;
         self.asked += 1;
@@ -52,7 +53,8 @@ impl Broadcasts {
         number
     }
 
-    /// What a broadcast carries: one in so many so much that it travels in parts.
+    /// Returns the payload of a broadcast: for one in `large_one_in`, so large that it travels in
+    /// segments.
     pub(super) fn load(&mut self, number: u64, large_one_in: u64, dice: &mut Dice) -> Vec<u8> {
         let mut load = Vec::new();
         if dice.below(large_one_in) == 0 {
@@ -62,12 +64,12 @@ impl Broadcasts {
         load
     }
 
-    /// Checks that a broadcast came with what it carries.
+    /// Checks that a broadcast arrived with its payload.
     pub(super) fn check_load(&self, number: u64, load: &[u8]) -> Result<(), String> {
         let (asked, came) = (self.loads.get(&number).copied().unwrap_or(0), load.len());
         match came == asked && load.iter().all(|&byte| byte == number as u8) {
             true => Ok(()),
-            false => Err(format!("broadcast {number} of {asked} bytes came with {came} or others")),
+            false => Err(format!("broadcast {number} of {asked} bytes has {came} bytes or others")),
         }
     }
 
@@ -95,7 +97,7 @@ impl Broadcasts {
         }
     }
 
-    /// Checks that all members have handled all that they should, in one order.
+    /// Checks that all members have handled the broadcasts that they must, in one order.
     pub(super) fn check(&self) -> Result<(), String> {
         self.collections.values().try_for_each(CollectionState::check)
     }
@@ -103,7 +105,7 @@ impl Broadcasts {
 
 impl CollectionState {
     fn check(&self) -> Result<(), String> {
-        // Whoever was there first and still is has handled everything, so its order is the order.
+        // A founder that still lives has handled every broadcast, so its order is the reference.
         let founder = self.members.values().find(|member| member.founder && !member.gone);
         let Some(Member { log: order, .. }) = founder else { return Ok(()) };
         self.check_order(order)?;

@@ -1,6 +1,6 @@
-//! What the jobs of a campaign did.
+//! Counts of the actions of a campaign's jobs.
 
-/// How often things happened.
+/// Number of actions of each kind.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Doings {
     /// Messages from one member to another, multicasts counted once per receiver.
@@ -11,14 +11,14 @@ pub struct Doings {
     pub refusals: u64,
     /// Members that were inserted.
     pub insertions: u64,
-    /// Of those, members with the index of one that was destroyed before.
+    /// Of those, members with the index of a destroyed one.
     pub insertions_again: u64,
     /// Members that were destroyed.
     pub destructions: u64,
     /// Broadcasts.
     pub broadcasts: u64,
-    /// Of those, large ones of members; from other nodes than the coordinator's, they go to
-    /// everyone.
+    /// Of those, large ones that members sent; from nodes other than the coordinator's, they go
+    /// directly to all nodes.
     pub large_broadcasts: u64,
     /// Unordered broadcasts.
     pub unordered_broadcasts: u64,
@@ -26,27 +26,28 @@ pub struct Doings {
     pub reductions: u64,
     /// Sync points that were completed.
     pub syncs: u64,
-    /// Questions.
+    /// Questions asked.
     pub questions: u64,
     /// Notes that were written to deterministic actors.
     pub notes: u64,
-    /// Replicas that those have taken.
+    /// Replicas of deterministic actors that were created.
     pub replicas: u64,
     /// Tasks of pools that were counted.
     pub tasks: u64,
-    /// Pools that were open beside others.
+    /// Pools that were open at the same time as others.
     pub pools: u64,
-    /// Guests that were to join.
+    /// Guests that were planned to join.
     pub guests: u64,
     /// Broadcasts that began on several nodes at once.
     pub from_all_roots: u64,
-    /// Broadcasts that two members began at the same time, again and again.
+    /// Phases in which two members broadcast repeatedly at the same time.
     pub from_two_roots: u64,
-    /// Times that the right to number broadcasts passed from the coordinator to another PE.
+    /// Number of times that the right to number broadcasts passed from the coordinator to another
+    /// PE.
     pub handovers: u64,
-    /// Times that the coordinator was to move to a node.
+    /// Number of requested moves of the coordinator.
     pub moves: u64,
-    /// Times that main was told that all is quiet.
+    /// Number of times that the coordinator found quiescence.
     pub quiescences: u64,
 }
 

@@ -1,5 +1,5 @@
-//! Forwarders: deterministic actors, which the campaign's strategy puts on two PEs now and then. They count
-//! what each member writes and tell its reader.
+//! Forwarders: deterministic actors, which the campaign's strategy replicates on a second PE now
+//! and then. They count the notes of each member and forward them to its reader.
 
 use super::ballast::Ballast;
 use super::ledger;
@@ -8,12 +8,12 @@ use gridspan_runtime::{Actor, CollectionRef, Context, Ix1, PeId, SectionRef};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// A deterministic actor. What it tells a reader follows from what one member wrote, in whatever order
-/// members write.
+/// A deterministic actor. Its messages to a reader follow from the notes of one member, whatever
+/// the order in which members write.
 #[derive(Serialize, Deserialize)]
 pub(super) struct Forwarder {
     readers: CollectionRef<Reader>,
-    /// How many notes of each member it has seen.
+    /// Number of notes seen from each member.
     counts: BTreeMap<i32, u64>,
     ballast: Ballast,
 }
@@ -49,7 +49,7 @@ impl Actor for Forwarder {
             Manner::InSteps => cx.send_in_step(&reader, number, told),
         }
         let pes = u64::from(cx.layout().pe_count());
-        // Where it goes makes no difference to what it says.
+        // Its PE does not affect its messages.
         let goes = ledger::with(|ledger| ledger.dice.chance(0.03).then(|| ledger.dice.below(pes)));
         if let Some(pe) = goes {
             cx.migrate_to(PeId(pe as u32));
@@ -57,7 +57,7 @@ impl Actor for Forwarder {
     }
 }
 
-/// How a member writes, and forwarders tell its reader: in one order.
+/// How a member sends notes, and forwarders send to its reader: always in one order.
 enum Manner {
     Plain,
     Urgent,
@@ -74,7 +74,7 @@ impl Manner {
     }
 }
 
-/// All forwarders, for those who write.
+/// References to all forwarders, for the members that write.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct Forwarders {
     pub(super) all: CollectionRef<Forwarder>,
@@ -82,7 +82,7 @@ pub(super) struct Forwarders {
 }
 
 impl Forwarders {
-    /// Writes to one forwarder or to all.
+    /// Sends a note to one forwarder or to all.
     pub(super) fn write<A: Actor<Index = Ix1>>(&self, cx: &mut Context<'_, A>) {
         let (writer, count) = (cx.index(), self.section.len() as i32);
         let (one, number) = ledger::with(|ledger| {

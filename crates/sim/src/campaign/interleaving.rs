@@ -1,25 +1,25 @@
-//! The model of order between what one sender tells all members of a collection and what it tells
-//! single ones.
+//! The model of the order between the broadcasts of a sender to a collection and its messages to
+//! single members.
 //!
-//! All broadcasts of a campaign are of ordinary priority, so that only messages of that priority
-//! are in order with them.
+//! All broadcasts of a campaign have ordinary priority, so only messages of that priority are in
+//! order with them.
 
 use gridspan_runtime::{ActorId, CollectionId};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// What senders have sent, in which order, and what receivers have handled of it.
+/// The messages and broadcasts of senders in order, and which of them receivers have handled.
 #[derive(Default)]
 pub(super) struct Interleaving {
-    /// How many things a sender has sent.
+    /// Number of messages and broadcasts of each sender.
     sent: BTreeMap<ActorId, u64>,
-    /// The sender of a message, and its place among all that this sender sent.
+    /// Sender of a message, and its place among all that this sender sent.
     messages: BTreeMap<u64, (ActorId, u64)>,
     broadcasts: BTreeMap<u64, (ActorId, u64)>,
     /// The places of a sender's broadcasts to a collection, with their numbers.
     casts: BTreeMap<(ActorId, CollectionId), BTreeMap<u64, u64>>,
-    /// The last place of which a message was handled, by sender and receiver.
+    /// Place of the last message that was handled, by sender and receiver.
     handled: BTreeMap<(ActorId, ActorId), u64>,
-    /// The broadcasts that a member has handled.
+    /// Broadcasts that each member has handled.
     taken: BTreeMap<ActorId, BTreeSet<u64>>,
 }
 
@@ -41,14 +41,15 @@ impl Interleaving {
         self.casts.entry((from, to)).or_default().insert(place, number);
     }
 
-    /// A member was made, perhaps with the index of another before.
+    /// Records a new member, which may reuse the index of an earlier one.
     pub(super) fn joined(&mut self, id: ActorId) {
         self.taken.remove(&id);
         self.handled.retain(|(_, to), _| *to != id);
     }
 
-    /// Checks a message that is handled: it was sent before the next broadcast of its sender,
-    /// unless the receiver is too young for that.
+    /// Checks a message that is handled: its receiver must not have handled the next broadcast that
+    /// its sender sent after it. A receiver that was created too late for that broadcast may get
+    /// the message later.
     pub(super) fn message_handled(&mut self, to: ActorId, number: u64) -> Result<(), String> {
         let Some(&(from, place)) = self.messages.get(&number) else { return Ok(()) };
         let last = self.handled.entry((from, to)).or_default();
@@ -63,7 +64,8 @@ impl Interleaving {
         }
     }
 
-    /// Checks a broadcast that is handled: nothing that was sent later has been handled before.
+    /// Checks a broadcast that is handled: the receiver must not have handled a message that its
+    /// sender sent later.
     pub(super) fn broadcast_handled(&mut self, to: ActorId, number: u64) -> Result<(), String> {
         self.taken.entry(to).or_default().insert(number);
         let Some(&(from, place)) = self.broadcasts.get(&number) else { return Ok(()) };
@@ -85,7 +87,7 @@ mod tests {
     const FROM: ActorId = ActorId { collection: FAMILY, key: Key(1) };
     const TO: ActorId = ActorId { collection: FAMILY, key: Key(2) };
 
-    /// Message 0, broadcast 0, message 1, broadcast 1.
+    /// A model with message 0, broadcast 0, message 1, broadcast 1.
     fn sent() -> Interleaving {
         let mut model = Interleaving::default();
         for number in [0, 1] {

@@ -1,9 +1,10 @@
-//! The reference model: what must be true of members and messages, kept beside the run.
+//! The reference model: invariants of members and messages, checked during the run.
 //!
-//! Actors cross the network as bytes, so nothing that they hold can point to the model. It is kept
-//! by the thread instead: one simulation runs on one thread from beginning to end. The model sees
-//! every send and every handler at the moment it happens and says at once what is wrong; what must
-//! not be missing is asked at the end, and whenever main has been told that all is quiet.
+//! Actors cross the network as bytes, so they cannot hold a reference to the model. It is a
+//! thread-local instead: one simulation runs on one thread from beginning to end. Every send and
+//! every handler calls the model at the moment it happens, and the model reports a violation at
+//! once. It checks that nothing is missing at the end, and whenever the coordinator finds
+//! quiescence.
 
 use super::broadcasts::{Broadcasts, LARGE_AMID_ONE_IN};
 use super::doings::Doings;
@@ -21,17 +22,17 @@ thread_local! {
     static LEDGER: RefCell<Option<Ledger>> = const { RefCell::new(None) };
 }
 
-/// The sender of what main sends.
+/// Sender of the messages of main.
 pub(super) const MAIN: ActorId = ActorId { collection: CollectionId(u32::MAX), key: Key(0) };
 
-/// What the model knows of a member.
+/// State of a member in the model.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Life {
-    /// Its insertion was asked for; perhaps there was another member of the same index before.
+    /// Its insertion was requested; `again` if there was another member of this index before.
     Expected { again: bool },
-    /// It lives, has moved so often, and was last seen there.
+    /// It lives; the number of its moves, and the PE where it was last seen.
     Here { moves: u32, pe: PeId },
-    /// It is no more.
+    /// It was destroyed.
     Gone,
 }
 
@@ -39,22 +40,23 @@ enum Life {
 #[derive(Clone, Copy, Debug)]
 struct Sent {
     number: u64,
-    /// Whether it must be handled. What was sent to a member that is gone is dropped, unless
-    /// another of the same index has come before it.
+    /// Whether it must be handled. A message to a destroyed member is dropped, unless another
+    /// member of the same index is created before it arrives.
     due: bool,
 }
 
-/// All that the model knows.
+/// The model.
 pub(super) struct Ledger {
     pub(super) dice: Dice,
     members: BTreeMap<ActorId, Life>,
-    /// Messages that were sent and not handled, in order.
+    /// Messages that were sent and not yet handled, in order.
     channels: BTreeMap<(ActorId, ActorId, i32), VecDeque<Sent>>,
     /// Sender and priority of each message.
     messages: Vec<(ActorId, i32)>,
-    /// Things that happen once, and to whom: timers that are armed and questions that are open.
+    /// Open timers and questions, with the member to which each will happen. Each happens once.
     open: BTreeMap<u64, ActorId>,
-    /// Those of members that are gone; they may happen to whoever has the index by then.
+    /// Open timers and questions of members that are gone. They may happen to a later member of the
+    /// same index.
     orphaned: BTreeSet<u64>,
     tokens: u64,
     broadcasts: Broadcasts,
@@ -63,13 +65,13 @@ pub(super) struct Ledger {
     pub(super) rounds: Rounds,
     pub(super) notes: Notes,
     pub(super) doings: Doings,
-    /// The probability that an arriving member is refused; none before the job has begun, since the
-    /// structure of types is found by decoding some, once in a process.
+    /// Probability that an arriving member is refused. It is 0 until the job has begun, because the
+    /// runtime finds the structure of types by decoding values, once per process.
     pub(super) refusal: f64,
     problem: Option<String>,
 }
 
-/// Puts a fresh model in place, of a job whose actors are balanced or never.
+/// Installs a new model, of a job whose actors are balanced or not.
 pub(super) fn install(dice: Dice, is_balanced: bool) {
     let ledger = Ledger {
         dice,
@@ -91,24 +93,24 @@ pub(super) fn install(dice: Dice, is_balanced: bool) {
     LEDGER.set(Some(ledger));
 }
 
-/// Takes the model away. `None` if there is none.
+/// Removes and returns the model. `None` if there is none.
 pub(super) fn take() -> Option<Ledger> {
     LEDGER.take()
 }
 
-/// Lets `look` see and change the model.
+/// Calls `look` with the model.
 pub(super) fn with<R>(look: impl FnOnce(&mut Ledger) -> R) -> R {
     LEDGER
         .with_borrow_mut(|ledger| look(ledger.as_mut().expect("a campaign has installed a model")))
 }
 
 impl Ledger {
-    /// Notes the first thing that is wrong.
+    /// Records a violation, if it is the first.
     pub(super) fn violated(&mut self, what: String) {
         self.problem.get_or_insert(what);
     }
 
-    /// The first thing that was wrong.
+    /// The first violation.
     pub(super) fn problem(&self) -> Option<&str> {
         self.problem.as_deref()
     }
@@ -121,14 +123,14 @@ impl Ledger {
         self.members.iter().filter_map(of).collect()
     }
 
-    /// How many members live.
+    /// Number of members that live.
     pub(super) fn living_count(&self) -> u64 {
         let here = self.members.values().filter(|life| matches!(life, Life::Here { .. }));
         here.count() as u64 + self.notes.clerks
     }
 
-    /// The index for a new member of a collection: one that was never used, or one that is free
-    /// again.
+    /// Returns the index for a new member of a collection: a new one, or that of a destroyed
+    /// member.
     pub(super) fn free_index(&mut self, collection: CollectionId, fresh: i32) -> i32 {
         let gone = |(id, life): (&ActorId, &Life)| {
             (id.collection == collection && *life == Life::Gone).then_some(id.key.0 as u32 as i32)
@@ -158,7 +160,7 @@ impl Ledger {
         self.rounds.joined(id);
     }
 
-    /// Checks that the member that runs is the only one of its name.
+    /// Checks that the running member is where the model expects it, so that it exists once.
     pub(super) fn runs(&mut self, id: ActorId, pe: PeId, moves: u32) {
         let here = Life::Here { moves, pe };
         let known = self.members.get(&id).copied();
@@ -191,8 +193,8 @@ impl Ledger {
         self.doings.destructions += 1;
     }
 
-    /// The number for a broadcast that is about to be asked for, and what it carries.
-    /// One in so many is large.
+    /// Returns the number and the payload of a broadcast that is about to be requested. One in
+    /// `large_one_in` is large.
     pub(super) fn asked_broadcast(
         &mut self,
         from: ActorId,
@@ -207,7 +209,7 @@ impl Ledger {
         (number, load)
     }
 
-    /// The number for an unordered broadcast that is about to be sent, and what it carries.
+    /// Returns the number and the payload of an unordered broadcast that is about to be sent.
     pub(super) fn sent_unordered(&mut self, to: CollectionId) -> (u64, Vec<u8>) {
         self.doings.unordered_broadcasts += 1;
         let number = self.unordered.sent(to);
@@ -215,17 +217,17 @@ impl Ledger {
         (number, if is_large { load(number) } else { Vec::new() })
     }
 
-    /// Checks that a member handles an unordered broadcast once, and that it came whole.
+    /// Checks that a member handles an unordered broadcast once, and that its payload is complete.
     pub(super) fn handled_unordered(&mut self, id: ActorId, number: u64, came: &[u8]) {
         if let Err(problem) = self.unordered.handled(id, number) {
             self.violated(problem);
         }
         if !came.is_empty() && came != load(number) {
-            self.violated(format!("unordered broadcast {number} came with other bytes"));
+            self.violated(format!("unordered broadcast {number} arrived with other bytes"));
         }
     }
 
-    /// The number for a message that is about to be sent to `to`.
+    /// Returns the number of a message that is about to be sent to `to`.
     pub(super) fn sent(&mut self, from: ActorId, to: &[ActorId], priority: i32) -> u64 {
         let number = self.messages.len() as u64;
         self.messages.push((from, priority));
@@ -244,10 +246,10 @@ impl Ledger {
         number
     }
 
-    /// Checks that it is the turn of a message.
+    /// Checks that a message is handled in order.
     pub(super) fn handled(&mut self, id: ActorId, number: u64) {
         let Some(&(from, priority)) = self.messages.get(number as usize) else {
-            return self.violated(format!("{id:?} handled message {number}, which nobody sent"));
+            return self.violated(format!("{id:?} handled message {number}, which was not sent"));
         };
         let queue = self.channels.entry((from, id, priority)).or_default();
         let way = format!("from {from:?} to {id:?} at priority {priority}");
@@ -264,16 +266,16 @@ impl Ledger {
         }
     }
 
-    /// Checks that it is the turn of a large message, and that it came whole.
+    /// Checks that a large message is handled in order, and that its payload is complete.
     pub(super) fn handled_load(&mut self, id: ActorId, number: u64, came: &[u8]) {
         self.handled(id, number);
         if came != load(number) {
             let bytes = came.len();
-            self.violated(format!("message {number} came with {bytes} bytes, and not its own"));
+            self.violated(format!("message {number} arrived with {bytes} wrong bytes"));
         }
     }
 
-    /// Checks that it is the turn of a broadcast, and that it came whole.
+    /// Checks that a broadcast is handled in order, and that its payload is complete.
     pub(super) fn handled_broadcast(&mut self, id: ActorId, number: u64, load: &[u8]) {
         self.broadcasts.handled(id, number);
         let order = self.interleaving.broadcast_handled(id, number);
@@ -282,13 +284,13 @@ impl Ledger {
         }
     }
 
-    /// A name for something that will happen once, to `whom`.
+    /// Returns a token for an event that will happen once, to the member `whom`.
     pub(super) fn begun(&mut self, whom: ActorId) -> u64 {
         self.tokens += 1;
         let is_orphaned = matches!(
             self.members.get(&whom),
-            // It asks for something with its last breath, and may have been followed by another
-            // already.
+            // It does this in the handler in which it is destroyed, and another member of its index
+            // may exist already.
             Some(Life::Gone | Life::Expected { again: true })
         );
         if is_orphaned {
@@ -317,17 +319,18 @@ impl Ledger {
         }
     }
 
-    /// A reduction whose result goes to one receiver, or to all of a collection.
+    /// Starts a reduction whose result goes to one receiver, or to all of a collection; returns its
+    /// round.
     pub(super) fn round_begins(&mut self, to_all: Option<CollectionId>, kind: Kind) -> u64 {
         let round = self.rounds.next();
-        // Results to all are in order with broadcasts, and each has a sender of its own.
+        // Results to all members are in order with broadcasts, and each has a separate sender.
         let sender = ActorId { key: Key(u128::from(round) + 1), ..MAIN };
         let broadcast = to_all.map(|collection| self.broadcasts.asked(sender, collection));
         self.rounds.begin(broadcast, kind);
         round
     }
 
-    /// A receiver gets the result of a reduction.
+    /// Checks the result of a reduction at a receiver.
     pub(super) fn result(&mut self, id: ActorId, round: u64, value: u64) {
         match self.rounds.result(round, value) {
             Ok(Some(broadcast)) => self.broadcasts.handled(id, broadcast),
@@ -336,10 +339,10 @@ impl Ledger {
         }
     }
 
-    /// Checks that nothing is on its way, as the coordinator has found.
+    /// Checks that nothing is on its way, after the coordinator has found quiescence.
     pub(super) fn quiet(&mut self) {
         self.doings.quiescences += 1;
-        // What is not due was dropped, or it will never come.
+        // A message that is not due was dropped, or will never arrive.
         self.channels.values_mut().for_each(|queue| queue.retain(|sent| sent.due));
         self.channels.retain(|_, queue| !queue.is_empty());
         self.orphaned.clear();

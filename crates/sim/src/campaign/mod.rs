@@ -1,25 +1,25 @@
 //! Random jobs under random faults, against a reference model.
 //!
-//! A seed stands for a [`Scenario`]: a grid, its faults, a strategy, and two collections of actors
+//! A seed determines a [`Scenario`]: a grid, its faults, a strategy, and two collections of actors
 //! that send, multicast, broadcast, ask, set timers, contribute, move, insert and destroy at
-//! random. The model sees every send and every handler, and checks what the runtime promises:
+//! random. The model sees every send and every handler, and checks the guarantees of the runtime:
 //!
 //! - every message is handled once, and messages from one member to another at one priority in the
 //!   order sent, multicasts included;
 //! - broadcasts of a collection are handled by each of its members once, in one order, and in order
-//!   with the messages that their senders sent to the member; unordered ones once, in any order;
-//! - reductions are the sum of what was contributed, and come after the last contribution;
-//! - nobody leaves the first sync point before all have reached it, or is more than three ahead of
-//!   others;
+//!   with the messages from the same sender to the member; unordered ones once, in any order;
+//! - reductions give the sum of the contributions, and arrive after the last contribution;
+//! - no member leaves the first sync point before all have reached it, or gets more than three sync
+//!   points ahead of others;
 //! - a member is never in two places and never lost;
-//! - a deterministic actor that is in two places says everything once, and the same;
+//! - a deterministic actor that is in two places sends every message once, the same from both;
 //! - tasks of all pools count once;
-//! - when the coordinator finds the job quiescent, it is. What main hears is that it was: a
-//!   rebalance may begin by itself meanwhile, and members that it moves may send.
+//! - when the coordinator finds the job quiescent, it is. By the time that main receives this, the
+//!   job may be active again: a rebalance may start by itself, and members that it moves may send.
 //!
-//! A run that fails says its seed. The same seed gives the same run, packet by packet. In every
-//! tenth seed the nodes talk over QUIC, by the transport of production in virtual time, and the
-//! same holds for the times and sizes of its datagrams.
+//! A failed run prints its seed. The same seed gives the same run, packet by packet. In every tenth
+//! seed the nodes communicate over QUIC, through the production transport in virtual time, and the
+//! times and sizes of its datagrams are reproducible too.
 //!
 //! [`Planted`] bugs show that the campaign finds bugs.
 
@@ -47,20 +47,21 @@ pub use scenario::Scenario;
 
 use gridspan_runtime::{pe, session};
 
-/// A bug on purpose.
+/// A deliberate bug.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Planted {
-    /// None.
+    /// No bug.
     #[default]
     None,
-    /// One in the PE machine or the coordinator.
+    /// A bug in the PE machine or the coordinator.
     Pe(pe::PlantedFault),
-    /// One in the session machine or, where nodes talk over QUIC, in how the transport uses it.
+    /// A bug in the session machine or, where nodes communicate over QUIC, in the transport's use
+    /// of it.
     Session(session::PlantedFault),
 }
 
 impl Planted {
-    /// All bugs, by the names that the example `campaign` knows.
+    /// All bugs, by the names that the example `campaign` accepts.
     pub const NAMES: [(&str, Self); 12] = [
         ("hold-skipped", Self::Pe(pe::PlantedFault::HoldSkipped)),
         ("epoch-ignored", Self::Pe(pe::PlantedFault::EpochIgnored)),

@@ -1,11 +1,11 @@
-//! The model of notes: a member writes to a deterministic forwarder, which tells the member's reader. Every
-//! note is read once, in the order written, and with the count that the forwarder keeps, wherever and
-//! in how many places it keeps it.
+//! The model of notes: a member writes to a deterministic forwarder, which forwards the note to the
+//! member's reader. Every note is read once, in the order written, and with the forwarder's count
+//! of notes, wherever the forwarder and its replica are.
 
 use gridspan_runtime::Ix1;
 use std::collections::{BTreeMap, VecDeque};
 
-/// From one writer to one forwarder.
+/// Notes from one writer to one forwarder.
 #[derive(Default)]
 struct Way {
     unread: VecDeque<u64>,
@@ -18,17 +18,17 @@ pub(super) struct Notes {
     /// By writer and forwarder.
     ways: BTreeMap<(i32, i32), Way>,
     numbers: u64,
-    /// Forwarders and readers that were made.
+    /// Number of forwarders and readers that were created.
     pub(super) clerks: u64,
 }
 
 impl Notes {
-    /// How many notes were written; one to several forwarders is one.
+    /// Number of notes; a note to several forwarders counts once.
     pub(super) fn count(&self) -> u64 {
         self.numbers
     }
 
-    /// The number of a note that is about to be written to some forwarders.
+    /// Returns the number of a note that is about to be written to some forwarders.
     pub(super) fn written(&mut self, writer: Ix1, forwarders: impl Iterator<Item = i32>) -> u64 {
         self.numbers += 1;
         for forwarder in forwarders {
@@ -38,7 +38,7 @@ impl Notes {
         self.numbers
     }
 
-    /// A reader is told of a note, and that it is so many so far.
+    /// Checks a note that a reader receives as the `count`th from a forwarder.
     pub(super) fn read(
         &mut self,
         reader: Ix1,
@@ -51,14 +51,14 @@ impl Notes {
         way.read += 1;
         if (next, way.read) != (Some(number), count) {
             return Err(format!(
-                "reader {} was told of note {number} by forwarder {forwarder} as the {count}th, but the {}th is {next:?}",
+                "reader {} received note {number} from forwarder {forwarder} as the {count}th, but the {}th is {next:?}",
                 reader.0, way.read
             ));
         }
         Ok(())
     }
 
-    /// Checks that all have been read.
+    /// Checks that all notes have been read.
     pub(super) fn check(&self) -> Result<(), String> {
         let unread = self.ways.iter().find(|(_, way)| !way.unread.is_empty());
         unread.map_or(Ok(()), |((writer, forwarder), way)| {

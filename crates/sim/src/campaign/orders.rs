@@ -1,11 +1,11 @@
-//! What main may ask of members, and which of them it means.
+//! The commands of main to members, and the members that they concern.
 
 use serde::{Deserialize, Serialize};
 
-/// Members of the second collection from this index on were inserted.
+/// First index of inserted members of the second collection.
 pub(super) const FIRST_INSERTED: i32 = 1000;
 
-/// What members may do beyond sending messages.
+/// Actions that members may take beyond sending messages.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub(super) struct Freedom {
     pub(super) insert: bool,
@@ -13,20 +13,20 @@ pub(super) struct Freedom {
     pub(super) migrate: bool,
 }
 
-/// What a broadcast asks for.
+/// Command in a broadcast.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub(super) enum Call {
-    /// Nothing.
+    /// Do nothing.
     Hear,
-    /// To contribute to a reduction whose result goes there.
+    /// Contribute to a reduction whose result goes to `to`.
     Contribute { round: u64, to: Receiver },
-    /// To contribute to one over the section.
+    /// Contribute to a reduction over the section.
     ContributeToSection { round: u64 },
-    /// To go to the sync point.
+    /// Go to the sync point.
     Sync,
 }
 
-/// Who gets the result of a reduction.
+/// Receiver of the result of a reduction.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub(super) enum Receiver {
     Main,
@@ -35,14 +35,14 @@ pub(super) enum Receiver {
     AllYoung,
 }
 
-/// What a large multicast carries: so much that it may travel in parts.
+/// Payload of a large multicast, large enough that it may travel in segments.
 pub(super) fn load(number: u64) -> Vec<u8> {
     const LEAST: u64 = 20_000;
     const MORE: u64 = 200_000;
     vec![number as u8; (LEAST + number.wrapping_mul(0x9e37_79b9) % MORE) as usize]
 }
 
-/// Which of the old members are in the section.
+/// Whether the old member of this index is in the section.
 pub(super) fn in_section(index: i32) -> bool {
     index % 3 != 1
 }

@@ -1,4 +1,4 @@
-//! Pools of tasks that run beside each other, and beside all else that the job does.
+//! Task pools that run concurrently with each other and with the rest of the job.
 
 use super::ledger;
 use gridspan_runtime::{
@@ -10,9 +10,9 @@ use std::pin::pin;
 use std::task::Poll;
 use std::time::Duration;
 
-/// The largest tree has two to this power nodes.
+/// Maximum number of teeth: the largest tree has two to this power nodes.
 const TEETH_MAX: u64 = 9;
-/// How long a node takes.
+/// Time of a node.
 const COST: Duration = Duration::from_micros(200);
 
 /// A tree of `2^teeth` nodes: deep, narrow, and uneven.
@@ -21,7 +21,7 @@ pub(super) struct Comb {
     teeth: u32,
 }
 
-/// How many nodes were visited.
+/// Number of visited nodes.
 #[derive(Default, Serialize, Deserialize)]
 pub(super) struct Nodes(u64);
 
@@ -41,7 +41,8 @@ impl Search for Comb {
     }
 }
 
-/// The same tree, whose nodes are counted by those above them.
+/// The same tree, counted from the leaves up: each node returns the size of its subtree to its
+/// parent.
 impl Task for Comb {
     type Output = u64;
     type Join = u64;
@@ -61,8 +62,7 @@ impl Task for Comb {
     }
 }
 
-/// Counts two trees in pools of different kinds, which are open at the same time, from PEs drawn by
-/// dice.
+/// Counts two trees in pools of different kinds, which are open at the same time, from random PEs.
 pub(super) async fn count_trees(grid: &Grid) -> Result<(), JobError> {
     let pes = u64::from(grid.layout().pe_count());
     let [one, other] = [(); 2].map(|()| {
@@ -93,7 +93,7 @@ pub(super) async fn count_trees(grid: &Grid) -> Result<(), JobError> {
     Ok(())
 }
 
-/// Both results, once both are there.
+/// Runs two futures concurrently, and returns both results.
 async fn both<A, B>(one: impl Future<Output = A>, other: impl Future<Output = B>) -> (A, B) {
     let (mut one, mut other) = (pin!(one), pin!(other));
     let (mut first, mut second) = (None, None);

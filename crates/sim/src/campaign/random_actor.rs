@@ -1,4 +1,4 @@
-//! The actor of the campaign: it does a few random things with every message.
+//! The actor of the campaign: it takes a few random actions with every message.
 
 use super::ballast::Ballast;
 use super::broadcasts::LARGE_AMID_ONE_IN;
@@ -18,10 +18,10 @@ const PATIENT: Duration = Duration::from_secs(60);
 const IMPATIENT: Duration = Duration::from_millis(300);
 /// The longest time until a timer fires.
 const TIMER_MAX: Duration = Duration::from_secs(2);
-/// One in so many multicasts is large.
+/// Large multicasts: one in this number.
 const LARGE_ONE_IN: u64 = 30;
 
-/// All that members know of each other.
+/// The references that members have to each other.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct World {
     /// The collection whose members stay.
@@ -29,18 +29,18 @@ pub(super) struct World {
     /// The collection whose members come and go; the first `immortal` stay.
     pub(super) young: CollectionRef<RandomActor>,
     pub(super) immortal: i32,
-    /// Some of the old.
+    /// A section of the old collection.
     pub(super) section: SectionRef<RandomActor>,
-    /// Pure actors to whom the old write.
+    /// Deterministic actors to which old members write.
     pub(super) forwarders: Forwarders,
     pub(super) pes: u32,
 }
 
-/// What members tell each other. Numbers are those of the model.
+/// Messages of members. The numbers are those of the model.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) enum Msg {
     Meet(World),
-    /// Broadcast, amid messages to some who hear it.
+    /// Command to broadcast, amid messages to some of the receivers.
     Broadcast {
         number: u64,
     },
@@ -49,7 +49,7 @@ pub(super) enum Msg {
         left: u8,
         freedom: Freedom,
     },
-    /// Something large.
+    /// A large message.
     Load {
         number: u64,
         load: Vec<u8>,
@@ -59,7 +59,7 @@ pub(super) enum Msg {
         token: u64,
         reply: Reply<u64>,
     },
-    /// A question passed on.
+    /// A question that another member passed on.
     Delegate {
         number: u64,
         token: u64,
@@ -80,7 +80,7 @@ pub(super) enum Msg {
         call: Call,
         load: Vec<u8>,
     },
-    /// Broadcast without the total order.
+    /// An unordered broadcast.
     Unordered {
         number: u64,
         load: Vec<u8>,
@@ -99,7 +99,7 @@ pub(super) struct RandomActor {
     ballast: Ballast,
 }
 
-/// What a member contributes to a reduction.
+/// The contribution of a member to a reduction.
 fn contribution(id: ActorId, round: u64) -> u64 {
     (id.key.0 as u64 + 1).wrapping_mul(round.wrapping_mul(0x9e37_79b9) + 1)
 }
@@ -201,7 +201,7 @@ impl Actor for RandomActor {
 }
 
 impl RandomActor {
-    /// Does up to three random things.
+    /// Takes up to three random actions.
     fn act(&mut self, left: u8, freedom: Freedom, cx: &mut Context<'_, Self>) {
         let Some(world) = &self.world else { return };
         let count = ledger::with(|ledger| ledger.dice.below(4_u32));
@@ -280,7 +280,7 @@ impl RandomActor {
     }
 }
 
-/// What members do with each other.
+/// The actions of members.
 impl World {
     fn member(&self, id: ActorId) -> ActorRef<RandomActor> {
         let collection = if id.collection == self.old.id() { self.old } else { self.young };
@@ -291,7 +291,7 @@ impl World {
         in_section(index.0)
     }
 
-    /// Any member that lives or is expected.
+    /// A random member that lives or is expected.
     fn anyone(&self, ledger: &mut Ledger) -> ActorId {
         let collection = if ledger.dice.chance(0.6) { self.old.id() } else { self.young.id() };
         let living = ledger.living(collection);
@@ -353,7 +353,7 @@ impl World {
         cx.send_after(delay, &self.member(to), Msg::Tick { token, left: left - 1, freedom });
     }
 
-    /// Broadcasts, and sends messages to some of those who hear it before and after.
+    /// Broadcasts, and sends messages to some of the receivers before and after.
     fn broadcast_amid_messages(&self, cx: &mut Context<'_, RandomActor>) {
         let me = cx.me().id();
         let (of_old, before, after) = ledger::with(|ledger| {
@@ -378,7 +378,7 @@ impl World {
         some(after, cx);
     }
 
-    /// Broadcasts in no order, twice, so that the second may overtake the first.
+    /// Sends two unordered broadcasts, so that the second may overtake the first.
     fn broadcast_unordered(&self, cx: &mut Context<'_, RandomActor>) {
         for _ in 0..2 {
             let (collection, priority, (number, load)) = ledger::with(|ledger| {
@@ -410,7 +410,8 @@ impl World {
         let me = cx.me().id();
         if me.collection == self.young.id() && me.key.0 >= self.immortal as u128 {
             cx.destroy();
-            // The model hears of it now; nothing that is sent to it from here on counts.
+            // Update the model now: messages that are sent to this member from here on do not
+            // count.
             ledger::with(|ledger| ledger.destroyed(me));
         }
     }

@@ -1,25 +1,25 @@
-//! A strategy that does what another one does, and gives deterministic actors replicas and takes
-//! them away at random.
+//! A strategy that follows another one, and also adds and removes replicas of deterministic actors
+//! at random.
 
 use gridspan_balance::{ActorKey, Move, Plan, Replica, Snapshot, Strategy, by_name};
 use gridspan_topology::PeId;
 use gridspan_topology::dice::Dice;
 use std::collections::BTreeSet;
 
-/// The other strategy, and dice.
+/// Follows another strategy, and replicates at random.
 pub(super) struct RandomReplication {
     inner: Box<dyn Strategy>,
     dice: Dice,
 }
 
 impl RandomReplication {
-    /// Does what the strategy of this name does; nothing if there is none.
+    /// Follows the strategy of this name, or makes no moves if there is none.
     pub(super) fn new(name: &str, seed: u64) -> Self {
         let inner = by_name(name, seed).unwrap_or_else(|_| Box::new(gridspan_balance::NoMoves));
         Self { inner, dice: Dice::new(seed) }
     }
 
-    /// Some of those that a forwarder may tell something.
+    /// Random actors, for a replica to serve.
     fn some(&mut self, snapshot: &Snapshot) -> Vec<ActorKey> {
         let all = snapshot.actors.iter().map(|actor| actor.id);
         let mut some: Vec<ActorKey> = all.filter(|_| self.dice.chance(0.5)).collect();
@@ -58,7 +58,7 @@ impl Strategy for RandomReplication {
         plan
     }
 
-    /// It is not asked whether that makes anything faster.
+    /// False: random replicas are not meant to make anything faster.
     fn predicts(&self) -> bool {
         false
     }

@@ -1,4 +1,4 @@
-//! Readers: each is told by forwarders what one member has written to them, and wanders.
+//! Readers: each receives the notes of one member from forwarders, and migrates at random.
 
 use super::ledger;
 use gridspan_runtime::{Actor, Context, Ix1, PeId};
@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 #[derive(Serialize, Deserialize)]
 pub(super) struct Reader;
 
-/// A note was written to this forwarder, the `count`th of the member.
+/// A note that was written to this forwarder, the `count`th of the member.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct Told {
     pub(super) forwarder: i32,

@@ -3,14 +3,14 @@
 use gridspan_runtime::{ActorId, CollectionId};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// What is special about a reduction.
+/// Kind of a reduction.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum Kind {
     #[default]
     Plain,
-    /// Its result waits until main asks for it.
+    /// The result waits until main asks for it.
     ToMain,
-    /// It is over the section. Results come in the order of such reductions.
+    /// The reduction is over the section. Results of such reductions arrive in order.
     OfSection,
 }
 
@@ -19,21 +19,22 @@ pub(super) enum Kind {
 struct Round {
     sum: u64,
     contributions: u64,
-    /// How many have received the result.
+    /// Number of receivers that have received the result.
     results: u64,
-    /// The broadcast that brings the result, if it goes to all of a collection.
+    /// The broadcast that carries the result, if it goes to all of a collection.
     broadcast: Option<u64>,
     kind: Kind,
 }
 
-/// How many sync points the runtime lets a member leave that others have not reached.
+/// Number of sync points that a member may be ahead of others.
 const SYNCS_AHEAD: u64 = 3;
 
 /// The members of a collection on their way to and from a sync point.
 #[derive(Default)]
 struct Sync {
     waiting: BTreeSet<ActorId>,
-    /// How many sync points were begun, and how many each member has reached or came after.
+    /// Number of sync points that were started, and the number that each member has reached or was
+    /// created after.
     begun: u64,
     reached: BTreeMap<ActorId, u64>,
 }
@@ -43,9 +44,9 @@ struct Sync {
 pub(super) struct Rounds {
     rounds: Vec<Round>,
     syncs: BTreeMap<CollectionId, Sync>,
-    /// The last reduction over the section that had its result.
+    /// The last reduction over the section whose result has arrived.
     last_of_section: u64,
-    /// Whether nothing is ever balanced, so that nobody waits at a sync point.
+    /// Whether the job is never balanced, so that no member waits at a sync point.
     is_unbalanced: bool,
 }
 
@@ -54,12 +55,12 @@ impl Rounds {
         Self { is_unbalanced: !is_balanced, ..Self::default() }
     }
 
-    /// The number of the next reduction.
+    /// Returns the number of the next reduction.
     pub(super) fn next(&self) -> u64 {
         self.rounds.len() as u64
     }
 
-    /// Begins a reduction whose result one receiver gets, or all, by a broadcast.
+    /// Starts a reduction whose result goes to one receiver, or to all by a broadcast.
     pub(super) fn begin(&mut self, broadcast: Option<u64>, kind: Kind) {
         self.rounds.push(Round { broadcast, kind, ..Round::default() });
     }
@@ -74,7 +75,7 @@ impl Rounds {
         Ok(())
     }
 
-    /// A receiver gets a result. Returns the broadcast that brought it.
+    /// Checks the result at a receiver. Returns the broadcast that carried it.
     pub(super) fn result(&mut self, round: u64, value: u64) -> Result<Option<u64>, String> {
         let last = self.last_of_section;
         let state = self.round(round)?;
@@ -99,20 +100,20 @@ impl Rounds {
         self.rounds.get_mut(round as usize).ok_or(format!("there is no reduction {round}"))
     }
 
-    /// How many reductions and how many sync points were completed.
+    /// Number of completed reductions and of sync points.
     pub(super) fn completed(&self) -> (u64, u64) {
         let reductions = self.rounds.iter().filter(|round| round.results > 0).count() as u64;
         (reductions, self.syncs.values().map(|sync| sync.begun).sum())
     }
 
-    /// All members of a collection are asked to go to their sync point.
+    /// Records that all members of a collection are asked to go to their sync point.
     pub(super) fn sync_begins(&mut self, collection: CollectionId) {
         self.syncs.entry(collection).or_default().begun += 1;
     }
 
     pub(super) fn joined(&mut self, id: ActorId) {
         let sync = self.syncs.entry(id.collection).or_default();
-        // Members that are inserted begin with the sync point after the next.
+        // An inserted member starts with the sync point after the next.
         sync.reached.insert(id, sync.begun + u64::from(sync.begun > 0));
     }
 
@@ -122,8 +123,8 @@ impl Rounds {
         *sync.reached.entry(id).or_default() += 1;
     }
 
-    /// A member leaves its sync point. All others must have reached the first, and be at most
-    /// `SYNCS_AHEAD` behind.
+    /// Checks a member that leaves its sync point: all others must have reached the first, and be
+    /// at most `SYNCS_AHEAD` behind.
     pub(super) fn sync_left(&mut self, id: ActorId) -> Result<(), String> {
         let sync = self.syncs.entry(id.collection).or_default();
         if !sync.waiting.remove(&id) {
@@ -146,11 +147,11 @@ impl Rounds {
         }
     }
 
-    /// Checks that every reduction had its result, and nobody waits at a sync point.
+    /// Checks that every reduction had its result, and that no member waits at a sync point.
     pub(super) fn check(&self) -> Result<(), String> {
         for (number, round) in self.rounds.iter().enumerate() {
             let Round { results, contributions, broadcast, kind, .. } = round;
-            // Who gets a broadcast is checked with the broadcasts.
+            // The receivers of a broadcast are checked with the broadcasts.
             let missing = *results == 0 && *kind != Kind::ToMain;
             if missing || (broadcast.is_none() && *results > 1) {
                 return Err(format!("reduction {number} of {contributions} had {results} results"));

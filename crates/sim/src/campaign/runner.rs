@@ -1,4 +1,4 @@
-//! Runs many seeds and sums them up.
+//! Runs many seeds and adds up their results.
 
 use super::doings::Doings;
 use super::{Planted, Scenario, ledger};
@@ -16,23 +16,23 @@ use std::time::Duration;
 pub struct Campaign {
     /// The seeds.
     pub seeds: Range<u64>,
-    /// For how many seconds of virtual time each job begins new things. Default 60.
+    /// Virtual time in seconds during which each job starts new actions. Default 60.
     pub virtual_seconds: u64,
-    /// How many threads run seeds. The result does not depend on it. Default 1.
+    /// Number of threads that run seeds. The result does not depend on it. Default 1.
     pub threads: usize,
     /// The bug to plant. Default none.
     pub planted: Planted,
-    /// Whether to run those seeds only whose nodes talk over QUIC. Default false.
+    /// Whether to run only the seeds whose nodes communicate over QUIC. Default false.
     pub only_quic: bool,
 }
 
 impl Campaign {
-    /// These seeds, with the defaults.
+    /// A campaign of these seeds, with the defaults.
     pub fn new(seeds: Range<u64>) -> Self {
         Self { seeds, virtual_seconds: 60, threads: 1, planted: Planted::None, only_quic: false }
     }
 
-    /// Runs all seeds, or as many as it takes to find the first that fails.
+    /// Runs all seeds, up to the first that fails.
     pub fn run(&self) -> CampaignReport {
         let next = AtomicU64::new(self.seeds.start);
         let failed = AtomicU64::new(u64::MAX);
@@ -86,7 +86,7 @@ impl Campaign {
     }
 }
 
-/// Runs one scenario. Returns what happened, and what was wrong, if anything.
+/// Runs one scenario. Returns the report, the counts of actions, and the violation, if any.
 pub fn run_scenario(scenario: &Scenario, log: bool) -> (SimReport, Doings, Option<String>) {
     scenario.install_model();
     let report = match scenario.simulation(log) {
@@ -119,7 +119,7 @@ pub fn run_scenario(scenario: &Scenario, log: bool) -> (SimReport, Doings, Optio
     (report, doings, problem)
 }
 
-/// Whether anything is unfinished that a quiescent job has finished.
+/// Whether work is pending that a quiescent job cannot have.
 fn has_work(pending: &PendingWork) -> bool {
     let unfinished = [
         pending.held,
@@ -133,10 +133,10 @@ fn has_work(pending: &PendingWork) -> bool {
     unfinished != [0; 7]
 }
 
-/// What a job that ended well may not leave behind.
+/// The error for work or members that a job with a good outcome must not leave behind.
 fn leftovers(report: &SimReport, living: u64) -> Option<String> {
     let pending = &report.pending;
-    // One that began by itself when main had just seen that all was quiet says nothing.
+    // A rebalance that started by itself after the last quiescence is no error.
     if pending.rebalances > 0 {
         return None;
     }
@@ -153,34 +153,34 @@ fn leftovers(report: &SimReport, living: u64) -> Option<String> {
 pub struct CampaignFailure {
     /// The seed.
     pub seed: u64,
-    /// For how long it ran.
+    /// Virtual time in seconds during which the job started new actions.
     pub virtual_seconds: u64,
     /// The bug that was planted.
     pub planted: Planted,
-    /// What was wrong.
+    /// The violation.
     pub what: String,
 }
 
-/// What a campaign found.
+/// Results of a campaign.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct CampaignReport {
     /// Seeds that were run.
     pub runs: u64,
-    /// Of these, seeds whose nodes talked over QUIC.
+    /// Of these, seeds whose nodes communicated over QUIC.
     pub quic_runs: u64,
-    /// Virtual time of all of them.
+    /// Total virtual time.
     pub virtual_time: Duration,
-    /// Events that were simulated.
+    /// Number of simulated events.
     pub events: u64,
-    /// Messages that were handled.
+    /// Number of handled messages.
     pub messages: u64,
-    /// Frames between nodes.
+    /// Number of frames between nodes.
     pub frames: u64,
-    /// What the jobs did.
+    /// Counts of the jobs' actions.
     pub doings: Doings,
-    /// What went wrong around them.
+    /// Counts of injected faults.
     pub faults: FaultCounts,
-    /// What happened on QUIC connections.
+    /// Counts of events on QUIC connections.
     pub quic: QuicCounts,
     /// The failure with the lowest seed, if any.
     pub failure: Option<CampaignFailure>,

@@ -1,4 +1,4 @@
-//! What a seed stands for: a grid, its faults, and how the job goes about.
+//! The scenario of a seed: a grid, its faults, and the settings of the job.
 
 use super::forwarder::Forwarder;
 use super::pools::Comb;
@@ -17,50 +17,50 @@ use gridspan_topology::dice::Dice;
 use gridspan_topology::{GridSpec, Latency, Link, SiteId};
 use std::time::Duration;
 
-/// One seed in so many runs over QUIC, which costs a few times as much.
+/// Seeds over QUIC: one in this number, because such a run costs a few times as much.
 const QUIC_EVERY: u64 = 10;
-/// Which of them.
+/// Remainder of the seeds over QUIC.
 const QUIC_AT: u64 = 3;
 
-/// The share of seeds in which main has the coordinator moved.
+/// Fraction of seeds in which main moves the coordinator.
 const MOVING: f64 = 0.3;
-/// In one seed in so many the coordinator runs on the last node, and not beside main.
+/// Seeds whose coordinator runs on the last node instead of beside main: one in this number.
 const ELSEWHERE_EVERY: u64 = 4;
 
-/// Everything that a seed decides, apart from what happens while it runs.
+/// Everything that a seed determines before the run.
 #[derive(Clone, Debug)]
 pub struct Scenario {
     /// The seed.
     pub seed: u64,
     /// The bug that was planted, if any.
     pub planted: Planted,
-    /// For how long the job begins new things.
+    /// Time during which the job starts new actions.
     pub duration: Duration,
     /// The sites, nodes, PEs and links.
     pub grid: GridSpec,
-    /// What goes wrong.
+    /// The faults.
     pub faults: FaultPlan,
-    /// The strategy.
+    /// The balancing strategy.
     pub strategy: &'static str,
-    /// How often it is asked besides sync points, if at all.
+    /// Interval at which the job is balanced besides sync points, if any.
     pub every: Option<Duration>,
-    /// How many members stay for the whole run.
+    /// Number of members that stay for the whole run.
     pub old: u32,
-    /// With how many members the other collection begins.
+    /// Initial number of members of the other collection.
     pub young: u32,
-    /// How many deterministic actors there are.
+    /// Number of deterministic actors.
     pub forwarders: u32,
-    /// Whether they get replicas at random.
+    /// Whether deterministic actors get replicas at random.
     pub doubles: bool,
     /// The probability that an arriving member is refused.
     pub refusal: f64,
-    /// How nodes take tasks from others; `None` for a job without tasks.
+    /// The stealing policy; `None` for a job without tasks.
     pub stealing: Option<&'static str>,
-    /// Who joins to work on tasks, and how they go.
+    /// Guests that join to work on tasks, and the ways in which they leave.
     pub guests: Vec<GuestPlan>,
-    /// The node that the coordinator runs on; in most runs beside main.
+    /// Node of the coordinator; in most runs that of main.
     pub coordinator: u32,
-    /// Whether main has it moved to other nodes now and then.
+    /// Whether main moves the coordinator to other nodes now and then.
     pub moves_coordinator: bool,
 }
 
@@ -72,19 +72,19 @@ impl Scenario {
         let grid = grid(&mut dice, if over_quic { 2 } else { 1 });
         let mut faults = faults(&mut dice, planted);
         if over_quic {
-            // Dice of their own, so that the same seed means the same otherwise.
+            // Separate dice, so that the rest of the scenario does not depend on them.
             let mut dice = Dice::new(seed ^ 0x7175_6963);
             (faults.sessions, faults.quic) = (None, Some(quic_faults(&mut dice, planted)));
         }
         let stealing = dice.chance(0.4).then(|| dice.one_of(STEALING_POLICIES));
         let guests = match stealing {
-            // Dice of their own, so that the same seed means the same otherwise.
+            // Separate dice, so that the rest of the scenario does not depend on them.
             Some(_) => guests(&mut Dice::new(seed ^ 0x6775_6573_7473), &grid, duration),
             None => Vec::new(),
         };
         let elsewhere = seed.is_multiple_of(ELSEWHERE_EVERY);
         let coordinator = if elsewhere { grid.layout().node_count() - 1 } else { 0 };
-        // Dice of their own, so that the same seed means the same otherwise.
+        // Separate dice, so that the rest of the scenario does not depend on them.
         let moves_coordinator = Dice::new(seed ^ 0x6d6f_7665).chance(MOVING);
         Self {
             coordinator,
@@ -114,8 +114,8 @@ impl Scenario {
         }
     }
 
-    /// Whether the nodes of a seed's grid talk over QUIC in virtual time, by the transport of
-    /// production; those of others have modelled links.
+    /// Whether the nodes of a seed's grid communicate over QUIC in virtual time, through the
+    /// production transport. Other seeds have modelled links.
     pub fn is_over_quic(seed: u64) -> bool {
         seed % QUIC_EVERY == QUIC_AT
     }
@@ -136,7 +136,7 @@ impl Scenario {
             None => job,
         };
         let name = self.strategy;
-        // What leaders of sites plan, nobody else can add to.
+        // Replicas cannot be added to the plans of site leaders.
         let job = match self.doubles && name != "leader-cut" {
             true => job.own_strategy(move |seed| Box::new(RandomReplication::new(name, seed))),
             false => job.strategy(name),
@@ -164,20 +164,20 @@ impl Scenario {
             faults: Some(self.faults.clone()),
             guests: self.guests.clone(),
             log,
-            // What waits for the longest time-out ends within it.
+            // Long enough for the longest timeout.
             time_limit: self.duration + Duration::from_secs(200),
             ..SimOptions::default()
         };
         Simulation::new(job, self.grid.clone(), options)
     }
 
-    /// Puts the model of this scenario in place.
+    /// Installs the model of this scenario.
     pub(super) fn install_model(&self) {
         ledger::install(Dice::new(!self.seed), self.strategy != "none" || self.doubles);
     }
 }
 
-/// A grid of up to three sites, and at least so many.
+/// A random grid of up to three sites, and at least `sites_min`.
 fn grid(dice: &mut Dice, sites_min: u64) -> GridSpec {
     let sites = (1 + dice.below(3)).max(sites_min);
     let mut layout = Vec::new();
@@ -193,7 +193,7 @@ fn grid(dice: &mut Dice, sites_min: u64) -> GridSpec {
     spec.unwrap_or_else(|_| GridSpec::single(2)).with_wan(wan)
 }
 
-/// Up to three guests that join, leave, die or are taken for dead at any time.
+/// Up to three guests that join, leave, die or are mistaken for dead at any time.
 fn guests(dice: &mut Dice, grid: &GridSpec, duration: Duration) -> Vec<GuestPlan> {
     let sites: Vec<SiteId> = grid.layout().sites().collect();
     let moment = |dice: &mut Dice| Duration::from_millis(dice.below(duration.as_millis() as u64));
@@ -234,7 +234,8 @@ fn faults(dice: &mut Dice, planted: Planted) -> FaultPlan {
     faults
 }
 
-/// Faults of the network under QUIC. Partitions are shorter than the patience with silent nodes.
+/// Random faults of the network under QUIC. Partitions are shorter than the timeout for silent
+/// nodes.
 fn quic_faults(dice: &mut Dice, planted: Planted) -> QuicFaults {
     QuicFaults {
         bulk_bytes: dice.one_of(&[64, 256, 1024]),

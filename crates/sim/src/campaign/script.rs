@@ -16,42 +16,44 @@ use std::time::Duration;
 
 /// The longest wait for an answer to main.
 const CENSUS_TIMEOUT: Duration = Duration::from_secs(60);
-/// The longest rest between two broadcasts of one member: longer than a round trip.
+/// The longest pause between two broadcasts of one member: longer than a round trip.
 const ROOT_REST_MAX: Duration = Duration::from_millis(250);
-/// The longest rest between two phases.
+/// The longest pause between two phases.
 const REST_MAX: Duration = Duration::from_secs(2);
 
-/// The share of phases in which the coordinator moves, where it does.
+/// Fraction of phases in which the coordinator moves, in scenarios in which it moves.
 const MOVE: f64 = 0.3;
 
-/// What the job is about to do.
+/// Settings of the job.
 pub(super) struct Plan {
     pub(super) duration: Duration,
     pub(super) old: u32,
     pub(super) young: u32,
     pub(super) forwarders: u32,
-    /// The probability that an arriving member is refused.
+    /// Probability that an arriving member is refused.
     pub(super) refusal: f64,
     pub(super) placement: Placement,
     pub(super) has_tasks: bool,
-    /// Where the coordinator moves, if it does.
+    /// Dice for the moves of the coordinator, if it moves.
     pub(super) moves: Option<Dice>,
 }
 
-/// Main with what it works on.
+/// State of the main function.
 struct Main {
     grid: Grid,
     old: Collection<RandomActor>,
     young: Collection<RandomActor>,
     world: World,
-    /// Whether insertions may be under way. Whether a new member takes part in a reduction that has
-    /// begun is not promised, so the two do not overlap.
+    /// Whether insertions may be under way. They never overlap with reductions, because the runtime
+    /// does not guarantee whether a new member takes part in a reduction that has begun.
     inserting: bool,
-    /// Whether a reduction or a sync point of the collection that is inserted into may be.
+    /// Whether a reduction or a sync point of the young collection, into which members are
+    /// inserted, may be under way.
     reducing: bool,
     has_tasks: bool,
     moves: Option<Dice>,
-    /// Reductions to main that it has not awaited, by collection.
+    /// Reductions to main that it has not awaited, by collection (`true` for the old one) and
+    /// round.
     awaited: Vec<(bool, u64)>,
 }
 
@@ -94,7 +96,7 @@ pub(super) async fn run(grid: Grid, plan: Plan) -> Result<(), JobError> {
     main.census().await
 }
 
-/// What is wrong according to the model ends the job.
+/// Fails if the model has found a violation.
 fn check() -> Result<(), JobError> {
     match ledger::with(|ledger| ledger.problem().map(str::to_owned)) {
         Some(problem) => Err(JobError::Failed(problem)),
@@ -153,7 +155,7 @@ impl Main {
         check()
     }
 
-    /// Has the coordinator moved now and then, while the job goes on.
+    /// Moves the coordinator now and then, while the job runs.
     async fn move_coordinator(&mut self) -> Result<(), JobError> {
         let nodes = self.grid.layout().node_count();
         if let Some(dice) = &mut self.moves
@@ -176,7 +178,7 @@ impl Main {
         self.young.member(index).send(Msg::Act { number, left: 1, freedom });
     }
 
-    /// Sends some members a message that makes them do things.
+    /// Sends messages to random members that make them act.
     fn kick(&self, kicks: u64, freedom: Freedom) {
         for _ in 0..kicks {
             let (id, priority, left, number) = ledger::with(|ledger| {
@@ -195,7 +197,7 @@ impl Main {
         }
     }
 
-    /// Asks for up to three reductions, one behind the other.
+    /// Starts up to three reductions, one after the other.
     fn reduce(&mut self, of_young: bool) {
         let count = ledger::with(|ledger| ledger.dice.below(4_u32));
         for _ in 0..count {
@@ -229,8 +231,8 @@ impl Main {
         }
     }
 
-    /// Has every member of the collection that nobody leaves broadcast at the same time, so that
-    /// each node is a root.
+    /// Makes every member of the old collection broadcast at the same time, so that each node is a
+    /// root.
     fn broadcast_from_all(&self) {
         let living = ledger::with(|ledger| {
             ledger.doings.from_all_roots += 1;
@@ -242,8 +244,8 @@ impl Main {
         }
     }
 
-    /// Has one or two members broadcast again and again, so that the right to number broadcasts
-    /// passes to their PEs, and from one to the other.
+    /// Makes one or two members broadcast repeatedly, so that the right to number broadcasts passes
+    /// to their PEs, and from one to the other.
     async fn broadcast_from_some(&self) -> Result<(), JobError> {
         let (roots, rounds, rest) = ledger::with(|ledger| {
             let living = ledger.living(self.old.id());
@@ -292,7 +294,7 @@ impl Main {
         self.young.member(fresh).send(Msg::Act { number, left: 1, freedom });
     }
 
-    /// Awaits what was asked for and quiescence, in either order.
+    /// Awaits the pending reductions and quiescence, in either order.
     async fn settle(&mut self) -> Result<(), JobError> {
         if ledger::with(|ledger| ledger.dice.chance(0.5)) {
             self.quiescence().await?;
@@ -313,12 +315,12 @@ impl Main {
         let before = found();
         self.grid.quiescence().await?;
         if found() == before {
-            return Err(JobError::Failed("main heard of quiescence that was not found".to_owned()));
+            return Err(JobError::Failed("main got quiescence that was not found".to_owned()));
         }
         check()
     }
 
-    /// Asks every member for a sign of life.
+    /// Asks every member a question, and waits for the answers.
     async fn census(&self) -> Result<(), JobError> {
         for of_old in [true, false] {
             let living = ledger::with(|ledger| ledger.living(self.collection(of_old).id()));

@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 /// A member of a collection.
 #[derive(Default)]
 struct Member {
-    /// How many had been sent when it was made; it may not miss later ones.
+    /// Number of broadcasts sent before the member was created; it may not miss later ones.
     sent_before: u64,
     handled: BTreeSet<u64>,
     gone: bool,
@@ -20,14 +20,14 @@ pub(super) struct Unordered {
 }
 
 impl Unordered {
-    /// The number for one that is about to be sent.
+    /// Returns the number of a broadcast that is about to be sent.
     pub(super) fn sent(&mut self, to: CollectionId) -> u64 {
         let number = self.count();
         self.sent.insert(number, to);
         number
     }
 
-    /// How many were sent.
+    /// Number of broadcasts sent.
     pub(super) fn count(&self) -> u64 {
         self.sent.len() as u64
     }
@@ -43,7 +43,7 @@ impl Unordered {
         }
     }
 
-    /// Checks that a member handles one for the first time, and that it was sent to it.
+    /// Checks that a member handles a broadcast of its collection, and for the first time.
     pub(super) fn handled(&mut self, id: ActorId, number: u64) -> Result<(), String> {
         let is_for_it = self.sent.get(&number) == Some(&id.collection);
         let member = self.members.get_mut(&id).filter(|_| is_for_it);
@@ -54,7 +54,7 @@ impl Unordered {
         }
     }
 
-    /// Checks that all members have handled all that they should.
+    /// Checks that all members have handled the broadcasts that they must.
     pub(super) fn check(&self) -> Result<(), String> {
         for (id, member) in self.members.iter().filter(|(_, member)| !member.gone) {
             let due = self.sent.range(member.sent_before..);

@@ -1,5 +1,5 @@
-//! The coordinator in virtual time. It keeps no PE from what it is doing, and goes on while all of
-//! its node are inside of handlers; taking and sending packets costs it what they cost a PE.
+//! The coordinator in virtual time. It does not block PEs, and runs while all PEs of its node are
+//! inside handlers. It accepts and sends packets at the same cost as a PE.
 
 use super::{Event, OnQuiescence, Outgoing, Simulation};
 use gridspan_runtime::coordinator::{Coordinator, CoordinatorCommand, CoordinatorEvent};
@@ -10,8 +10,8 @@ use gridspan_topology::Speed;
 use std::time::Duration;
 
 impl Simulation {
-    /// Has `tell` called with what is unfinished whenever the coordinator finds the job quiescent.
-    /// Main hears of it later, when the job may be busy again.
+    /// Sets a callback that receives the unfinished work whenever the coordinator finds the job
+    /// quiescent. Main learns of it later, when the job may be busy again.
     pub(crate) fn on_quiescence(&mut self, tell: OnQuiescence) {
         self.on_quiescence = Some(tell);
     }
@@ -21,8 +21,8 @@ impl Simulation {
         self.hosts[self.coordinator_at].coordinator()
     }
 
-    /// Sends what a PE has for the coordinator: to that, if it is on the PE's node, and otherwise
-    /// to where it is as far as that node knows.
+    /// Sends a packet of a PE to the coordinator: directly if it is on the PE's node, otherwise to
+    /// the node where that node last knew it.
     pub(super) fn send_to_coordinator(
         &mut self,
         (node, pe, speed): (NodeId, PeId, Speed),
@@ -39,7 +39,7 @@ impl Simulation {
         self.carry_out_of((node, speed), commands, leaves, frames);
     }
 
-    /// Gives the host of a node a packet that has arrived there.
+    /// Delivers a packet that has arrived to the coordinator host of a node.
     pub(super) fn deliver_to_host(&mut self, node: NodeId, from: PeId, packet: Packet) {
         let until = self.nodes[node].paused_until;
         if until > self.now {
@@ -57,14 +57,14 @@ impl Simulation {
         if let (Some(before), Some(after), Some(tell)) = (before, after, &self.on_quiescence)
             && after > before
         {
-            // The answers themselves are on their way.
+            // The answers to main are on their way, and count as created messages.
             let pending = self.pending_now();
             tell(&PendingWork { created: pending.created - (after - before), ..pending });
         }
         self.obey_coordinator(node, commands, self.options.packet_cost);
     }
 
-    /// A PE has heard where the coordinator is.
+    /// Updates a node after one of its PEs has learned the coordinator's place.
     pub(super) fn note_coordinator(&mut self, pe: PeId, place: CoordinatorPlace) {
         let node = self.layout.node_of(pe);
         self.relays[node].set_coordinator(place);
@@ -72,7 +72,8 @@ impl Simulation {
         self.obey_coordinator(node, commands, Duration::ZERO);
     }
 
-    /// Lets the coordinator do what is due. An event that was overtaken stays behind.
+    /// Wakes the coordinator for its due work. Ignores an event that was replaced by an earlier
+    /// one.
     pub(super) fn wake_coordinator(&mut self, node: NodeId, number: u64) {
         let due = &mut self.nodes[node].coordinator_due;
         if due.take_if(|due| *due == (self.now, number)).is_none() {
@@ -88,7 +89,7 @@ impl Simulation {
         self.obey_coordinator(node, commands, Duration::ZERO);
     }
 
-    /// Does what the host of a node wants, after it was busy for some time.
+    /// Carries out the commands of a coordinator host that was busy for `takes`.
     fn obey_coordinator(
         &mut self,
         node: NodeId,
@@ -103,7 +104,7 @@ impl Simulation {
         self.plan_coordinator(node);
     }
 
-    /// Does what the host of a node wants, one thing after the other.
+    /// Carries out the commands of a coordinator host, one after the other.
     fn carry_out_of(
         &mut self,
         (node, speed): (NodeId, Speed),
@@ -137,7 +138,7 @@ impl Simulation {
                     planning_job.run_evaluations(super::PLANNING);
                     let event = CoordinatorEvent::Planned(planning_job);
                     let commands = self.hosts[node].handle(self.now, event);
-                    // What was commanded before leaves before.
+                    // The frames of earlier commands leave first.
                     self.leave_at(*leaves, std::mem::take(frames));
                     self.carry_out_of((node, speed), commands, leaves, frames);
                 }
@@ -145,7 +146,7 @@ impl Simulation {
         }
     }
 
-    /// Sees to it that the coordinator is woken when it has something to do.
+    /// Schedules the coordinator's next wake-up, if it has work.
     fn plan_coordinator(&mut self, node: NodeId) {
         let due = self.hosts[node].next_wakeup().map(|due| due.max(self.now));
         let Some(due) = due else { return };
@@ -155,8 +156,7 @@ impl Simulation {
         }
     }
 
-    /// Lets frames leave: links see them in the order in which they do, and over QUIC all at the
-    /// end.
+    /// Sends frames: links see them in the order in which they leave, and over QUIC all at the end.
     pub(super) fn leave_at(&mut self, last: Time, frames: Vec<Outgoing>) {
         if !frames.is_empty() {
             let at = if self.quic.is_some() { last } else { self.now };

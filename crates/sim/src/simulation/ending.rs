@@ -9,10 +9,10 @@ use gridspan_runtime::pe::{PendingWork, Statistics};
 use gridspan_topology::Time;
 
 impl Simulation {
-    /// Whether the job has stalled although the runtime goes on with its upkeep: where a job is
-    /// balanced on a period, the coordinator looks again and again whether there is anything to
-    /// balance. `event` is the next. Over simulated QUIC there are the transports' own events, too,
-    /// and [`only_transports_are_active`](Self::only_transports_are_active) tells.
+    /// Whether the job has stalled although the runtime continues its upkeep: in a periodically
+    /// balanced job, the coordinator checks again and again whether there is anything to balance.
+    /// `event` is the next event. Over simulated QUIC the transports have events too, and
+    /// [`only_transports_are_active`](Self::only_transports_are_active) decides.
     pub(super) fn only_upkeep_is_left(&mut self, now: Time, event: &Event) -> bool {
         let host = &self.hosts[self.coordinator_at];
         let activity = || {
@@ -36,8 +36,8 @@ impl Simulation {
             if self.is_over(pe) {
                 continue;
             }
-            // Quiescence is a matter of the founders: what guests had handled may be lost with
-            // them, and the end of a pool may reach one before its description.
+            // Only founders count for quiescence: messages that guests have handled may be lost
+            // with them, and the end of a pool may reach a guest before its description.
             if self.layout.is_guest(self.layout.node_of(pe)) {
                 sum += PendingWork { created: 0, processed: 0, members: 0, early: 0, ..pending };
             } else {
@@ -47,7 +47,8 @@ impl Simulation {
         sum
     }
 
-    /// Ends a job that does not end by itself, and says what it waits for.
+    /// Ends a job that does not end by itself, with an error that names the work for which it
+    /// waits.
     pub(super) fn give_up(mut self, ending: Ending) -> SimReport {
         let pending = self.pending_now();
         let returned = if self.main.is_done() { "main has returned; " } else { "" };

@@ -1,4 +1,4 @@
-//! Frames between nodes: straight over the modelled network, in sessions over connections that
+//! Frames between nodes: directly over the modelled network, in sessions over connections that
 //! break, or over QUIC.
 
 use super::{Arrival, Event, Outgoing, Simulation};
@@ -8,7 +8,7 @@ use gridspan_runtime::net::LossReason;
 use gridspan_runtime::{JobError, NodeId, PeId, Time};
 
 impl Simulation {
-    /// Lets frames of one node leave.
+    /// Sends frames of one node.
     pub(super) fn leave(&mut self, frames: Vec<Outgoing>) {
         let Some(from) = frames.first().map(|frame| frame.from) else { return };
         if self.quic.is_none() {
@@ -16,7 +16,7 @@ impl Simulation {
         }
         let until = self.nodes[from].paused_until;
         if until > self.now {
-            // The transport stands still with its node.
+            // The transport pauses with its node.
             self.queue.push(until, Event::Leave(frames));
             return;
         }
@@ -83,7 +83,7 @@ impl Simulation {
         }
     }
 
-    /// Deals with what happens on the network under QUIC, later if the node stands still.
+    /// Handles an event on the network under QUIC, delayed while the node is paused.
     pub(super) fn happen_on_quic(&mut self, happening: quic::Happening) {
         if let Some(node) = QuicNetwork::place(&happening) {
             let until = self.nodes[node].paused_until;
@@ -101,7 +101,7 @@ impl Simulation {
         self.on_quic(|quic, now, air| quic.handle(now, happening, air));
     }
 
-    /// Has the transports do something, and does what follows.
+    /// Calls `act` on the transports, and carries out the commands that follow.
     fn on_quic(&mut self, act: impl FnOnce(&mut QuicNetwork, Time, &mut Air<'_>)) {
         if let Some(quic) = &mut self.quic {
             let mut air = Air { network: &mut self.network, delays: self.delays.as_mut() };
@@ -131,7 +131,7 @@ impl Simulation {
         }
     }
 
-    /// A node's transport has declared another lost.
+    /// Handles the loss of a node that the transport of another has declared.
     fn lose(&mut self, at: NodeId, node: NodeId, reason: &LossReason) {
         let site = self.layout.site_name(self.layout.site_of_node(node)).to_owned();
         let others = match reason {
@@ -142,7 +142,7 @@ impl Simulation {
         self.have(self.layout.leader(at), move |core| core.node_lost(node, error));
     }
 
-    /// Tells the transport of a PE's node what the PE has for it: where guests are, and the end.
+    /// Passes the addresses of guests and the end of the job from a PE to its node's transport.
     pub(super) fn tell_transport(&mut self, pe: PeId) {
         let Some(quic) = &mut self.quic else { return };
         let node = self.layout.node_of(pe);
@@ -156,7 +156,7 @@ impl Simulation {
         }
     }
 
-    /// A guest's transport begins. Returns where others reach it.
+    /// Starts a guest's transport. Returns its address for others.
     pub(super) fn join(&mut self, guest: NodeId) -> String {
         let Some(quic) = &mut self.quic else { return String::new() };
         let joined = quic.join(self.now, guest);
@@ -167,14 +167,14 @@ impl Simulation {
         })
     }
 
-    /// Nobody hears of a guest that lives, until all have declared it lost.
+    /// Cuts off a live guest, until all nodes have declared it lost.
     pub(super) fn cut_off(&mut self, guest: NodeId) {
         if let Some(quic) = &mut self.quic {
             quic.cut_off(self.now, guest);
         }
     }
 
-    /// Whether the job has stalled, which heartbeats do not show. `event` is the next.
+    /// Whether the job has stalled, although heartbeats continue. `event` is the next event.
     pub(super) fn only_transports_are_active(&mut self, now: Time, event: &Event) -> bool {
         let events = self.queue.len() + 1;
         match &mut self.quic {

@@ -1,4 +1,4 @@
-//! Guests in virtual time: they join, leave, die, or are taken for dead.
+//! Guests in virtual time: they join, leave, die, or are declared dead.
 
 use super::{Event, Simulation};
 use crate::guests::{Departure, GuestPlan, GuestStep};
@@ -21,7 +21,7 @@ pub(super) struct Seated {
     host: CoordinatorHost,
 }
 
-/// Makes the planned guests, numbered in each site in the order of the plans.
+/// Creates the planned guests, numbered in each site in the order of the plans.
 pub(super) fn seat(program: &Program, plans: &[GuestPlan]) -> Result<Vec<Seated>, SimError> {
     let mut numbers = BTreeMap::<SiteId, u32>::new();
     let seat = |&plan: &GuestPlan| {
@@ -36,7 +36,7 @@ pub(super) fn seat(program: &Program, plans: &[GuestPlan]) -> Result<Vec<Seated>
 }
 
 impl Simulation {
-    /// Has guests come and go at their times.
+    /// Schedules the arrivals and departures of guests.
     pub(super) fn expect(&mut self, guests: Vec<Seated>) {
         for Seated { guest, plan, machines, relay, host } in guests {
             self.nodes.add(guest, Node::guest());
@@ -54,7 +54,7 @@ impl Simulation {
         }
     }
 
-    /// Whether nothing happens on a PE any more: it is of a guest that died, or has ended.
+    /// Whether a PE is finished: it belongs to a guest that died, or it has ended.
     pub(super) fn is_over(&self, pe: PeId) -> bool {
         let node = self.layout.node_of(pe);
         self.layout.is_guest(node)
@@ -69,7 +69,7 @@ impl Simulation {
                 self.have(leader, |core| core.join(contact));
             }
             GuestStep::Departs(Departure::Leaves) => self.have(leader, Core::leave),
-            // By the transports, if there are some.
+            // The transports declare it lost, if there are any.
             GuestStep::Departs(Departure::Mistaken) if self.quic.is_some() => self.cut_off(guest),
             GuestStep::Departs(Departure::Mistaken) | GuestStep::Missed => self.miss(guest),
             GuestStep::Departs(Departure::Killed) => {
@@ -83,7 +83,7 @@ impl Simulation {
         }
     }
 
-    /// Every founder finds a guest silent.
+    /// Makes every founder report a guest as silent.
     fn miss(&mut self, guest: NodeId) {
         let site = self.layout.site_name(self.layout.site_of_node(guest)).to_owned();
         let reason = "it is silent".to_owned();
@@ -94,12 +94,12 @@ impl Simulation {
         }
     }
 
-    /// Has a PE do something.
+    /// Schedules an action for a PE.
     pub(super) fn have(&mut self, pe: PeId, action: impl FnOnce(&mut Core) + Send + 'static) {
         self.act(pe, Box::new(action));
     }
 
-    /// The same, of what is an action already.
+    /// Like `have`, for a boxed action.
     pub(super) fn act(&mut self, pe: PeId, action: Action) {
         self.stations[pe].actions.push(action);
         self.schedule_turn(pe);

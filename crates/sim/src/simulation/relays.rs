@@ -1,4 +1,4 @@
-//! What nodes' relays do in virtual time. They keep no PE from what it is doing.
+//! The relays of nodes in virtual time. They do not block PEs.
 
 use super::{Arrival, Event, Outgoing, Simulation};
 use bytes::Bytes;
@@ -8,8 +8,8 @@ use gridspan_runtime::{DecodeError, NodeId, PeId, Time};
 use std::time::Duration;
 
 impl Simulation {
-    /// Gives the relay of a node what a PE there, or the coordinator, has for many nodes; each
-    /// frame takes it as long to send as one of its own.
+    /// Hands a packet for many nodes from a PE, or from the coordinator, to the relay of its node.
+    /// The sender pays the cost of sending each frame.
     pub(super) fn hand_over(
         &mut self,
         (node, from, send_cost): (NodeId, PeId, Duration),
@@ -35,14 +35,14 @@ impl Simulation {
         self.plan_relay(node);
     }
 
-    /// Takes a frame from another node.
+    /// Handles a frame from another node.
     pub(super) fn receive(&mut self, arrival: Arrival) {
         let Arrival { from, to, ref frame } = arrival;
         if self.is_over(self.layout.leader(to)) {
             return;
         }
         let result = if Relay::is_concerned(frame) {
-            // The thread that drives the network stands still with its node.
+            // The thread that drives the network pauses with its node.
             let until = self.nodes[to].paused_until;
             if until > self.now {
                 self.queue.push(until, Event::Frame(arrival));
@@ -62,7 +62,7 @@ impl Simulation {
         }
     }
 
-    /// Lets a relay take a frame.
+    /// Passes a frame to a relay.
     fn carry(&mut self, from: NodeId, to: NodeId, frame: &Bytes) -> Result<(), DecodeError> {
         let mut out = Vec::new();
         self.relays[to].receive(self.now, from, frame, &mut out)?;
@@ -74,7 +74,7 @@ impl Simulation {
         Ok(())
     }
 
-    /// Does what a relay wants done.
+    /// Carries out the commands of a relay.
     fn carry_out(&mut self, node: NodeId, out: Vec<RelayCommand>) {
         // A relay sends one frame after the other.
         let mut leaves = self.nodes[node].relay_free.max(self.now);
@@ -95,7 +95,7 @@ impl Simulation {
         self.plan_relay(node);
     }
 
-    /// Lets a relay do what is due. An event that was overtaken stays behind.
+    /// Wakes a relay for its due work. Ignores an event that was replaced by an earlier one.
     pub(super) fn wake_relay(&mut self, node: NodeId, number: u64) {
         let is_planned = |due: &mut (Time, u64)| *due == (self.now, number);
         if self.nodes[node].relay_due.take_if(is_planned).is_none()
@@ -113,8 +113,8 @@ impl Simulation {
         self.carry_out(node, out);
     }
 
-    /// Sees to it that a relay is woken when it has something to do, such as to tell what tasks
-    /// of its node have found.
+    /// Schedules the relay's next wake-up, if it has work, such as reporting the results of its
+    /// node's tasks.
     pub(super) fn plan_relay(&mut self, node: NodeId) {
         let Some(due) = self.relays[node].next_wakeup().map(|due| due.max(self.now)) else {
             return;

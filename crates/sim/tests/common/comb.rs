@@ -6,11 +6,11 @@ use std::cell::RefCell;
 use std::time::Duration;
 
 thread_local! {
-    /// A simulation has one thread.
+    /// The runs so far; a simulation has one thread.
     static RUNS: RefCell<Vec<Run>> = const { RefCell::new(Vec::new()) };
 }
 
-/// A node of the tree ran.
+/// A run of a node of the tree.
 #[derive(Clone, Copy)]
 pub struct Run {
     pub path: u32,
@@ -18,7 +18,7 @@ pub struct Run {
     pub ns: u64,
 }
 
-/// All that ran in this thread since the last call.
+/// Takes all runs in this thread since the last call.
 pub fn take_runs() -> Vec<Run> {
     RUNS.take()
 }
@@ -67,7 +67,8 @@ impl Search for Comb {
     }
 }
 
-/// The same tree, whose nodes are counted by those above them.
+/// The same tree, counted from the leaves up: each node returns the size of its subtree to its
+/// parent.
 impl Task for Comb {
     type Output = u64;
     type Join = u64;

@@ -1,4 +1,4 @@
-//! Members of which one broadcasts, and how long that takes.
+//! Members of which one broadcasts, and the times of its broadcasts.
 
 use gridspan_runtime::{Actor, Context, Ix1, Job, Op, Per, Time, To};
 use gridspan_sim::{SimOptions, Simulation};
@@ -7,14 +7,14 @@ use serde::{Deserialize, Serialize};
 use std::sync::mpsc;
 use std::time::Duration;
 
-/// What a [`Speaker`] is asked to send to all, and what they get.
+/// A command to a [`Speaker`], and the message that it broadcasts.
 #[derive(Clone, Serialize, Deserialize)]
 pub enum Speech {
     Speak { bytes: usize, is_ordered: bool },
     Heard { began: Time, bytes: Vec<u8> },
 }
 
-/// Broadcasts, and tells main after how many nanoseconds it got a broadcast.
+/// Broadcasts, and reports to main the time in nanoseconds that each broadcast took to reach it.
 #[derive(Serialize, Deserialize)]
 pub struct Speaker;
 
@@ -45,7 +45,7 @@ impl Actor for Speaker {
     }
 }
 
-/// What each of some broadcasts from the node `root` takes until all members have it, in ms.
+/// Time of each of `rounds` broadcasts from the node `root` until all members have it, in ms.
 pub fn times_ms(
     job: Job,
     spec: &GridSpec,
@@ -59,7 +59,7 @@ pub fn times_ms(
         for _ in 0..rounds {
             all.member(Ix1(root as i32)).send(Speech::Speak { bytes, is_ordered });
             let took_ns: u64 = all.reduction(Op::Max).await?;
-            out.send(took_ns as f64 / 1e6).map_err(|_| "nobody listens")?;
+            out.send(took_ns as f64 / 1e6).map_err(|_| "the test has ended")?;
             grid.sleep(Duration::from_millis(100)).await?;
         }
         Ok(())

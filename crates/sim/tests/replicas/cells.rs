@@ -1,5 +1,5 @@
-//! Two cells, and pairs between them that compute from the values of both; what comes out is
-//! computed beside it, by a loop.
+//! Two cells, and pairs between them that compute from the values of both. A loop computes the
+//! expected results.
 
 use gridspan_runtime::{
     Actor, CollectionRef, Context, Grid, Ix1, Job, JobError, Key, Layout, Op, PeId, Placement,
@@ -9,11 +9,11 @@ use serde::{Deserialize, Serialize};
 use std::collections::VecDeque;
 use std::time::Duration;
 
-/// Where the members of a test are at first: cell 0 at site a, cell 1 at site b, pairs on the last
+/// Number of pairs. Initially cell 0 is at site a, cell 1 at site b, and all pairs are on the last
 /// PE of site a.
 pub(crate) const PAIRS: u32 = 12;
 
-/// What a pair adds to what it knows, and tells both cells.
+/// The next state of a pair, which it sends to both cells.
 fn meet(state: u64, a: u64, b: u64, pair: u64) -> u64 {
     state.wrapping_mul(3).wrapping_add(a) ^ b.rotate_left(pair as u32 % 64)
 }
@@ -22,7 +22,7 @@ fn grow(value: u64, told: u64) -> u64 {
     value.wrapping_mul(5).wrapping_add(told)
 }
 
-/// The values of both cells after so many steps.
+/// The values of both cells after `steps` steps.
 pub(crate) fn expected(steps: u64) -> [u64; 2] {
     let mut cells = [1_u64, 2];
     let mut pairs = [0_u64; PAIRS as usize];
@@ -46,7 +46,7 @@ pub(crate) struct Cell {
     answers: u32,
     step: u64,
     steps: u64,
-    /// Moves to the next PE of its site now and then.
+    /// Whether it moves to the next PE now and then.
     wanders: bool,
 }
 
@@ -114,10 +114,10 @@ pub(crate) struct Pair {
     cells: CollectionRef<Cell>,
     state: u64,
     step: u64,
-    /// Values of each cell that wait for the other's.
+    /// Values of each cell that wait for the value of the other cell.
     values: [VecDeque<u64>; 2],
     work: Duration,
-    /// Tells cell 1 nothing where cell 1 is, as no deterministic actor may.
+    /// Whether it violates determinism: on PEs of the second half it sends nothing to cell 1.
     is_faithless: bool,
 }
 
@@ -127,9 +127,9 @@ pub(crate) enum PairMessage {
         from: usize,
         value: u64,
     },
-    /// Contribute how many steps it has seen, to a sum over all pairs.
+    /// Contribute the number of steps to a sum over all pairs.
     Report,
-    /// Do what a deterministic actor may not do.
+    /// Set a timer, which a deterministic actor may not do.
     SetTimer,
 }
 
@@ -167,20 +167,20 @@ impl Actor for Pair {
     }
 }
 
-/// A job of cells and deterministic pairs, which take so long for a step.
+/// A job of cells and deterministic pairs, which take `work` for a step.
 #[derive(Clone, Copy)]
 pub(crate) struct Cells {
     pub(crate) steps: u64,
     pub(crate) work: Duration,
     pub(crate) wanders: bool,
-    /// How often main asks for a rebalance before it waits for the end.
+    /// Number of rebalances that main requests before it waits for the end.
     pub(crate) rebalances: u32,
-    /// Whether pairs break the promise.
+    /// Whether pairs violate determinism.
     pub(crate) is_faithless: bool,
 }
 
 impl Cells {
-    /// The job, which fails if anything is other than [`expected`].
+    /// The job, which fails if its result differs from [`expected`].
     pub(crate) fn job(self) -> Job {
         let job = Job::new("cells").actor::<Cell>().deterministic::<Pair>();
         job.placement("ends", |key: Key, layout: &Layout| {

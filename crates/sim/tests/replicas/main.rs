@@ -1,5 +1,5 @@
-//! Pure actors that live at two sites: the same results, in half of the time where latency decides,
-//! whatever happens to their replicas meanwhile.
+//! Deterministic actors with replicas at two sites give the same results, in half of the time where
+//! latency decides, whatever happens to their replicas meanwhile.
 #![allow(missing_docs, clippy::unwrap_used)]
 
 mod cells;
@@ -11,10 +11,11 @@ use gridspan_sim::{FaultPlan, PauseFaults, SessionFaults, SimOptions, SimReport,
 use gridspan_topology::GridSpec;
 use std::time::Duration;
 
-/// One rebalance after the other does the next of these, and the last for ever.
+/// The plan of a rebalance. Each rebalance takes the next plan of a list, and `Nothing` after its
+/// end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Act {
-    /// Every deterministic actor that has no replica gets one on this PE, which serves cell 1.
+    /// Every deterministic actor without a replica gets one on this PE, which serves cell 1.
     Begin(u32),
     End,
     /// Every deterministic actor moves to this PE.
@@ -89,7 +90,7 @@ fn a_step_between_two_sites_takes_one_crossing_instead_of_two() {
     assert_eq!((&one.outcome, &two.outcome), (&Ok(()), &Ok(())));
     assert_eq!(two.statistics.replicas, u64::from(PAIRS));
     let ratio = two.virtual_time.as_nanos() as f64 / one.virtual_time.as_nanos() as f64;
-    // The first steps, in which places are told, and the end are as long as without.
+    // The first steps, in which members learn places, and the end take as long as without replicas.
     assert!((0.5..0.62).contains(&ratio), "{ratio} of the time");
 }
 
@@ -171,7 +172,7 @@ fn a_type_that_breaks_its_promise_ends_the_job_instead_of_stalling_a_rebalance()
     let error = outcome.unwrap_err().to_string();
 
     assert!(
-        error.contains("Pair was declared deterministic, but two of the same actor"),
+        error.contains("Pair was declared deterministic, but two replicas of an actor"),
         "{error}"
     );
 }

@@ -5,7 +5,7 @@ use gridspan_studies::graphs::{
     skewed, tree, triangulation, weighted,
 };
 
-/// A graph, and into how many parts it is cut.
+/// A graph, and the numbers of parts into which it is cut.
 pub(crate) struct Case {
     pub(crate) kind: &'static str,
     pub(crate) name: &'static str,
@@ -31,7 +31,7 @@ const fn tiny(name: &'static str, objects: fn() -> ObjectGraph) -> Case {
     Case { kind: "tiny", name, objects, parts: FEW, seeds: 10, rounds: 3 }
 }
 
-/// All of them.
+/// Returns all cases.
 pub(crate) fn all() -> Vec<Case> {
     vec![
         tiny("path 16", || path(&[1; 15])),

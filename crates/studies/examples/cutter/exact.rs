@@ -1,17 +1,17 @@
-//! Graphs so small that the best cut is found by trying every assignment.
+//! Graphs small enough that trying every assignment finds the best cut.
 
 use crate::oracle::Oracle;
 use gridspan_balance::cutter::{Cutter, Graph};
 use gridspan_studies::graphs::{ObjectGraph, grid_2d, path, random, tree, weighted};
 
-/// Makes a graph of this many vertices from a seed.
+/// Builds a graph of this number of vertices from a seed.
 type Generator = fn(u32, u64) -> ObjectGraph;
 
-/// The vertices of the graphs tried, and how many graphs of each kind and size.
+/// Numbers of vertices, and number of graphs of each kind and size.
 const SIZES: std::ops::RangeInclusive<u32> = 8..=12;
 const SEEDS: u64 = 20;
 
-/// Prints by how much both are above the optimum, where both keep the same limits.
+/// Prints how far the cutter and METIS are above the optimum where both keep the same limits.
 pub(crate) fn report() {
     println!("kind\tparts\tgraphs\tours_above\tmetis_above\tmetis_over_limit");
     let kinds: [(&str, Generator); 5] = [
@@ -29,7 +29,8 @@ pub(crate) fn report() {
                 let graph = make(vertices, seed).graph().unwrap();
                 let cut = Cutter::new(parts).seed(seed).cut(&graph).unwrap();
                 let theirs = Oracle::new(&graph).k_way(parts, seed, true).0;
-                // Limits may be out of reach: the optimum is that of the same loads at most.
+                // The limits may be impossible to keep, so the optimum is over cuts with at most
+                // the same load.
                 let limit = *cut.loads.iter().max().unwrap() as i64;
                 let best = optimum(&graph, parts, limit);
                 if load_max(&graph, &theirs, parts) > limit {
@@ -59,7 +60,7 @@ fn load_max(graph: &Graph, part: &[u32], parts: u32) -> i64 {
     loads.into_iter().max().unwrap_or(0)
 }
 
-/// The least weight that a cut can have with no part above `limit`.
+/// Returns the least weight of a cut with no part above `limit`.
 fn optimum(graph: &Graph, parts: u32, limit: i64) -> u64 {
     fn place(
         graph: &Graph,
@@ -77,7 +78,7 @@ fn optimum(graph: &Graph, parts: u32, limit: i64) -> u64 {
             *best = cut;
             return;
         }
-        // Parts are alike: of the empty ones, the first stands for all.
+        // Parts are interchangeable, so of the empty parts only the first is tried.
         let used = part.iter().max().map_or(0, |most| *most as usize + 1);
         for to in 0..loads.len().min(used + 1) {
             if loads[to] + graph.load(vertex) > limit {

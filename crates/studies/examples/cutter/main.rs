@@ -1,9 +1,9 @@
-//! The cutter beside METIS, and beside the optimum where that can be found by trying everything.
+//! Compares the cutter with METIS, and with the optimum where trying everything finds it.
 //!
 //! `cargo run --release -p gridspan-studies --example cutter -- [WORD...]` prints one line of
 //! tab-separated figures for each graph and number of parts whose kind or name begins with one of
-//! the words, and geometric means at the end. `small` takes graphs of 8 to 12 vertices. Processor
-//! time is that of the thread, the least of runs in turns. Seeds begin at 1.
+//! the words, and geometric means at the end. `small` selects graphs of 8 to 12 vertices. The
+//! processor time is that of the thread, the least of several runs in turns. Seeds begin at 1.
 #![allow(missing_docs, clippy::unwrap_used, clippy::print_stdout, reason = "a study, which prints")]
 
 mod cases;
@@ -17,7 +17,7 @@ use oracle::Oracle;
 use rustix::time::{ClockId, clock_gettime};
 use std::collections::BTreeMap;
 
-/// What was found of one graph and number of parts, ours over METIS'.
+/// The result for one graph and number of parts, ours divided by METIS'.
 struct Cell {
     cut: f64,
     time: f64,
@@ -61,7 +61,7 @@ fn main() {
     }
 }
 
-/// Processor time of this thread, in microseconds.
+/// Returns the processor time of `run` on this thread, in microseconds.
 fn processor_us(run: impl FnOnce()) -> f64 {
     let now = || {
         let time = clock_gettime(ClockId::ThreadCPUTime);
@@ -94,7 +94,7 @@ fn compare(graph: &Graph, oracle: &Oracle, parts: u32, case: &Case) -> (Cell, f6
         our_time += least[0];
         their_time += least[1];
     }
-    // Nothing cut is a cut of one in a comparison of ratios.
+    // An empty cut counts as 1, so that the ratio is defined.
     let cut = (ours + 1.0) / (theirs + 1.0);
     (Cell { cut, time: our_time / their_time, imbalance: worst }, our_time / case.seeds as f64)
 }

@@ -1,5 +1,5 @@
-//! Paper 4 again ("Performance Measurements on Dynamite/DPVM", tables 1 and 2): parallel programs
-//! beside other programs' load that goes from node to node, in the simulator.
+//! Reproduces tables 1 and 2 of Iskra et al. (2000), "Performance Measurements on Dynamite/DPVM",
+//! in the simulator: parallel programs while the load of other programs moves from node to node.
 //!
 //! `cargo run --release -p gridspan-studies --example dynamite [-- --lan 100mbit --scenarios 100]`
 
@@ -17,22 +17,22 @@ use std::process::ExitCode;
 
 #[derive(Parser)]
 struct Options {
-    /// How fast a task moves from one node to another.
+    /// Bandwidth at which a task moves from one node to another.
     #[arg(long, default_value = "1gbit")]
     lan: Bandwidth,
-    /// The strategies beside `none`.
+    /// The strategies, compared with `none`.
     #[arg(long, value_delimiter = ',', default_value = "vacate,auto")]
     strategies: Vec<String>,
     /// Only programs whose names contain this.
     #[arg(long, default_value = "")]
     only: String,
-    /// Runs so many random programs beside random load instead.
+    /// Run this number of random programs under random load instead.
     #[arg(long, default_value_t = 0)]
     scenarios: u64,
-    /// Prints every scenario, and what became of each plan that was carried out in it.
+    /// Print every scenario, and the outcome of each plan that was carried out in it.
     #[arg(long)]
     explain: bool,
-    /// The seed of the first of them.
+    /// The seed of the first random program.
     #[arg(long, default_value_t = 0)]
     seed: u64,
 }

@@ -1,42 +1,43 @@
-//! The programs of paper 4 ("Performance Measurements on Dynamite/DPVM"), as far as it tells of
-//! them.
+//! The programs of Iskra et al. (2000), "Performance Measurements on Dynamite/DPVM", with the data
+//! that the paper gives.
 
 use std::time::Duration;
 
-/// How long a message is under way; two follow each other in a round. Some times what PVM's take
-/// through its daemons: as long as the times of computing and communicating are those of the paper,
-/// it does not matter into how many rounds they are cut.
+/// Latency of a message; a round has two in sequence. It is several times that of PVM's messages
+/// through its daemons: as long as the total times of computing and communicating are those of the
+/// paper, the number of rounds into which they are divided does not matter.
 pub(crate) const LATENCY: Duration = Duration::from_millis(4);
-/// What a task that never talks computes in one go.
+/// Time that a task without communication computes in one round.
 const SILENT_ROUND: Duration = Duration::from_millis(50);
-/// The bytes of a message between tasks.
+/// Size of a message between tasks in bytes.
 pub(crate) const MESSAGE_BYTES: usize = 4096;
 
-/// A parallel program as other programs' load sees it, and what became of it in the paper.
+/// A parallel program, the load of other programs beside it, and the slowdowns in the paper.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Profile {
     /// Its name.
     pub(crate) name: &'static str,
-    /// How many tasks it has.
+    /// Number of tasks.
     pub(crate) tasks: u32,
-    /// How many nodes there are.
+    /// Number of nodes.
     pub(crate) nodes: u32,
-    /// PEs on each node; processes, in the paper.
+    /// Number of PEs on each node; processes, in the paper.
     pub(crate) pes: u32,
-    /// Over how many nodes, from the first, the load cycles.
+    /// Number of nodes, from the first, over which the load cycles.
     pub(crate) cycle: u32,
-    /// How long the load stays on a node.
+    /// Time that the load stays on a node.
     pub(crate) stay: Duration,
-    /// How long it takes when no other program runs: table 1, "no load"; table 2, row 2.
+    /// Run time when no other program runs: table 1, "no load"; table 2, row 2.
     pub(crate) alone: Duration,
-    /// The part of that in which a processor computes; the rest is communication. From the slowdown
-    /// without Dynamite, since a fair scheduler makes this part alone longer.
+    /// Fraction of `alone` in which a processor computes; the rest is communication.
+    /// It is derived from the slowdown without Dynamite, since a fair scheduler prolongs only this
+    /// part.
     pub(crate) compute: f64,
-    /// The size of a task in bytes. The paper tells that of `is` and `ft`; the others are assumed.
+    /// Size of a task in bytes. The paper gives those of `is` and `ft`; the others are assumed.
     pub(crate) bytes: usize,
-    /// The slowdown without Dynamite, in percent.
+    /// Published slowdown without Dynamite, in percent.
     pub(crate) published_none: f64,
-    /// The slowdown with it.
+    /// Published slowdown with Dynamite, in percent.
     pub(crate) published_dynamite: f64,
 }
 
@@ -48,7 +49,7 @@ const fn nas(name: &'static str, alone_s: u64, compute: f64, bytes: usize) -> Pr
         tasks: 4,
         nodes: 8,
         pes: 1,
-        // "On each node used by the benchmark."
+        // Quoting the paper: "On each node used by the benchmark."
         cycle: 4,
         stay: Duration::from_secs(300),
         alone: Duration::from_secs(alone_s),
@@ -64,13 +65,13 @@ impl Profile {
         Self { published_none: none, published_dynamite: dynamite, ..self }
     }
 
-    /// Whether its tasks never talk.
+    /// Whether its tasks never communicate.
     pub(crate) fn is_silent(&self) -> bool {
         self.compute >= 1.0
     }
 
-    /// What a task computes in a round, and how many rounds there are. A round is a computation and
-    /// a message.
+    /// Returns the computation of a task in a round, and the number of rounds. A round is a
+    /// computation and a message.
     pub(crate) fn rounds(&self) -> (Duration, u64) {
         let crowd = f64::from(self.tasks.div_ceil(self.nodes));
         let round = match self.is_silent() {
@@ -82,8 +83,8 @@ impl Profile {
     }
 }
 
-/// Table 1: four tasks on eight nodes, load for five minutes on each of the four that the tasks
-/// began on.
+/// Table 1: four tasks on eight nodes, with load for five minutes in turn on each of the four nodes
+/// on which the tasks start.
 pub(crate) const NAS: [Profile; 5] = [
     nas("cg", 1795, 0.90, 20 * MB).published(87.0, 24.0),
     nas("ep", 1620, 1.0, 2 * MB).published(18.0, 9.0),

@@ -1,4 +1,4 @@
-//! Runs of a program in the simulator, beside other programs' load.
+//! Runs of a program in the simulator, under the load of other programs.
 
 use super::profile::{LATENCY, MESSAGE_BYTES, Profile};
 use super::task::{Message, Plan, Task};
@@ -9,35 +9,35 @@ use gridspan_topology::{GridSpec, HostSpec, Latency, Link, SiteSpec};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-/// How often the runtime looks whether something should move.
+/// Interval at which the runtime checks whether an actor should move.
 const LOOK: Duration = Duration::from_secs(1);
 
-/// From when to when how many processes compute on a node.
+/// An interval in which processes of other users compute on a node.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Episode {
     /// The node, from 0.
     pub(crate) node: u32,
-    /// Seconds.
+    /// Start in seconds.
     pub(crate) from: f64,
-    /// Seconds.
+    /// End in seconds.
     pub(crate) until: f64,
-    /// Of other users.
+    /// Number of processes of other users.
     pub(crate) processes: u32,
 }
 
-/// What became of a run.
+/// The outcome of a run.
 #[derive(Clone, Debug)]
 pub(crate) struct Outcome {
-    /// How long it took.
+    /// Run time.
     pub(crate) time: Duration,
-    /// How many times a task moved.
+    /// Number of migrations of tasks.
     pub(crate) moves: u64,
-    /// When each plan that was carried out was decided, and what became of it.
+    /// The time and the outcome of each plan that was carried out.
     pub(crate) plans: Vec<String>,
 }
 
-/// The load of the paper: one process that stays on each node in turn, for as long as any run may
-/// take.
+/// Returns the load of the paper: one process that stays on each node in turn, for the maximum
+/// duration of a run.
 pub(crate) fn cycle(profile: &Profile) -> Vec<Episode> {
     let stay = profile.stay.as_secs_f64();
     let turns = (profile.alone.as_secs_f64() * 3.0 / stay).ceil() as u32;
@@ -50,7 +50,7 @@ pub(crate) fn cycle(profile: &Profile) -> Vec<Episode> {
     (0..turns).map(turn).collect()
 }
 
-/// Runs a program with a strategy beside a load; state moves over links like `lan`.
+/// Runs a program with a strategy under a load; state moves over links like `lan`.
 ///
 /// # Errors
 /// If the job failed.

@@ -1,17 +1,17 @@
-//! Random programs beside random load: what a strategy must never lose by.
+//! Random programs under random load, on which a strategy must never lose time.
 
 use super::profile::Profile;
 use super::run::Episode;
 use gridspan_topology::dice::Dice;
 use std::time::Duration;
 
-/// Load comes about so often on each node, in seconds.
+/// Mean time between loads on a node, in seconds.
 const PAUSE: f64 = 300.0;
-/// No run takes longer than so many times what it takes alone.
+/// Maximum run time divided by the time without load.
 const LONGEST: f64 = 3.5;
 
-/// A program of two to six tasks on as many nodes or up to four more, and load on all nodes that
-/// comes and goes; the same for the same seed.
+/// Returns a program of two to six tasks on as many nodes or up to four more, and load that comes
+/// and goes on all nodes. The same seed gives the same result.
 pub(crate) fn scenario(seed: u64) -> (Profile, Vec<Episode>) {
     let mut dice = Dice::new(seed);
     let tasks = 2 + dice.below(5_u32);

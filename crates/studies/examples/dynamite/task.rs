@@ -1,27 +1,28 @@
-//! A task that computes and then communicates with all others, over and over, as the kernels of NAS
-//! do in their transposes and sums; with a memory that moves with it.
+//! A task that alternates between computing and communicating with all others, as the NAS kernels
+//! do in their transposes and sums, with memory that moves with it.
 //!
-//! In each round one of them, another each time, hears from everybody and then answers everybody.
+//! In each round one task, a different one each time, receives from all others and then answers all
+//! of them.
 
 use gridspan_runtime::{Actor, Context, Ix1, Numbers, Op, To};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// What all tasks know.
+/// The parameters that all tasks share.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub(crate) struct Plan {
-    /// How many there are.
+    /// Number of tasks.
     pub(crate) tasks: u32,
-    /// What each computes in a round.
+    /// Computation of each task in a round.
     pub(crate) work: Duration,
-    /// How many rounds there are.
+    /// Number of rounds.
     pub(crate) rounds: u64,
-    /// Whether they never talk.
+    /// Whether the tasks never communicate.
     pub(crate) is_silent: bool,
-    /// The size of a task.
+    /// Size of a task in bytes.
     pub(crate) bytes: usize,
-    /// The size of a message.
+    /// Size of a message in bytes.
     pub(crate) message_bytes: usize,
 }
 
@@ -30,36 +31,36 @@ pub(crate) struct Plan {
 pub(crate) struct Task {
     plan: Plan,
     memory: Numbers<u8>,
-    /// Rounds in which it has computed.
+    /// Number of rounds in which it has computed.
     done: u64,
-    /// How many have told that they have computed, by round.
+    /// Number of tasks that have reported the end of their computation, by round.
     ready: BTreeMap<u64, u32>,
     heard: u64,
 }
 
-/// What a task handles.
+/// The messages of a task.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) enum Message {
-    /// Begin, or go on.
+    /// Start or continue computing.
     Compute,
-    /// Another one has computed in this round.
+    /// Another task has computed in this round.
     Ready(u64, Numbers<u8>),
-    /// All have.
+    /// All tasks have computed in this round.
     All(u64, Numbers<u8>),
 }
 
 impl Plan {
-    /// Who hears from everybody in a round.
+    /// Returns the task that receives from all others in a round.
     fn root(&self, round: u64) -> Ix1 {
         Ix1((round % u64::from(self.tasks)) as i32)
     }
 
-    /// How many messages there are between tasks.
+    /// Returns the number of messages between tasks.
     pub(crate) fn messages(&self) -> u64 {
         if self.is_silent { 0 } else { 2 * u64::from(self.tasks - 1) * self.rounds }
     }
 
-    /// What the memory of a task adds up to.
+    /// Returns the sum of the memory of a task.
     pub(crate) fn memory_sum(&self, task: i32) -> u64 {
         memory(self, task).iter().map(|&byte| u64::from(byte)).sum()
     }
@@ -122,7 +123,7 @@ impl Task {
         cx.send(&cx.collection().at(root), Message::Ready(round, data));
     }
 
-    /// Counts who has computed, itself included. Answers once all have.
+    /// Counts the tasks that have computed, including this one. Answers once all have.
     fn note_ready(&mut self, round: u64, cx: &mut Context<'_, Self>) {
         let ready = self.ready.entry(round).or_default();
         *ready += 1;

@@ -1,16 +1,17 @@
-//! Paper 1, figure 2: molecular dynamics on two sites over the latency between them, by strategy,
-//! beside what no strategy can beat; as tables and as a picture.
+//! Figure 2 of Koenig and Kalé (2007), "Optimizing Distributed Application Performance Using
+//! Dynamic Grid Topology-Aware Load Balancing": molecular dynamics on two sites over the latency
+//! between them, by strategy and compared with a lower bound, as tables and as a chart.
 //!
 //! ```text
 //! cargo run --release -p gridspan-studies --example grid_latency -- --out figure.svg
 //! cargo run --release -p gridspan-studies --example grid_latency -- --real
 //! ```
 //!
-//! The first is in virtual time: 32,000 atoms in 216 cells with 3,024 pair actors, whose steps take
-//! 14 s on one PE as in the paper, on 16, 32, 64 and 128 PEs, from 1 to 128 ms. The second is the
-//! same shape in real time: 4 PEs that talk by QUIC over emulated links, up to 64 ms. Handlers wait
-//! there as long as they would compute, so that 4 PEs take no more than the 2 cores of a small
-//! machine; the rest of the runtime is the real thing.
+//! The first runs in virtual time: 32,000 atoms in 216 cells with 3,024 pair actors, whose steps
+//! take 14 s on one PE as in the paper, on 16, 32, 64 and 128 PEs, from 1 to 128 ms. The second is
+//! the same shape in real time: 4 PEs that communicate by QUIC over emulated links, up to 64 ms.
+//! Its handlers wait as long as they would compute, so that 4 PEs use no more than the 2 cores of a
+//! small machine; the rest of the runtime runs as usual.
 
 mod metis;
 #[path = "../../../../benches/support/oracle.rs"]
@@ -31,25 +32,26 @@ use study::{Figure, Outline, Point};
 /// The latencies of the paper's figure, in ms.
 const LATENCIES: &[u64] = &[1, 2, 4, 8, 16, 24, 32, 48, 64, 80, 96, 128];
 const LATENCIES_REAL: &[u64] = &[1, 4, 8, 16, 24, 32, 48, 64];
-/// What a step takes on one PE: about 14 s in the paper; 60 ms for each of 4 PEs in real time.
+/// Time of a step on one PE: about 14 s in the paper; 60 ms for each of 4 PEs in real time.
 const WORK: Duration = Duration::from_secs(14);
 const WORK_REAL: Duration = Duration::from_millis(240);
-/// The density varies by a factor of two, and cells are little wider than the cutoff, as in LeanMD.
+/// The density varies by a factor of two, and cells are slightly wider than the cutoff, as in
+/// LeanMD.
 const PROBLEM: &str =
     "--system uniform --atoms 30000 --contrast 2 --cutoff 5.5 --cells 6 --migrate-every 20";
 const PROBLEM_REAL: &str =
     "--system uniform --size 6 --contrast 1.5 --cutoff 2.5 --cells 3,3,4 --migrate-every 20";
-/// Runs of each point in real time, of which the middle one counts.
+/// Number of runs of each point in real time, of which the median counts.
 const ROUNDS_REAL: usize = 3;
 const PHASES: Phases = Phases { steps: 16, balances: 2 };
 
 /// Steps of molecular dynamics on two sites, over the latency between them.
 #[derive(Parser)]
 struct Arguments {
-    /// Four PEs in real time, over QUIC.
+    /// Run four PEs in real time, over QUIC.
     #[arg(long)]
     real: bool,
-    /// Few points only.
+    /// Measure only a few points.
     #[arg(long)]
     quick: bool,
     /// Numbers of PEs [default: 16,32,64,128].
@@ -58,10 +60,10 @@ struct Arguments {
     /// Latencies in ms, ascending.
     #[arg(long, value_delimiter = ',')]
     latencies: Option<Vec<u64>>,
-    /// Strategies of those that are shown.
+    /// Show only these strategies.
     #[arg(long, value_delimiter = ',')]
     only: Option<Vec<String>>,
-    /// Write the picture to this file.
+    /// Write the chart to this file.
     #[arg(long, value_name = "FILE")]
     out: Option<PathBuf>,
 }
@@ -134,7 +136,7 @@ fn series(arguments: &Arguments) -> Vec<Series> {
     all
 }
 
-/// Says how far the strategies are from the bound, and where `greedy` beats them.
+/// Prints how far the strategies are from the bound, and where `greedy` beats them.
 fn judge(figure: &Figure<'_>, series: &[Series]) {
     let greedy = series.iter().position(|series| series.name == "greedy");
     println!();

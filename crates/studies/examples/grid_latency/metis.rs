@@ -1,14 +1,14 @@
-//! METIS as a strategy, as paper 1 uses it: onto all PEs at once, or in its two phases.
+//! METIS as a strategy, as in Koenig and Kalé (2007): onto all PEs at once, or in two phases.
 
 use crate::Graph;
 use crate::oracle::Oracle;
 use gridspan_balance::{Plan, Snapshot, Strategy};
 use gridspan_topology::PeId;
 
-/// Cuts from scratch at each sync point, without regard to where actors are.
+/// Cuts from scratch at each sync point, ignoring the current places of actors.
 pub(crate) struct Metis {
     pub(crate) seed: u64,
-    /// Sites first, by messages alone, and then what is inside each.
+    /// Cut into sites first, by messages alone, and then within each site.
     pub(crate) has_two_phases: bool,
 }
 
@@ -27,14 +27,14 @@ impl Strategy for Metis {
             false => Oracle::new(&graph).k_way(pes, self.seed, true).0,
             true => self.in_two_phases(&graph, snapshot.layout.site_count(), pes),
         };
-        // Parts have no home: they are PEs as METIS numbers them.
+        // Parts are mapped to PEs by number, as METIS returns them.
         let mapping: Vec<PeId> = part.into_iter().map(PeId).collect();
         Plan::to_mapping(snapshot, &mapping)
     }
 }
 
 impl Metis {
-    /// The sites are of equal size and number their PEs in order.
+    /// Requires sites of equal size that number their PEs in order.
     fn in_two_phases(&self, graph: &Graph, sites: u32, pes: u32) -> Vec<u32> {
         let inside = pes / sites;
         let site_of = Oracle::new(graph).k_way(sites, self.seed, false).0;

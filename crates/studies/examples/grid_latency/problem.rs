@@ -1,4 +1,4 @@
-//! The problem of paper 1, figure 2, and what no placement of it can beat.
+//! The problem of Koenig and Kalé (2007), figure 2, and a lower bound for every placement.
 
 use clap::Parser;
 use gridspan_jobs::leanmd::args::Options;
@@ -17,21 +17,22 @@ use std::time::Duration;
 #[derive(Clone, Debug)]
 pub(crate) struct Problem {
     options: Options,
-    /// What a step takes on one PE.
+    /// Time of a step on one PE.
     work: Duration,
-    /// What the lightest pair of cells that share a face takes.
+    /// Time of the lightest pair of cells that share a face.
     lightest: Duration,
-    /// Pair actors and atoms.
+    /// Numbers of pair actors and of atoms.
     pub(crate) size: (usize, usize),
 }
 
 impl Problem {
-    /// With these arguments of the job, and `work` for a step on one PE.
+    /// Creates the problem from arguments of the job, with `work` as the time of a step on one PE.
     pub(crate) fn new(arguments: &str, work: Duration) -> Self {
         let words = ["leanmd", "--quiet", "--work", "charge"].into_iter();
         let words = words.chain(arguments.split_whitespace());
         let mut options = Options::try_parse_from(words).expect("the arguments are right");
-        // What is not reported is not added up either; the start and the end are always reported.
+        // Energies that are not reported are not summed either; the start and the end are always
+        // reported.
         options.report_every = 0;
         options.silent = true;
         let (system, schedule) = options.prepare().expect("the problem fits");
@@ -42,20 +43,21 @@ impl Problem {
         Self { options, work, lightest, size }
     }
 
-    /// The job's options for a run of so many steps.
+    /// Returns the job's options for a run of `steps` steps.
     pub(crate) fn options(&self, steps: u64, sync_every: u64) -> Options {
         Options { steps, sync_every, ..self.options.clone() }
     }
 
-    /// What no placement can beat: the work is shared
-    /// evenly, and since cells are connected through their faces, some pair of such cells is
-    /// separated, for which positions go one way and forces come back.
+    /// Returns a lower bound of a step for every placement: the work is shared evenly, and since
+    /// cells are connected through their faces, some pair of adjacent cells is separated, for which
+    /// positions go one way and forces come back.
     pub(crate) fn bound(&self, pes: u32, latency: Duration) -> Duration {
         (self.work / pes).max(2 * latency + self.lightest)
     }
 }
 
-/// What all actors charge for a step, and the least that a pair of cells does that share a face.
+/// Returns the charge of all actors for a step, and the least charge of a pair of cells that share
+/// a face.
 fn costs(system: &System, schedule: &Schedule) -> (Duration, Duration) {
     let cells = &schedule.cells;
     let members = system.distribute(cells);

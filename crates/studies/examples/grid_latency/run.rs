@@ -10,7 +10,7 @@ use gridspan_topology::GridSpec;
 use std::sync::mpsc;
 use std::time::Duration;
 
-/// What is compared: a strategy, and the order in which PEs handle messages.
+/// A strategy, and the order in which PEs handle messages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Series {
     pub(crate) name: &'static str,
@@ -19,12 +19,12 @@ pub(crate) struct Series {
 }
 
 impl Series {
-    /// A strategy with the order of steps.
+    /// A strategy with messages handled in the order of steps.
     pub(crate) const fn of(strategy: &'static str) -> Self {
         Self { name: strategy, strategy, order: HandlingOrder::Steps }
     }
 
-    /// A strategy where messages are handled as they come.
+    /// A strategy with messages handled in the order of arrival.
     pub(crate) const fn as_they_come(name: &'static str, strategy: &'static str) -> Self {
         Self { name, strategy, order: HandlingOrder::Arrival }
     }
@@ -33,21 +33,22 @@ impl Series {
 /// The course of a run.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Phases {
-    /// Steps before the first sync point, between two of them, and after the last.
+    /// Number of steps before the first sync point, between two of them, and after the last.
     pub(crate) steps: u64,
-    /// Sync points. At the first, the runtime does not know the links between the sites yet.
+    /// Number of sync points. At the first, the runtime does not know the links between the sites
+    /// yet.
     pub(crate) balances: u64,
 }
 
-/// Where a run takes place.
+/// The kind of time of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Time {
     Virtual,
-    /// Over QUIC between threads of this process, with waiting in the place of computing.
+    /// Over QUIC between threads of this process, with waiting in place of computing.
     Real,
 }
 
-/// The median step after the last sync point, on so many PEs at two sites, one PE a node.
+/// Returns the median step after the last sync point, on `pes` PEs at two sites, one PE per node.
 pub(crate) fn median_step(
     problem: &Problem,
     series: Series,
@@ -56,7 +57,8 @@ pub(crate) fn median_step(
     time: Time,
 ) -> Duration {
     let (hosts, micros) = (pes / 2, latency.as_micros());
-    // Paper 1, section 5.1: latency is put between the sites, and bandwidth is what it was.
+    // Koenig and Kalé (2007), section 5.1: only latency is added between the sites, and the
+    // bandwidth stays the same.
     let spec = format!("2x{hosts},wan={micros}us,rate=100gbit,lanrate=100gbit");
     let spec = GridSpec::from_emulate(&spec).expect("the shorthand is well formed");
     let mut options = problem.options((balances + 1) * steps, steps);
@@ -66,7 +68,7 @@ pub(crate) fn median_step(
     let job = job_with(options, move |_, outcome| {
         tell.send(outcome.step_times()).map_err(|error| error.to_string().into())
     });
-    // A strategy alone is shown as it is; `auto` is what a user gets, who has the gate before it.
+    // A single strategy runs without the gate; `auto` runs with it, as for a user.
     let job = job.balance_gate(series.strategy == "auto").seed(1);
     let metis = |has_two_phases| move |seed| Box::new(Metis { seed, has_two_phases }) as Box<_>;
     let job = match series.strategy {
@@ -82,11 +84,12 @@ pub(crate) fn median_step(
             .expect("the job succeeds"),
         Time::Real => embedded::run_emulated(job, &spec).expect("the job succeeds"),
     }
-    let times = told.recv().expect("the job has told its times");
+    let times = told.recv().expect("the job has sent its times");
     median(&times[times.len() - steps as usize..])
 }
 
-/// The median of the later half. A plan takes effect while the job goes on after the sync point.
+/// Returns the median of the later half. A plan takes effect while the job continues after the sync
+/// point.
 fn median(times: &[Duration]) -> Duration {
     let mut settled = times[times.len() / 2..].to_vec();
     settled.sort_unstable();

@@ -1,5 +1,5 @@
-//! A figure: series over latencies for several numbers of PEs, their knees, and how far all is from
-//! the bound.
+//! A figure: series over latencies for several numbers of PEs, their knees, and their distances
+//! from the bound.
 
 use gridspan_studies::charts::{Curve, Panel, Scale, picture};
 use std::collections::BTreeMap;
@@ -8,38 +8,38 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-/// By how much a step is longer at the knee than at the lowest latency.
+/// Step at the knee divided by the step at the lowest latency.
 const KNEE: f64 = 1.05;
 
-/// Panels of the picture side by side.
+/// Number of panels of the chart side by side.
 const COLUMNS: usize = 2;
 
-/// What is to be shown.
+/// The contents of a figure.
 pub(crate) struct Outline<'a> {
     pub(crate) title: String,
-    /// What is compared, in order.
+    /// The names of the series, in order.
     pub(crate) series: Vec<&'static str>,
     pub(crate) pes: Vec<u32>,
     /// In ms, ascending.
     pub(crate) latencies: Vec<u64>,
-    /// How many points are measured at a time.
+    /// Number of points that are measured at a time.
     pub(crate) threads: usize,
-    /// Whether to look closer where the knees are, down to a ms.
+    /// Whether to refine the latencies around the knees, down to a ms.
     pub(crate) is_close: bool,
-    /// The step that no placement can beat, on so many PEs at a latency.
+    /// Lower bound of a step on a number of PEs at a latency.
     pub(crate) bound: &'a dyn Fn(u32, Duration) -> Duration,
 }
 
 /// A series, PEs, and a latency in ms.
 pub(crate) type Point = (usize, u32, u64);
 
-/// What was measured.
+/// The measured figure.
 pub(crate) struct Figure<'a> {
     outline: Outline<'a>,
     times: BTreeMap<Point, Duration>,
 }
 
-/// The latency at which a step takes 5 % longer than at the lowest.
+/// The latency at which a step takes 5 % longer than at the lowest latency.
 #[derive(Clone, Copy, Debug, PartialEq, PartialOrd)]
 pub(crate) enum Knee {
     /// In ms.
@@ -81,7 +81,7 @@ impl<'a> Figure<'a> {
         pes.iter().flat_map(of).collect()
     }
 
-    /// The middles of those intervals between measured latencies in which a knee is.
+    /// Returns the midpoints of the intervals between measured latencies that contain a knee.
     fn around_knees(&self) -> Vec<Point> {
         let curves = self
             .outline
@@ -98,23 +98,23 @@ impl<'a> Figure<'a> {
         curves.filter_map(middle).collect()
     }
 
-    /// Latencies in ms and steps in ms.
+    /// Returns pairs of latency in ms and step in ms.
     fn curve(&self, series: usize, pes: u32) -> Vec<(f64, f64)> {
         let range = self.times.range((series, pes, 0)..=(series, pes, u64::MAX));
         range.map(|(&(_, _, latency), &time)| (latency as f64, millis(time))).collect()
     }
 
-    /// Where a curve first crosses its knee, on a straight line between the points around.
+    /// Returns the first knee of a curve, by linear interpolation between the measured points.
     pub(crate) fn knee(&self, series: usize, pes: u32) -> Knee {
         knee(&self.curve(series, pes))
     }
 
-    /// The step of a series at a point.
+    /// Returns the step of a series at a point.
     pub(crate) fn step(&self, point: Point) -> Duration {
         self.times.get(&point).copied().unwrap_or_default()
     }
 
-    /// The tables, for people.
+    /// Returns the figure as text tables.
     pub(crate) fn tables(&self) -> String {
         let Outline { series, pes, latencies, bound, .. } = &self.outline;
         let mut text = String::new();
@@ -160,7 +160,7 @@ impl<'a> Figure<'a> {
         (first..=last).map(of).collect()
     }
 
-    /// The greatest ratio of a series to the bound, and where: PEs and latency in ms.
+    /// Returns the greatest ratio of a series to the bound, and its place: PEs and latency in ms.
     pub(crate) fn farthest(&self, series: usize) -> (f64, u32, u64) {
         let ratio = |(&(_, pes, latency), &time): (&Point, &Duration)| {
             let bound = (self.outline.bound)(pes, Duration::from_millis(latency));
@@ -170,8 +170,8 @@ impl<'a> Figure<'a> {
         of_series.fold((0.0, 0, 0), |most, next| if next.0 > most.0 { next } else { most })
     }
 
-    /// Where, of the planned points, one series takes longer than another by more than `slack` (a
-    /// part of it).
+    /// Returns the planned points at which one series takes longer than another by more than
+    /// `slack`, a fraction of the other.
     pub(crate) fn slower(&self, series: usize, than: usize, slack: f64) -> Vec<(u32, u64)> {
         let points = self.planned().into_iter().filter(|point| point.0 == series);
         let is_slower = |&(_, pes, latency): &Point| {
@@ -181,7 +181,7 @@ impl<'a> Figure<'a> {
         points.filter(is_slower).map(|(_, pes, latency)| (pes, latency)).collect()
     }
 
-    /// The picture: a panel for each number of PEs.
+    /// Returns the chart: a panel for each number of PEs.
     pub(crate) fn picture(&self) -> String {
         let panel = |&pes: &u32| {
             let names = self.outline.series.iter().enumerate();
@@ -210,7 +210,7 @@ fn knee(curve: &[(f64, f64)]) -> Knee {
     })
 }
 
-/// Measures several points at a time; the slowest, which are those of most PEs, first.
+/// Measures several points at a time, starting with the slowest, those with the most PEs.
 fn in_parallel(
     points: &[Point],
     threads: usize,
@@ -237,7 +237,7 @@ fn millis(time: Duration) -> f64 {
     time.as_secs_f64() * 1e3
 }
 
-/// Writing to a string cannot fail.
+/// Writes to a string, which cannot fail.
 fn put(to: &mut String, what: fmt::Arguments<'_>) {
     let _ = to.write_fmt(what);
 }

@@ -1,6 +1,6 @@
-//! Paper 5, figures 3 to 5: a step of Hydropad by plain GridRPC and mapped collectively, for a
-//! client with a slow link and for one with a fast link, over the size of the problem; as a table
-//! and as a picture.
+//! Figures 3 to 5 of Brady et al. (2010), "SmartGridRPC": a step of Hydropad by plain GridRPC and
+//! mapped collectively, for a client with a slow link and for one with a fast link, over the size
+//! of the problem; as a table and as a chart.
 //!
 //! ```text
 //! cargo run --release -p gridspan-studies --example hydropad -- --out figure.svg
@@ -9,15 +9,16 @@
 //! ```
 //!
 //! The client has 100 Mbit/s or 1 Gbit/s to two servers of unequal speed (498 to 531), which have 1
-//! Gbit/s between them, as in the paper's section 6; the client's own speed is 248. What is
-//! computed is computed; in virtual time it takes as long as the performance models say, for cores
-//! of the 2020s, or so many times slower ones (`--slower`). The second command is nearer to the
-//! paper's machines, and the third is in real time over QUIC and emulated links.
+//! Gbit/s between them, as in the paper's section 6; the client's speed is 248. The computation is
+//! real; in virtual time it takes the time of the performance models, for cores of the 2020s or for
+//! cores slower by a factor (`--slower`). The second command is closer to the machines of the
+//! paper, and the third runs in real time over QUIC and emulated links.
 //!
-//! A step's time is that of the whole run over its steps, the first window with its transfers
-//! included; *settled* leaves that out. What the client of a group keeps is the most of the first
-//! window, and of any later one. The size of a problem is that of particles, gas, potential and
-//! density together. The client has the start and sends it, unless `--made` has servers make it.
+//! The time of a step is that of the whole run divided by its steps, including the first window
+//! with its transfers; the *settled* time excludes that window. The table gives the maximum number
+//! of bytes that the client of a group keeps in the first window, and in any later one. The size of
+//! a problem is that of particles, gas, potential and density together. The client has the initial
+//! state and sends it, unless `--made` makes servers create it.
 
 mod run;
 
@@ -39,24 +40,24 @@ struct Arguments {
     /// Steps that are mapped together.
     #[arg(long, default_value_t = 10)]
     window: u32,
-    /// How many times slower than a core of the 2020s the faster server is.
+    /// Slow-down of the faster server relative to a core of the 2020s.
     #[arg(long, default_value_t = 1.0, conflicts_with = "real")]
     slower: f64,
-    /// What maps the groups.
+    /// The heuristic that maps the groups.
     #[arg(long, default_value = "portfolio")]
     heuristic: String,
-    /// Servers make the start of groups, in place of the client.
+    /// Let servers, instead of the client, create the initial state of groups.
     #[arg(long)]
     made: bool,
-    /// In real time.
+    /// Run in real time.
     #[arg(long)]
     real: bool,
-    /// Write the picture to this file.
+    /// Write the chart to this file.
     #[arg(long, value_name = "FILE")]
     out: Option<PathBuf>,
 }
 
-/// What the client has to the servers, in Mbit/s.
+/// Bandwidths of the client's link to the servers, in Mbit/s.
 const LINKS: [u32; 2] = [100, 1000];
 
 fn main() -> ExitCode {
@@ -69,7 +70,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// Of one size, by link: plain and as a group.
+/// The results of one size, by link: plain and as a group.
 type Row = [[Measured; 2]; 2];
 
 fn show(arguments: &Arguments) -> Result<(), String> {

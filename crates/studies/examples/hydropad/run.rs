@@ -1,4 +1,4 @@
-//! One run of Hydropad: on which machines, how, and what it took.
+//! One run of Hydropad: its machines, its way of calling, and its cost.
 
 use gridspan_jobs::hydropad::clock::{HydroRun, HydroStep};
 use gridspan_jobs::hydropad::functions::{BARYONS, DARK, GRAVITY, Hydropad};
@@ -19,14 +19,14 @@ use std::sync::mpsc;
 /// Speeds of the paper's machines (section 6), in MFlops: the two servers and the client.
 const SERVERS: [f64; 2] = [498.0, 531.0];
 const CLIENT: f64 = 248.0;
-/// Between the servers, in Mbit/s.
+/// Bandwidth between the servers, in Mbit/s.
 const BETWEEN: u32 = 1000;
-/// All three are in one building.
+/// Latency between all three machines, which are in one building.
 const LATENCY: Latency = Latency::from_micros(100);
-/// Particles, gas, potential and density have so many numbers of eight bytes for each cell.
+/// Number of eight-byte values of particles, gas, potential and density for each cell.
 const NUMBERS_PER_CELL: f64 = 6.0 + 6.0 + 1.0 + 1.0;
 
-/// What is run on what.
+/// The problem and the machines of a run.
 #[derive(Clone)]
 pub(crate) struct Setup {
     pub(crate) edge: u32,
@@ -38,37 +38,37 @@ pub(crate) struct Setup {
     pub(crate) real: bool,
 }
 
-/// How tasks are called.
+/// The way of calling tasks.
 #[derive(Clone, Copy, PartialEq)]
 pub(crate) enum How {
     /// One by one.
     Plain,
-    /// As a group, whose start the client sends.
+    /// As a group whose initial state the client sends.
     Sent,
-    /// As a group, whose start servers make.
+    /// As a group whose initial state servers create.
     Made,
 }
 
-/// What a run took.
+/// The cost of a run.
 pub(crate) struct Measured {
-    /// All of it over the steps, in seconds.
+    /// Time of the whole run divided by the steps, in seconds.
     pub(crate) step_s: f64,
-    /// A step of the windows after the first, in seconds.
+    /// Time of a step of the windows after the first, in seconds.
     pub(crate) settled_s: f64,
-    /// What the client sent and got.
+    /// Bytes that the client sent and received, per step.
     pub(crate) client_bytes_per_step: f64,
-    /// The most that the client of a group kept in its first window, and in any later one, in
-    /// bytes.
+    /// Maximum number of bytes that the client of a group kept in its first window, and in any
+    /// later one.
     pub(crate) held_bytes: [u64; 2],
     pub(crate) digests: [u64; 2],
 }
 
-/// The size of a problem.
+/// Returns the size of a problem in MB.
 pub(crate) fn size_mb(edge: u32) -> f64 {
     f64::from(edge).powi(3) * NUMBERS_PER_CELL * 8.0 / 1e6
 }
 
-/// How long a step would take on the client, by the performance models.
+/// Returns the time of a step on the client alone, by the performance models.
 pub(crate) fn alone_s(edge: u32, slower: f64) -> f64 {
     let count = edge.pow(3) as usize;
     let (field, vectors) = (Numbers::from(vec![0.0; count]), Numbers::from(vec![[0.0; 3]; count]));
@@ -90,7 +90,8 @@ fn rate(megabits: u32) -> Bandwidth {
     Bandwidth::from_bits_per_second(u64::from(megabits) * 1_000_000)
 }
 
-/// The client is a site of its own, since all that it sends and gets goes over one link.
+/// Returns the grid. The client is a separate site, because all that it sends and receives goes
+/// over one link.
 fn grid(setup: &Setup) -> Result<GridSpec, String> {
     let lan = Link::new(LATENCY, rate(BETWEEN));
     let site = |name: &str, hosts: &[&str]| {
@@ -103,7 +104,7 @@ fn grid(setup: &Setup) -> Result<GridSpec, String> {
 
 async fn outcome(grid: &Grid, setup: &Setup, how: How) -> Result<HydroOutcome, RpcError> {
     let speeds = match setup.real {
-        // In real time both are what they are.
+        // In real time both servers run at the speed of this machine.
         true => [1.0; 2],
         false => SERVERS.map(|speed| speed / SERVERS[1] / setup.slower),
     };
@@ -122,13 +123,13 @@ async fn outcome(grid: &Grid, setup: &Setup, how: How) -> Result<HydroOutcome, R
     grouped::run(grid, &mapper, &*heuristic, &plan, start).await
 }
 
-/// Runs, and checks what it came to.
+/// Runs the job and checks its result.
 pub(crate) fn measure(setup: &Setup, how: How) -> Result<Measured, String> {
     let (tell, told) = mpsc::channel();
     let of_main = setup.clone();
     let job = with_rpc::<Hydropad>(Job::new("hydropad")).main(async move |grid: Grid| {
         let outcome = outcome(&grid, &of_main, how).await.map_err(|error| error.to_string())?;
-        tell.send(outcome).map_err(|_| "nobody listens")?;
+        tell.send(outcome).map_err(|_| "the receiver is gone")?;
         Ok(())
     });
     let spec = grid(setup)?;
@@ -145,7 +146,7 @@ pub(crate) fn measure(setup: &Setup, how: How) -> Result<Measured, String> {
             report.wide_area_bytes
         }
     };
-    let outcome = told.recv().map_err(|_| "main has told nothing".to_owned())?;
+    let outcome = told.recv().map_err(|_| "main has sent nothing".to_owned())?;
     let faults = outcome.faults();
     if !faults.is_empty() {
         return Err(faults.join("; "));

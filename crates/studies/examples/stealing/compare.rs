@@ -1,17 +1,17 @@
-//! How the last of some policies compares with each of the others.
+//! Compares the last policy with each of the others.
 
 use crate::experiment::Found;
 use gridspan_studies::stealing::LoadSpread;
 
-/// What each policy has come to with one load on so many nodes.
+/// The result of each policy with one load on a number of nodes.
 pub(crate) struct Row {
     pub(crate) nodes: u32,
     pub(crate) spread: LoadSpread,
     pub(crate) found: Vec<Found>,
 }
 
-/// The geometric means of the last policy over each other one, and the place where its makespan is
-/// longest against that of the other.
+/// Prints the geometric means of the last policy divided by each other policy, and the load and
+/// size at which that ratio of makespans is largest.
 pub(crate) fn compare(rows: &[Row], policies: &[String]) {
     let Some((last, others)) = policies.split_last().filter(|_| !rows.is_empty()) else { return };
     let all: Vec<&Row> = rows.iter().collect();
@@ -43,7 +43,7 @@ pub(crate) fn compare(rows: &[Row], policies: &[String]) {
     }
 }
 
-/// Something of an experiment that two policies are compared by, above zero.
+/// A positive quantity of an experiment by which policies are compared.
 pub(crate) type Measure = fn(&Found) -> f64;
 
 pub(crate) fn attempts(found: &Found) -> f64 {
@@ -54,7 +54,7 @@ pub(crate) fn messages(found: &Found) -> f64 {
     found.statistics.messages.max(1) as f64
 }
 
-/// Milliseconds.
+/// Returns the makespan in milliseconds.
 pub(crate) fn time(found: &Found) -> f64 {
     found.makespan.as_secs_f64() * 1e3
 }

@@ -13,21 +13,21 @@ use std::sync::mpsc;
 use std::task::Poll;
 use std::time::Duration;
 
-/// So long before they appear main hands in the tasks of a batch: every node has heard of its own
-/// by then.
+/// Time before the tasks of a batch appear at which main submits them, so that every node has
+/// received its batch by then.
 fn notice(experiment: &StealingExperiment) -> Duration {
     let way = if experiment.sites > 1 { experiment.wide_area } else { Duration::ZERO };
     way + Duration::from_micros(500 + u64::from(experiment.nodes))
 }
 
-/// Tasks that appear on a node, and one of them.
+/// A batch of tasks that appear on a node, or one task.
 #[derive(Serialize, Deserialize)]
 enum Work {
     Batch { tasks: u64, task_ns: u64, at: Time },
     Task { ns: u64 },
 }
 
-/// How many were done, and when the last was.
+/// Number of tasks done, and the end of the last one.
 #[derive(Debug, Default, Serialize, Deserialize)]
 struct Done {
     tasks: u64,
@@ -59,14 +59,14 @@ impl Search for Work {
     }
 }
 
-/// What an experiment has come to.
+/// The result of an experiment.
 pub(crate) struct Found {
     pub(crate) statistics: StealStatistics,
-    /// Of all batches, one after the other.
+    /// Makespan of all batches, one after the other.
     pub(crate) makespan: Duration,
 }
 
-/// Runs it with nodes that steal by this policy.
+/// Runs the experiment with nodes that steal by `policy`.
 pub(crate) fn run(experiment: &StealingExperiment, policy: &str) -> Result<Found, String> {
     let &StealingExperiment { nodes, sites, spread, seed, tasks_per_node, batches, task, .. } =
         experiment;
@@ -75,7 +75,7 @@ pub(crate) fn run(experiment: &StealingExperiment, policy: &str) -> Result<Found
     let (tell, told) = mpsc::channel();
     let notice = notice(experiment);
     let job = Job::new("stealing").search::<Work>().stealing(policy).main(async move |grid| {
-        // Jobs on a real network measure where nodes are as they begin.
+        // Jobs on a real network measure the places of nodes at the start.
         grid.places().await?;
         let pool = grid.search_pool::<Work>().await?;
         let mut makespan = Duration::ZERO;
@@ -87,7 +87,7 @@ pub(crate) fn run(experiment: &StealingExperiment, policy: &str) -> Result<Found
             }
         }
         let statistics = pool.statistics().await?;
-        tell.send(Found { statistics, makespan }).map_err(|_| "nobody listens")?;
+        tell.send(Found { statistics, makespan }).map_err(|_| "the receiver is gone")?;
         Ok(())
     });
     let micros = |time: Duration| time.as_micros();
@@ -99,11 +99,11 @@ pub(crate) fn run(experiment: &StealingExperiment, policy: &str) -> Result<Found
         SimOptions { message_cost: StealingExperiment::HANDLER, ..SimOptions::with_seed(seed) };
     let simulation = Simulation::new(job, spec, options).map_err(|error| error.to_string())?;
     simulation.run().outcome.map_err(|error| error.to_string())?;
-    told.recv().map_err(|_| "main has told nothing".to_owned())
+    told.recv().map_err(|_| "main has sent nothing".to_owned())
 }
 
-/// Has so many tasks appear on each node at once. Returns how long they took, and how many were
-/// done.
+/// Makes the tasks of a batch appear on all nodes at once. Returns the time until the last is done,
+/// and the number of tasks done.
 async fn appear(
     grid: &Grid,
     pool: &SearchPool<Work>,
@@ -119,7 +119,7 @@ async fn appear(
     Ok((done.last.since(at), done.tasks))
 }
 
-/// The sum of all, once the last is here.
+/// Returns the sum of all runs once the last is done.
 async fn all<F>(runs: Vec<F>) -> Result<Done, GridError>
 where
     F: Future<Output = Result<Done, GridError>>,

@@ -1,16 +1,17 @@
-//! Paper 3's experiment (section 5.1) with the scheduler of the runtime itself, in virtual time:
+//! The experiment of Zhang et al. (2007), "Dynamic Load-Balancing and High Performance
+//! Communication in Jcluster", section 5.1, with the scheduler of the runtime in virtual time:
 //! workers, stewards, loans and totals as in every job, on nodes of one PE each.
 //!
 //! `cargo run --release -p gridspan-studies --example stealing [-- --nodes 32,64 --sites 1,4 --wan-ms 20 --out FOLDER]`
 //!
-//! Where tasks appear is what `cargo bench --bench stealing` uses for its study of the policies
-//! alone. An attempt is what an idle node sends to get tasks, also in vain, from the beginning of
-//! the first batch to the end of the last; messages are all between stewards but the packets with
-//! tasks and results. The makespan of a batch is from when its tasks appear, on all nodes at once,
-//! until the last is done, as in the paper. At the end the last policy is compared with the others,
-//! by geometric means. Pictures like the paper's figures 4 to 8 go to FOLDER, one for each load: a
-//! row for each number of sites, and in it attempts, messages and makespans with one curve for each
-//! policy.
+//! Tasks appear where they do in `cargo bench --bench stealing`, which studies the policies alone.
+//! An attempt is a request of an idle node for tasks, also if it gets none, from the start of the
+//! first batch to the end of the last; messages are all between stewards except the packets with
+//! tasks and results. The makespan of a batch is the time from the appearance of its tasks, on all
+//! nodes at once, until the last is done, as in the paper. At the end the last policy is compared
+//! with the others, by geometric means. Charts like figures 4 to 8 of the paper are written to
+//! FOLDER, one for each load: a row for each number of sites, with attempts, messages and
+//! makespans, and one curve for each policy.
 
 mod compare;
 mod experiment;
@@ -27,13 +28,13 @@ use std::time::Duration;
 
 #[derive(Parser)]
 struct Options {
-    /// How many nodes.
+    /// Numbers of nodes.
     #[arg(long, value_delimiter = ',', default_value = "32,64,128,256,512,1024")]
     nodes: Vec<u32>,
-    /// In how many sites.
+    /// Numbers of sites.
     #[arg(long, value_delimiter = ',', default_value = "1")]
     sites: Vec<u32>,
-    /// One way between sites, in milliseconds.
+    /// Latency between sites, one way, in milliseconds.
     #[arg(long, default_value_t = 20)]
     wan_ms: u64,
     /// The policies.
@@ -42,10 +43,10 @@ struct Options {
     /// Where tasks appear: all, half, 1/8, 1/3b, 1/8b; the last two are binomial.
     #[arg(long, value_delimiter = ',', default_value = "all,half,1/8,1/3b,1/8b")]
     loads: Vec<String>,
-    /// The dice of loads.
+    /// Seed of the loads.
     #[arg(long, default_value_t = 2)]
     seed: u64,
-    /// Where pictures go.
+    /// Folder for the charts.
     #[arg(long)]
     out: Option<PathBuf>,
 }
@@ -71,7 +72,7 @@ fn spread(name: &str) -> Result<LoadSpread, String> {
     }
 }
 
-/// What a picture shows side by side, each with a curve for each policy.
+/// The quantities that a chart shows side by side, each with a curve for each policy.
 const MEASURES: [(&str, Measure); 3] =
     [("steal attempts", attempts), ("messages between nodes", messages), ("makespan, ms", time)];
 
@@ -97,7 +98,7 @@ fn table(options: &Options) -> Result<(), String> {
     }
 }
 
-/// One load on all numbers of nodes.
+/// Runs one load on all numbers of nodes.
 fn rows(options: &Options, sites: u32, spread: LoadSpread) -> Result<Vec<Row>, String> {
     let mut rows = Vec::new();
     for &nodes in &options.nodes {
@@ -121,12 +122,12 @@ fn rows(options: &Options, sites: u32, spread: LoadSpread) -> Result<Vec<Row>, S
     Ok(rows)
 }
 
-/// The time if all nodes had worked all of the time.
+/// Returns the time if all nodes worked all of the time.
 fn ideal(experiment: &StealingExperiment) -> Duration {
     experiment.task * (experiment.tasks_per_node * experiment.batches as u64) as u32
 }
 
-/// One load on so many sites, by each measure.
+/// Returns the panels of one load on a number of sites, one for each quantity.
 fn charts((sites, wan_ms): (u32, u64), rows: &[Row], policies: &[String]) -> Vec<Panel> {
     let place = match sites {
         1 => "one site".to_owned(),
@@ -143,7 +144,7 @@ fn charts((sites, wan_ms): (u32, u64), rows: &[Row], policies: &[String]) -> Vec
     MEASURES.iter().map(chart).collect()
 }
 
-/// Writes a picture for each load, with a row for each number of sites.
+/// Writes a chart for each load, with a row for each number of sites.
 fn write(folder: &Path, spreads: &[LoadSpread], sheets: &[Vec<Vec<Panel>>]) -> Result<(), String> {
     for (spread, sheet) in spreads.iter().zip(sheets) {
         let load = spread.name().replace(['/', '(', ')', ','], "-");

@@ -14,25 +14,26 @@ pub(crate) struct Cell {
     pub(crate) grid: Grid,
 }
 
-/// What was measured for a cell.
+/// The measurements of a cell.
 pub(crate) struct Measured {
     job: String,
     grid: String,
     /// The median time of each policy.
     times: Vec<Duration>,
-    /// Messages between sites of each policy, of the run with the median time.
+    /// Messages between sites under each policy, from the run with the median time.
     far_messages: Vec<u64>,
-    /// The first site alone, under the first policy.
+    /// The time on the first site alone, under the first policy.
     alone: Duration,
 }
 
-/// Work of a drawn job on one PE: between a millisecond and some seconds, evenly by its logarithm.
+/// Work of a random job on one PE: between a millisecond and some seconds, uniform in its
+/// logarithm.
 const WORK_MS: (f64, f64) = (1.0, 4000.0);
-/// A drawn job has at most about this many tasks, so that a run takes a fraction of a second.
+/// Approximate maximum number of tasks of a random job, so that a run takes a fraction of a second.
 const TASKS_MAX: f64 = 200_000.0;
 
 impl Cell {
-    /// The cell of this number, drawn from a seed.
+    /// Returns the random cell with this number, drawn from a seed.
     pub(crate) fn random(seed: u64, number: u64) -> Result<Self, String> {
         let mut dice = Dice(mix(seed) ^ mix(number));
         let tasks = dice.logarithmic(60.0, TASKS_MAX);
@@ -112,13 +113,14 @@ fn median(
 }
 
 impl Measured {
-    /// The time of the first policy over the best of all others, or `None` if there are no others.
+    /// Returns the time of the first policy divided by the best of all others, or `None` if there
+    /// are no others.
     pub(crate) fn over_best(&self) -> Option<f64> {
         let best = self.times.iter().skip(1).min()?;
         Some(self.times[0].as_secs_f64() / best.as_secs_f64())
     }
 
-    /// The time of the first policy, less 1 ms, over that of the first site alone.
+    /// Returns the time of the first policy, less 1 ms, divided by that of the first site alone.
     pub(crate) fn over_alone(&self) -> f64 {
         let grace = Duration::from_millis(1);
         self.times[0].saturating_sub(grace).as_secs_f64() / self.alone.as_secs_f64()
@@ -146,7 +148,7 @@ impl Measured {
     }
 }
 
-/// Numbers drawn one after the other, by the hash of the trees: the README has results of these.
+/// A generator of numbers by the hash of the trees: the README quotes results of these.
 struct Dice(u64);
 
 impl Dice {
@@ -159,7 +161,7 @@ impl Dice {
         (self.next() >> 11) % bound
     }
 
-    /// Between two numbers, evenly by their logarithms.
+    /// Draws a number between two others, uniform in its logarithm.
     fn logarithmic(&mut self, from: f64, to: f64) -> f64 {
         let unit = (self.next() >> 11) as f64 / (1u64 << 53) as f64;
         from * (to / from).powf(unit)

@@ -3,13 +3,13 @@
 use gridspan_topology::{GridSpec, HostSpec, Latency, Link, SiteSpec};
 use std::time::Duration;
 
-/// Sites by their numbers of nodes.
+/// Numbers of nodes of the sites.
 pub(crate) const SHAPES: [&str; 6] = ["2x1", "2x8", "2x64", "4x16", "8x8", "60+4+4+4"];
 
-/// One way inside a site: Ethernet in one building.
+/// Latency inside a site, one way: Ethernet in one building.
 const LAN: Duration = Duration::from_micros(50);
 
-/// A grid with its name, and the site alone in which jobs begin: the first.
+/// A grid with its name, and the first site, in which jobs start, as a separate grid.
 #[derive(Clone, Debug)]
 pub(crate) struct Grid {
     pub(crate) name: String,
@@ -20,21 +20,21 @@ pub(crate) struct Grid {
 }
 
 impl Grid {
-    /// Only the first sites, at most so many.
+    /// Returns a grid of only the first sites, at most `count`.
     pub(crate) fn first(&self, count: usize) -> Result<Self, String> {
         let sites = &self.sites[..count.clamp(1, self.sites.len())];
         of_sites(format!("first {count} of {}", self.name), sites, self.wan)
     }
 }
 
-/// `shape` with `wan_ms` one way between sites.
+/// Returns a grid of `shape` with a latency of `wan_ms` one way between sites.
 pub(crate) fn grid(shape: &str, wan_ms: f64) -> Result<Grid, String> {
     let sites = parse(shape).ok_or(format!("`{shape}` is no grid; write 2x8 or 60+4+4+4"))?;
     let wan = Link { latency: latency(wan_ms), ..Link::wan() };
     of_sites(format!("{shape},wan={wan_ms}ms"), &sites, wan)
 }
 
-/// A grid of these numbers of nodes per site.
+/// Returns a grid with these numbers of nodes per site.
 pub(crate) fn of_sites(name: String, sites: &[u32], wan: Link) -> Result<Grid, String> {
     let first = sites.first().copied().unwrap_or(1);
     let spec = |sites: &[u32]| {

@@ -1,14 +1,14 @@
-//! The default stealing policy against every other one, over jobs, grids and latencies, in virtual
-//! time.
+//! Compares the default stealing policy with every other, over jobs, grids and latencies, in
+//! virtual time.
 //!
 //! `cargo run --release -p gridspan-studies --example stealing_sweep -- --random 100 --seed 7`
 //!
 //! One JSON object per cell goes to standard output: the job, the grid, the median time of each
-//! policy in milliseconds over `--seeds` runs, the time of the first site, where the job begins,
-//! alone, and the ratios of the first policy to the best other one and to the first site alone. The
-//! last object sums up. Every run is checked against the known count of its job. `--random` adds
-//! cells whose job and grid are drawn from `--seed`: the same seed gives the same cells on every
-//! machine.
+//! policy in milliseconds over `--seeds` runs, the time of the first site alone, where the job
+//! starts, and the ratios of the first policy to the best other one and to the first site alone.
+//! The last object is a summary. Every run is checked against the known count of its job.
+//! `--random` adds cells whose job and grid are drawn from `--seed`: the same seed gives the same
+//! cells on every machine.
 
 mod cell;
 mod grids;
@@ -36,16 +36,16 @@ struct Options {
         default_value = "fib:24,fib:30,queens:13,mandelbrot:512,uts:T1"
     )]
     jobs: Vec<String>,
-    /// One way between sites, in milliseconds.
+    /// Latencies between sites, one way, in milliseconds.
     #[arg(long, value_delimiter = ',', default_value = "1,2,5,10,20,50,100")]
     wan_ms: Vec<f64>,
     /// Sites with their numbers of nodes, such as 2x8 or 60+4+4+4.
     #[arg(long, value_delimiter = ',', default_values_t = SHAPES.map(str::to_owned))]
     grids: Vec<String>,
-    /// How many further cells to draw.
+    /// Number of random cells to add.
     #[arg(long, default_value_t = 0)]
     random: usize,
-    /// Draws them.
+    /// Seed of the random cells.
     #[arg(long, default_value_t = 1)]
     seed: u64,
     /// Policies; the first is compared with the others.
@@ -57,10 +57,10 @@ struct Options {
     /// Only the cell of this number, counted from 0 in the order of the table.
     #[arg(long)]
     cell: Option<usize>,
-    /// Only the first so many sites of each grid: 1 shows how work spreads inside a site.
+    /// Only this number of first sites of each grid: 1 shows how work spreads inside a site.
     #[arg(long)]
     sites: Option<usize>,
-    /// Threads that simulate.
+    /// Threads that run simulations.
     #[arg(long, default_value_t = 2)]
     threads: usize,
 }
@@ -88,7 +88,7 @@ fn run(options: &Options) -> Result<(), String> {
             let (waiting, printed, summary) = &mut *done;
             summary.add(&measured);
             waiting.insert(number, measured);
-            // Lines appear in the order of cells, whichever thread is faster.
+            // Lines appear in the order of cells, in whatever order threads finish.
             while let Some(measured) = waiting.remove(printed) {
                 println!("{}", measured.json(&options.policies));
                 *printed += 1;

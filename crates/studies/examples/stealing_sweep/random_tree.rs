@@ -1,4 +1,4 @@
-//! Trees drawn from a seed, with tasks of drawn lengths.
+//! Random trees of tasks of random lengths, drawn from a seed.
 
 use gridspan_runtime::{Merge, Search, SearchContext};
 use gridspan_topology::dice;
@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::time::Duration;
 
-/// How a tree grows, and what its tasks take.
+/// The growth of a tree and the times of its tasks.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Shape {
     pub(crate) kind: Kind,
@@ -17,18 +17,19 @@ pub(crate) struct Shape {
     pub(crate) is_uneven: bool,
 }
 
-/// How many children a task has.
+/// The rule for the number of children of a task.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) enum Kind {
-    /// The root has them all.
+    /// All tasks are children of the root.
     Flat { tasks: u32 },
-    /// Everyone above `depth` has `children`.
+    /// Every task above `depth` has `children` children.
     Full { children: u32, depth: u32 },
-    /// Up to twice `mean` children above `depth`, drawn evenly.
+    /// Each task above `depth` has up to twice `mean` children, drawn uniformly.
     Geometric { mean: u32, depth: u32 },
-    /// The root has `roots`; everyone else has 4 children or, mostly, none: 0.97 in the mean.
+    /// The root has `roots` children; every other task has 4 children or, mostly, none: 0.97 on
+    /// average.
     Binomial { roots: u32 },
-    /// A trunk of `length`, each piece of which has a full binary tree of `depth` beside it.
+    /// A trunk of `length` tasks, each of which has a full binary tree of `depth` beside it.
     Trunk { length: u32, depth: u32 },
 }
 
@@ -42,7 +43,7 @@ pub(crate) struct RandomTree {
     is_trunk: bool,
 }
 
-/// How many tasks there were, and the sum of their hashes.
+/// Number of tasks, and the sum of their hashes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Census {
     tasks: u64,
@@ -57,7 +58,7 @@ impl Merge for Census {
 }
 
 impl Shape {
-    /// What the tree has, counted without tasks.
+    /// Returns the census of the tree, counted without running tasks.
     pub(crate) fn census(self) -> Census {
         let mut census = Census::default();
         let mut open = vec![RandomTree::root(self)];
@@ -68,7 +69,7 @@ impl Shape {
         census
     }
 
-    /// The time that all tasks take, one after the other.
+    /// Returns the time of all tasks, one after the other.
     pub(crate) fn work(self) -> Duration {
         let mut work = Duration::ZERO;
         let mut open = vec![RandomTree::root(self)];
@@ -113,7 +114,7 @@ impl RandomTree {
                 }
             }
             Kind::Trunk { length, depth: _ } if self.is_trunk => below(length, 2),
-            // Beside the trunk, depths begin again.
+            // Depths start again from 0 in the trees beside the trunk.
             Kind::Trunk { depth: limit, .. } => below(limit, 2),
         };
         (0..count).map(move |child| {
@@ -128,7 +129,7 @@ impl RandomTree {
 
     fn takes(self) -> Duration {
         let mean = self.shape.grain_ns;
-        // Tenths of the mean from 1 to 100, of which small ones are frequent: the mean is 1.
+        // Tenths of the mean from 1 to 100, small ones more frequent, with a mean of 10.
         let tenths = match self.shape.is_uneven {
             true => 1 + 99 * u64::from(mix(self.hash).is_multiple_of(11)),
             false => 10,
@@ -147,7 +148,7 @@ impl Search for RandomTree {
     }
 }
 
-/// The number that SplitMix64 draws in this state.
+/// Returns the number that SplitMix64 draws in this state.
 pub(crate) fn mix(state: u64) -> u64 {
     dice::mix(state.wrapping_add(dice::GOLDEN_GAMMA))
 }

@@ -1,4 +1,4 @@
-//! What all cells together show.
+//! The summary of all cells.
 
 use crate::cell::Measured;
 
@@ -7,7 +7,7 @@ const OVER_BEST: f64 = 1.10;
 const OVER_BEST_WORST: f64 = 1.25;
 const OVER_ALONE: f64 = 1.05;
 
-/// How often bounds were kept, and where they were missed most.
+/// The number of cells that keep the bounds, and the cells that miss them most.
 #[derive(Default)]
 pub(crate) struct Summary {
     cells: usize,

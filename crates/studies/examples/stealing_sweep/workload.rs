@@ -19,7 +19,7 @@ pub(crate) enum Workload {
     Random(Shape),
 }
 
-/// How long the tasks of a job took, and what nodes told each other meanwhile.
+/// The time of the tasks of a job, and the statistics of the messages between nodes.
 pub(crate) type Outcome = (Duration, StealStatistics);
 
 impl Workload {
@@ -47,7 +47,7 @@ impl Workload {
         }
     }
 
-    /// The job, which sends its outcome to `tell`.
+    /// Returns the job, which sends its outcome to `tell`.
     pub(crate) fn job(&self, policy: &str, tell: Sender<Outcome>) -> Result<Job, String> {
         let job = Job::new("sweep").stealing(policy);
         Ok(match self.clone() {
@@ -94,7 +94,7 @@ impl Workload {
     }
 }
 
-/// Rows of the board that one task fills, as `gridctl`'s default.
+/// Number of rows of the board that one task fills, as by default in `gridctl`.
 const QUEENS_GRAIN: u32 = 8;
 
 async fn timed(

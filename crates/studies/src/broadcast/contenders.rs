@@ -1,4 +1,4 @@
-//! Who takes part in the experiment, and what each of them may know.
+//! The contenders of the experiment, and the measurements available to each.
 
 use super::teragrid::TeraGrid;
 use gridspan_bcast::gupta_vadhiyar::{CostUnit, PaperAdvisor, clustered_sa, mateescu};
@@ -11,7 +11,7 @@ use gridspan_bcast::{
 use gridspan_topology::dice::Dice;
 use gridspan_topology::{NodeId, Time, joint_rate};
 
-/// All contenders, the one that others are compared with first.
+/// All contenders; the others are compared with the first.
 pub const CONTENDERS: &[Contender] = &[
     Contender::MpichG2,
     Contender::Mateescu,
@@ -27,38 +27,38 @@ pub const CONTENDERS: &[Contender] = &[
     Contender::OursFresh,
 ];
 
-/// A way to broadcast. *Fresh* ones measure everything before each broadcast, *stale* ones every
-/// five minutes, as the paper does.
+/// A way to broadcast. *Fresh* contenders measure all links before each broadcast, *stale* ones
+/// every five minutes, as in Gupta and Vadhiyar (2006).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Contender {
-    /// MPICH-G2's tree, which knows the topology and nothing else.
+    /// MPICH-G2's tree, which uses only the topology.
     MpichG2,
-    /// The same with segments.
+    /// MPICH-G2's tree with segments.
     MpichG2Pipelined,
     /// Mateescu's tree, fresh.
     Mateescu,
-    /// The paper's advisor with `clusteredSA`.
+    /// The paper's advisor with `clusteredSA`, stale.
     ClusteredStale,
-    /// The same, fresh.
+    /// The paper's advisor with `clusteredSA`, fresh.
     ClusteredFresh,
     /// Our planner without segments, fresh.
     WholeFresh,
     /// Our planner with one tree, fresh.
     OneTreeFresh,
-    /// Our planner, asked once, before there is any load.
+    /// Our planner, run once, before there is any load.
     OursOnce,
     /// Our planner, stale.
     OursStale,
-    /// Our advisor: it sees the edges of its broadcasts, and what it asks to have probed.
+    /// Our advisor, which observes the edges of its broadcasts and requests probes.
     Ours,
-    /// The same; after a quarter of a message it may choose another plan for the rest.
+    /// Our advisor, which may choose another plan for the rest after a quarter of a message.
     OursMidway,
     /// Our planner, fresh.
     OursFresh,
 }
 
 impl Contender {
-    /// Its name.
+    /// Returns the name of the contender.
     pub fn name(self) -> &'static str {
         match self {
             Self::MpichG2 => "MPICH-G2's tree",
@@ -76,18 +76,18 @@ impl Contender {
         }
     }
 
-    /// Whether it is our advisor that plans.
+    /// Whether our advisor plans its broadcasts.
     pub fn is_advised(self) -> bool {
         matches!(self, Self::Ours | Self::OursMidway)
     }
 
-    /// Whether nodes learn of the tree by a message ahead of each broadcast, as in the paper.
+    /// Whether a message ahead of each broadcast gives nodes the tree, as in the paper.
     fn ships_tree(self) -> bool {
         matches!(self, Self::Mateescu | Self::ClusteredStale | Self::ClusteredFresh)
     }
 }
 
-/// What a player may spend on planning.
+/// The planning budget of a contender.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Spending {
     /// Evaluations of the cost model for each of the paper's plans.
@@ -96,25 +96,25 @@ pub(super) struct Spending {
     pub(super) ours: u64,
 }
 
-/// Measured rates are this far from the truth at most.
+/// Maximum relative error of measured rates.
 const NOISE: f64 = 0.02;
-/// Probes begin so long after a broadcast, in seconds; those that follow from them after a quarter
-/// of it.
+/// Time from a broadcast to its first probes, in seconds; probes that follow from these start after
+/// a quarter of it.
 const PROBE_S: f64 = 2.0;
-/// The advisor looks at what is due this often, in seconds.
+/// Interval at which the advisor checks for due work, in seconds.
 const LOOK_S: f64 = 10.0;
 const REFRESH_S: f64 = 300.0;
-/// What a node of the paper's tree learns of each other node, in bytes.
+/// Bytes of the tree for each node, in the message that ships it.
 const TREE_BYTES_PER_NODE: u64 = 4;
 const SEED: u64 = 1;
 
-/// One contender on its way through the broadcasts.
+/// The state of one contender during the broadcasts.
 pub(super) struct Player<'a> {
     grid: &'a TeraGrid,
     contender: Contender,
     spending: Spending,
     dice: Dice,
-    /// What the last complete measurement says.
+    /// The result of the last complete measurement.
     estimate: NetworkEstimate,
     measured_s: f64,
     paper: PaperAdvisor,
@@ -151,7 +151,7 @@ impl<'a> Player<'a> {
         }
     }
 
-    /// How the broadcast at this time travels.
+    /// Returns the plan of the broadcast at this time.
     pub(super) fn draft(&mut self, now_s: f64, bytes: u64) -> Draft {
         use Contender as C;
         let refreshed_s = match self.contender {
@@ -192,7 +192,7 @@ impl<'a> Player<'a> {
         }
     }
 
-    /// A broadcast is over; the next begins at `next_s`.
+    /// Records a finished broadcast; the next starts at `next_s`.
     pub(super) fn observe(&mut self, now_s: f64, next_s: f64, bytes: u64, edges: &[EdgeTiming]) {
         self.paper.observe(now_s, bytes);
         if !self.contender.is_advised() {
@@ -202,7 +202,7 @@ impl<'a> Player<'a> {
         let broadcast =
             Broadcast { root, bytes, began: at(now_s), took: None, plan: self.used, edges };
         self.ours.observe(at(now_s), &broadcast);
-        // What is wished for is measured if there is time, and planned with at the end.
+        // Requested probes run while there is time, and the planning at the end uses them.
         let mut look_s = now_s + PROBE_S;
         while look_s < next_s {
             let nothing = SearchBudget::evaluations(0);
@@ -213,7 +213,7 @@ impl<'a> Player<'a> {
                     self.probe(look_s, request);
                 }
             }
-            // What was found may lead to more probe requests at once.
+            // The results may lead to more probe requests at once.
             look_s += if had_wishes { PROBE_S / 4.0 } else { LOOK_S };
         }
         for _ in 0..3 {
@@ -221,8 +221,7 @@ impl<'a> Player<'a> {
         }
     }
 
-    /// How the rest of a broadcast travels after what the edges showed for its first part, if
-    /// another way.
+    /// Returns a new plan for the rest of a broadcast if the edges of its first part suggest one.
     pub(super) fn midway(
         &mut self,
         now_s: f64,
@@ -252,7 +251,8 @@ impl<'a> Player<'a> {
         }
     }
 
-    /// The message and the network as this contender loads them: who ships trees pays for it.
+    /// Returns the network and the message size with the cost of shipping trees, for contenders
+    /// that do.
     pub(super) fn burden(&self, mut network: Network, bytes: u64) -> (Network, u64) {
         if !self.contender.ships_tree() {
             return (network, bytes);
@@ -314,7 +314,7 @@ fn noise(dice: &mut Dice) -> f64 {
 }
 
 fn ends(network: &Network, from: usize, to: usize) -> (u32, u32) {
-    // Inside a cluster two nodes are needed.
+    // A measurement within a cluster needs two different nodes.
     let last = network.members(to).len() - 1;
     (network.members(from)[0], network.members(to)[last])
 }
@@ -324,7 +324,7 @@ fn pair_rate(network: &Network, from: usize, to: usize) -> f64 {
     network.bandwidth(one, other)
 }
 
-/// What the nodes of a cluster send together to others, and receive.
+/// Returns the rates at which the nodes of a cluster together send to others, and receive.
 fn together_rates(network: &Network, cluster: usize) -> (f64, f64) {
     let others = (0..network.clusters()).filter(|&other| other != cluster);
     let members = network.members(cluster);
@@ -341,7 +341,7 @@ fn together_rates(network: &Network, cluster: usize) -> (f64, f64) {
     )
 }
 
-/// Measures everything.
+/// Measures all rates.
 fn measure(grid: &TeraGrid, network: &Network, now: Time, dice: &mut Dice) -> NetworkEstimate {
     let nodes = (0..network.len() as u32).map(|node| *network.node(node)).collect();
     let mut estimate = NetworkEstimate::new(&grid.places(), nodes, grid.sharing(), |from, to| {

@@ -1,5 +1,5 @@
-//! Paper 2's experiment (section 3): 60 broadcasts of shrinking size at shrinking intervals, while
-//! others load the links around one cluster.
+//! The experiment of Gupta and Vadhiyar (2006), section 3: 60 broadcasts of decreasing size at
+//! decreasing intervals, while other traffic loads the links around one cluster.
 
 use super::contenders::{Contender, Player, Spending};
 use super::packets::simulate_packets;
@@ -9,32 +9,33 @@ use gridspan_bcast::{Draft, Network, Sharing, SimulatedBroadcast, bound_s};
 const BROADCASTS: u32 = 60;
 const FIRST_BYTES: u64 = 1_000_000;
 const FIRST_GAP_S: f64 = 90.0;
-/// Each gap is so much shorter than the one before: 3.7 s at the end, 27 minutes in all.
+/// Ratio of each gap to the previous one: 3.7 s at the end, 27 minutes in all.
 const GAP_FACTOR: f64 = 0.9475;
 
-/// Who plans midway does so after this part of the bytes, if they are enough to show anything.
+/// A contender that plans midway does so after this part of the bytes, if that is at least
+/// `MIDWAY_MIN`, enough to measure.
 const MIDWAY: u64 = 4;
 const MIDWAY_MIN: u64 = 75_000;
 
-/// By what broadcasts are timed.
+/// The model that times broadcasts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Judge {
-    /// Packets in queues, which no planner knows of.
+    /// Packets in queues, a model that no planner uses.
     Packets,
-    /// Max-min fair flows, as our planner uses them.
+    /// Max-min fair flows, the model of our planner.
     Flows,
 }
 
 /// The experiment on one network with one schedule of loads.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct BroadcastExperiment {
-    /// What wide-area transfers share.
+    /// The capacities that wide-area transfers share.
     pub sharing: Sharing,
-    /// The dice of the loads.
+    /// The seed of the loads.
     pub seed: u64,
-    /// How many of the 60 broadcasts are made.
+    /// Number of broadcasts, of the 60.
     pub broadcasts: usize,
-    /// Who times.
+    /// The model that times the broadcasts.
     pub judge: Judge,
     /// Evaluations for each plan of the paper's system.
     pub paper_evaluations: u64,
@@ -42,37 +43,37 @@ pub struct BroadcastExperiment {
     pub our_evaluations: u64,
 }
 
-/// What one contender's broadcasts took.
+/// The times of one contender.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Times {
-    /// Who it was.
+    /// The contender.
     pub contender: Contender,
-    /// Seconds, broadcast by broadcast.
+    /// Time of each broadcast, in seconds.
     pub completion_s: Vec<f64>,
-    /// Probes that it asked for.
+    /// Number of probes that it requested.
     pub probes: u64,
 }
 
-/// What a time may be below the bound by rounding, as a part of it.
+/// Fraction by which rounding may make a time less than the bound.
 const ROUNDING: f64 = 1e-9;
 
-/// What came out.
+/// The results of an experiment.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Trial {
     /// The size of each broadcast.
     pub bytes: Vec<u64>,
     /// Whether there was load.
     pub is_loaded: Vec<bool>,
-    /// Whether the load is another than at the broadcast before.
+    /// Whether the load differs from that of the previous broadcast.
     pub has_changed: Vec<bool>,
-    /// What none can beat, in seconds.
+    /// Lower bound of each broadcast, in seconds.
     pub bound_s: Vec<f64>,
-    /// In the order asked for.
+    /// The times of the contenders, in the order of the argument.
     pub times: Vec<Times>,
 }
 
 impl BroadcastExperiment {
-    /// The broadcasts' starts in seconds, and their sizes.
+    /// Returns the starts of the broadcasts in seconds, and their sizes.
     fn schedule() -> Vec<(f64, u64)> {
         let (mut at_s, mut gap_s) = (0.0, FIRST_GAP_S);
         let mut schedule = Vec::new();
@@ -85,7 +86,7 @@ impl BroadcastExperiment {
         schedule
     }
 
-    /// Lets each contender do all broadcasts.
+    /// Runs all broadcasts for each contender.
     pub fn run(&self, contenders: &[Contender]) -> Trial {
         let mut schedule = Self::schedule();
         schedule.truncate(self.broadcasts);
@@ -117,7 +118,8 @@ impl BroadcastExperiment {
                 let first = self.time(&network, &draft, part);
                 let rest = player.midway(at_s, part, bytes - part, &first.edges);
                 changed = rest.map(|rest| {
-                    // As if the rest only began when all have the first part, which is too late.
+                    // Assumes that the rest starts only when all nodes have the first part, which
+                    // overestimates.
                     let rest = self.time(&network, &rest, bytes - part);
                     let completion_s = first.completion_s + rest.completion_s;
                     SimulatedBroadcast { completion_s, edges: Vec::new() }

@@ -1,9 +1,10 @@
-//! Paper 2's experiment (section 3), and what broadcasts are judged with.
+//! The experiment of Gupta and Vadhiyar (2006), "Application-Oriented Adaptive MPI_Bcast for
+//! Grids", section 3, and the packet model that times its broadcasts.
 //!
-//! - [`TeraGrid`]: the paper's network and the load on it. [`grid_links`], [`uniform_links`]: networks
-//!   for searches by the cost model, which the unit tests of `gridspan-bcast` use as well.
+//! - [`TeraGrid`]: the paper's network and the load on it. [`grid_links`], [`uniform_links`]:
+//!   networks for searches by the cost model, which the unit tests of `gridspan-bcast` also use.
 //! - [`BroadcastExperiment`]: 60 broadcasts by all [`CONTENDERS`].
-//! - [`simulate_packets`]: a broadcast packet by packet.
+//! - [`simulate_packets`]: a broadcast simulated packet by packet.
 
 mod contenders;
 mod experiment;

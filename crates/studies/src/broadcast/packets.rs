@@ -1,24 +1,24 @@
-//! A broadcast over a network, packet by packet: the judge of plans in the experiment, since
-//! planners judge theirs by flows.
+//! A broadcast over a network, packet by packet. The experiment times broadcasts with this model,
+//! because planners use the model of flows.
 //!
 //! Each capacity is a link that sends one packet at a time, taking turns between the edges that
-//! have packets there (fair queueing, J. Nagle, 1987). A packet passes the links of its way one
-//! after the other, stays the latency on it, and is acknowledged; an edge has a window of bytes on
-//! the way. So bandwidth is shared by queues and not by a formula. Nothing is lost. Nodes work as
-//! in [`simulate`](gridspan_bcast::simulate): with [`Sending::Concurrent`] a segment follows the one before
-//! on its edge when that has left the sender, as on a stream; with [`Sending::Serial`] a send is
-//! over when the last packet has passed the last link.
+//! have packets there (fair queueing, J. Nagle, 1987). A packet passes the links of its path one
+//! after the other, takes the latency after the last one, and is acknowledged; an edge has a window
+//! of bytes in flight. So queues share the bandwidth, not a formula. Nothing is lost. Nodes work as
+//! in [`simulate`](gridspan_bcast::simulate): with [`Sending::Concurrent`] a segment follows the
+//! previous one on its edge when that has left the sender, as on a stream; with [`Sending::Serial`]
+//! a send is over when the last packet has passed the last link.
 
 use gridspan_bcast::{EdgeTiming, Network, Run, Sending, SimulatedBroadcast};
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 
-/// Bytes of a packet: two of the Ethernet, for half of the events.
+/// Bytes of a packet: two Ethernet packets, which halves the number of events.
 const PACKET: f64 = 3000.0;
-/// Bytes on the way of an edge: twice what 30 Mbit/s have on a round trip of 66 ms.
+/// Maximum bytes in flight on an edge: twice those of 30 Mbit/s on a round trip of 66 ms.
 const WINDOW: f64 = 500_000.0;
 
-/// Lets trees from one root carry their parts of a message at the same time.
+/// Simulates trees from one root that carry their parts of a message at the same time.
 pub fn simulate_packets(network: &Network, runs: &[Run], sending: Sending) -> SimulatedBroadcast {
     let mut packets = Packets::new(network, runs, sending);
     packets.start();
@@ -58,15 +58,15 @@ struct Edge {
     segments: u32,
     packets_each: u32,
     packet_bytes: f64,
-    /// Segments the sender has, whose sending has begun, that flow, and that have passed the last
-    /// link.
+    /// Segments that the sender has, whose sending has started, that flow, and that have passed the
+    /// last link.
     ready: u32,
     begun: u32,
     flowing: u32,
     left: u32,
     is_busy: bool,
-    /// Packets of segments that were begun and are not on the way; on the way; past the first link;
-    /// past the last one; arrived.
+    /// Packets of started segments: not yet in flight; in flight; past the first link; past the
+    /// last one; arrived.
     waiting: u32,
     on_the_way: u32,
     sent: u32,
@@ -75,7 +75,7 @@ struct Edge {
     timing: EdgeTiming,
 }
 
-/// A link: packets by edge, and the edges in turn. A packet is its edge and its place on the way.
+/// A link: packets by edge, and the edges in turn. A packet is its edge and its place on the path.
 struct Link {
     ns_per_byte: f64,
     queues: Vec<(usize, usize, u32)>,
@@ -218,7 +218,7 @@ impl<'a> Packets<'a> {
         }
     }
 
-    /// Lets packets of an edge into its first link, as far as the window allows.
+    /// Lets packets of an edge into its first link, up to the window.
     fn push(&mut self, number: usize) {
         let edge = &mut self.edges[number];
         let window = (WINDOW / edge.packet_bytes).max(2.0) as u32;
@@ -230,7 +230,7 @@ impl<'a> Packets<'a> {
         }
     }
 
-    /// Packets of an edge join the queue of a link.
+    /// Adds packets of an edge to the queue of a link.
     fn arrive(&mut self, edge: usize, place: usize, count: u32) {
         let number = self.edges[edge].path[place];
         let link = &mut self.links[number];
@@ -272,7 +272,7 @@ impl<'a> Packets<'a> {
         self.send(number);
     }
 
-    /// A packet has passed the first link.
+    /// Handles a packet that has passed the first link.
     fn left_sender(&mut self, number: usize) {
         let edge = &mut self.edges[number];
         edge.sent += 1;
@@ -284,7 +284,7 @@ impl<'a> Packets<'a> {
         }
     }
 
-    /// A packet has passed the last link.
+    /// Handles a packet that has passed the last link.
     fn passed(&mut self, number: usize) {
         let edge = &mut self.edges[number];
         edge.out += 1;

@@ -1,10 +1,10 @@
-//! Paper 2's network and load (section 3): four sites, eight clusters, 64 nodes, and traffic of
-//! others around cluster C3.
+//! The network and the load of Gupta and Vadhiyar (2006), section 3: four sites, eight clusters, 64
+//! nodes, and other traffic around cluster C3.
 //!
-//! The text gives the shape, 100 Mbit/s inside clusters, and the loads; the bandwidths and
-//! latencies of figure 6 are not in it and are assumed: 60 Mbit/s from a cluster to the outside, 30
-//! Mbit/s in the wide area, and latencies as between these places. [`Sharing`] says what the
-//! wide-area links are.
+//! The paper's text gives the shape, 100 Mbit/s inside clusters, and the loads. It does not give
+//! the bandwidths and latencies of figure 6, which are assumed: 60 Mbit/s from a cluster to the
+//! outside, 30 Mbit/s in the wide area, and latencies as between these places. [`Sharing`] selects
+//! the structure of the wide-area links.
 
 use gridspan_bcast::{Network, NodeLink, Place, Sharing};
 use gridspan_topology::dice::Dice;
@@ -15,7 +15,7 @@ const ACCESS: f64 = 60.0 * MBIT;
 const WIDE_AREA: f64 = 30.0 * MBIT;
 const INITIATION_S: f64 = 2e-4;
 const NODES_EACH: u32 = 8;
-/// One way, in seconds.
+/// Latencies, one way, in seconds.
 const INSIDE_CLUSTER_S: f64 = 5e-5;
 const INSIDE_SITE_S: f64 = 2e-4;
 const BETWEEN_SITES_S: [[f64; 4]; 4] = [
@@ -24,13 +24,13 @@ const BETWEEN_SITES_S: [[f64; 4]; 4] = [
     [0.029, 0.003, 0.0, 0.012],
     [0.033, 0.011, 0.012, 0.0],
 ];
-/// The cluster that loads are around, and the one that broadcasts come from.
+/// The cluster around which loads are, and the cluster from which broadcasts come.
 const LOADED: usize = 2;
 const ROOT_CLUSTER: u32 = 1;
-/// Others' traffic leaves at least this part of a link.
+/// Minimum fraction of a link that other traffic leaves.
 const LEFT_MIN: f64 = 0.1;
 
-/// Traffic of others for a while: what share of the bandwidth between two clusters it takes.
+/// Other traffic for a while: the fraction of the bandwidth between two clusters that it takes.
 #[derive(Clone, Debug, PartialEq)]
 struct Load {
     from_s: f64,
@@ -47,11 +47,12 @@ pub struct TeraGrid {
 }
 
 impl TeraGrid {
-    /// The site of each cluster: SDSC has C1 and C2, ANL C3 to C5, NCSA C6 and C7, PSC C8.
+    /// Site of each cluster: SDSC has C1 and C2, ANL C3 to C5, NCSA C6 and C7, PSC C8.
     pub const SITES: &[u32] = &[0, 0, 1, 1, 1, 2, 2, 3];
 
-    /// The network with random loads: 50 to 90 % on the ways both to and from C3 and one to three
-    /// other clusters, for 6 to 8 minutes, with 4 to 7 minutes between, for so many seconds.
+    /// Creates the network with random loads for `duration_s` seconds: each takes 50 to 90 % of the
+    /// paths both to and from C3 and one to three other clusters, for 6 to 8 minutes, with pauses
+    /// of 4 to 7 minutes.
     pub fn new(sharing: Sharing, seed: u64, duration_s: f64) -> Self {
         let mut dice = Dice::new(seed);
         let mut loads = Vec::new();
@@ -73,17 +74,17 @@ impl TeraGrid {
         Self { unloaded: unloaded(sharing), sharing, loads }
     }
 
-    /// What transfers between sites share.
+    /// Returns the capacities that transfers between sites share.
     pub fn sharing(&self) -> Sharing {
         self.sharing
     }
 
-    /// The node that broadcasts.
+    /// Returns the node that broadcasts.
     pub fn root(&self) -> u32 {
         ROOT_CLUSTER * NODES_EACH
     }
 
-    /// Where each node is.
+    /// Returns the place of each node.
     pub fn places(&self) -> Vec<Place> {
         let place = |node: u32| {
             let cluster = node / NODES_EACH;
@@ -92,17 +93,17 @@ impl TeraGrid {
         (0..self.unloaded.len() as u32).map(place).collect()
     }
 
-    /// The network without the traffic of others.
+    /// Returns the network without other traffic.
     pub fn unloaded(&self) -> &Network {
         &self.unloaded
     }
 
-    /// Which load there is: none, or the number of one.
+    /// Returns the index of the load at this time, if there is one.
     pub fn load_at(&self, at_s: f64) -> Option<usize> {
         self.loads.iter().position(|load| (load.from_s..load.to_s).contains(&at_s))
     }
 
-    /// What remains of the network at this time.
+    /// Returns the network as other traffic leaves it at this time.
     pub fn at(&self, at_s: f64) -> Network {
         let mut network = self.unloaded.clone();
         let Some(load) = self.load_at(at_s) else { return network };

@@ -1,4 +1,5 @@
-//! What holds of all strategies on drawn networks, and of some on that of paper 2.
+//! Properties of all strategies on random networks, and of some on that of Gupta and Vadhiyar
+//! (2006).
 
 use super::*;
 use gridspan_bcast::strategies::{NAMES, Request, by_name};
@@ -6,8 +7,8 @@ use gridspan_bcast::{Network, NodeLink, SearchBudget, Sharing, bound_s};
 use gridspan_topology::dice::Dice;
 use proptest::prelude::*;
 
-/// Up to five clusters of one to three nodes, with latencies that need not be shortest ways,
-/// pipes of different widths, some of them shared by several pairs.
+/// Returns a network of two to five clusters of one to three nodes, with latencies that need not be
+/// shortest paths and pipes of different widths, some of them shared by several pairs.
 fn any_network(seed: u64) -> Network {
     let mut dice = Dice::new(seed);
     let clusters = 2 + dice.below(4);

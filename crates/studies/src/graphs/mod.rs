@@ -1,8 +1,8 @@
-//! Object graphs that are cut and balanced, with fixed seeds. The constants of the methods were chosen
-//! on seeds from 1000; benches, studies and tests use others.
+//! Object graphs to cut and balance, with fixed seeds. The constants of the methods were chosen on
+//! seeds from 1000; benches, studies and tests use others.
 //!
-//! - `object_graphs.rs`, `snapshots.rs`: those that the unit tests of `gridspan-balance` use as well,
-//!   and a graph as the snapshot of a job that runs somewhere.
+//! - `object_graphs.rs`, `snapshots.rs`: graphs that the unit tests of `gridspan-balance` also use,
+//!   and a graph as the snapshot of a running job.
 //! - `random_graphs.rs`: random, power-law and planted graphs, trees, circuits, weights.
 
 #[path = "../../../balance/src/fixtures/object_graphs.rs"]

@@ -5,7 +5,7 @@ use super::ObjectGraph;
 use gridspan_topology::dice::Dice;
 use std::collections::BTreeSet;
 
-/// What every object of these graphs weighs.
+/// Load of every object in these graphs.
 const LOAD: u64 = 1000;
 
 fn unweighted(objects: u32, edges: BTreeSet<(u32, u32)>) -> ObjectGraph {
@@ -13,20 +13,21 @@ fn unweighted(objects: u32, edges: BTreeSet<(u32, u32)>) -> ObjectGraph {
     ObjectGraph { loads: vec![LOAD; objects as usize], edges }
 }
 
-/// Adds an edge unless it is a loop or is there already.
+/// Adds an edge unless it is a loop or exists already.
 fn connect(edges: &mut BTreeSet<(u32, u32)>, one: u32, other: u32) {
     if one != other {
         edges.insert((one.min(other), one.max(other)));
     }
 }
 
-/// A chain of objects; edge `i` has the weight `weights[i]`.
+/// Returns a chain of objects; edge `i` has the weight `weights[i]`.
 pub fn path(weights: &[u64]) -> ObjectGraph {
     let edges = weights.iter().zip(0..).map(|(&weight, at)| (at, at + 1, weight)).collect();
     ObjectGraph { loads: vec![LOAD; weights.len() + 1], edges }
 }
 
-/// Edges between ends drawn uniformly, `degree` at each object on average (Erdős and Rényi, 1959).
+/// Returns a graph of edges between uniformly drawn ends, `degree` at each object on average (Erdős
+/// and Rényi, 1959).
 pub fn random(objects: u32, degree: f64, seed: u64) -> ObjectGraph {
     let mut dice = Dice::new(seed);
     let mut edges = BTreeSet::new();
@@ -37,8 +38,8 @@ pub fn random(objects: u32, degree: f64, seed: u64) -> ObjectGraph {
     unweighted(objects, edges)
 }
 
-/// A graph with hubs: each new object talks to `degree` others, drawn in proportion to how many
-/// these talk to (Barabási and Albert, 1999). `degree` is at least 1.
+/// Returns a graph with hubs: each new object is connected to `degree` others, drawn in proportion
+/// to their degrees (Barabási and Albert, 1999). `degree` is at least 1.
 pub fn skewed(objects: u32, degree: u32, seed: u64) -> ObjectGraph {
     let mut dice = Dice::new(seed);
     let mut ends: Vec<u32> = vec![0];
@@ -54,9 +55,10 @@ pub fn skewed(objects: u32, degree: u32, seed: u64) -> ObjectGraph {
     ObjectGraph { loads: vec![1000; objects as usize], edges }
 }
 
-/// Edges whose ends are drawn in proportion to weights `(i + 1)^(-1 / (exponent - 1))`, so that
-/// degrees follow a power law of this exponent, above 2 (Chung and Lu, "The average distances in
-/// random graphs with given expected degrees", 2002). Objects are numbered in a random order.
+/// Returns a graph of edges whose ends are drawn in proportion to the weights `(i + 1)^(-1 /
+/// (exponent - 1))`, so that degrees follow a power law of this exponent, above 2 (Chung and Lu,
+/// "The average distances in random graphs with given expected degrees", 2002). Objects are
+/// numbered in a random order.
 pub fn power_law(objects: u32, degree: f64, exponent: f64, seed: u64) -> ObjectGraph {
     let mut dice = Dice::new(seed);
     let mut sums = Vec::with_capacity(objects as usize);
@@ -78,8 +80,8 @@ pub fn power_law(objects: u32, degree: f64, exponent: f64, seed: u64) -> ObjectG
     unweighted(objects, edges)
 }
 
-/// Groups of equal size, each a random graph of degree `inside`; `outside` edges of each object
-/// lead to other groups on average. Object `i` is in group `i % groups`.
+/// Returns groups of equal size, each a random graph of degree `inside`; `outside` edges of each
+/// object lead to other groups on average. Object `i` is in group `i % groups`.
 pub fn planted(objects: u32, groups: u32, inside: f64, outside: f64, seed: u64) -> ObjectGraph {
     let mut dice = Dice::new(seed);
     let mut edges = BTreeSet::new();
@@ -98,16 +100,16 @@ pub fn planted(objects: u32, groups: u32, inside: f64, outside: f64, seed: u64) 
     unweighted(objects, edges)
 }
 
-/// A tree in which each object hangs from one drawn among all before it.
+/// Returns a tree in which the parent of each object is drawn from all previous objects.
 pub fn tree(objects: u32, seed: u64) -> ObjectGraph {
     let mut dice = Dice::new(seed);
     let edges = (1..objects).map(|object| (dice.below(object), object)).collect();
     unweighted(objects, edges)
 }
 
-/// A netlist: rows of equal cells of 31 gates each, most of them in chains and small fans, a carry
-/// from each cell to the next and one control net for each eight cells. Nearly a tree, as
-/// arithmetic circuits are.
+/// Returns a netlist: rows of equal cells of 31 gates each, most of them in chains and small fans,
+/// a carry from each cell to the next and one control net for each eight cells. It is nearly a
+/// tree, as arithmetic circuits are.
 pub fn circuit(objects: u32, seed: u64) -> ObjectGraph {
     const GATES: u32 = 31;
     let mut dice = Dice::new(seed);
@@ -116,7 +118,7 @@ pub fn circuit(objects: u32, seed: u64) -> ObjectGraph {
         let (cell, place) = (gate / GATES, gate % GATES);
         let first = cell * GATES;
         if place == 0 {
-            // The carry, and the net that controls the cell.
+            // The carry, and the control net of the cell.
             connect(&mut edges, gate, gate - 1 - dice.below(4_u32));
             connect(&mut edges, gate, cell / 8 * 8 * GATES);
             continue;
@@ -130,8 +132,8 @@ pub fn circuit(objects: u32, seed: u64) -> ObjectGraph {
     unweighted(objects, edges)
 }
 
-/// The same edges with weights, and objects with loads, drawn from 1 to `most` each, small ones
-/// more often.
+/// Returns the graph with weights of edges and loads of objects drawn from 1 to `most` each, small
+/// ones more often.
 pub fn weighted(graph: &ObjectGraph, most: u64, seed: u64) -> ObjectGraph {
     let mut dice = Dice::new(seed);
     let mut draw = || ((most as f64).powf(dice.unit()) as u64).clamp(1, most);

@@ -1,18 +1,19 @@
-//! How others find clusters in a matrix of round-trip times.
+//! Other methods that find clusters in a matrix of round-trip times.
 //!
 //! None of these repairs the matrix beyond taking the lesser of both directions; missing pairs
-//! count as far.
+//! count as far apart.
 
 use gridspan_topology::{NodeId, RttMatrix};
 
-/// A published or obvious method. It finds partitions, each finer than the one before.
+/// A published or obvious method. It finds partitions, each finer than the previous one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Baseline {
     /// Rank 0 gathers the latency vectors of all processes; row by row, each process not yet in a
-    /// cluster opens one with all others that are nearer than one threshold. Paper 1, section 4.1,
-    /// has it without details; the threshold is the default of that runtime, 1 ms.
+    /// cluster opens one with all others that are nearer than a threshold. Koenig and Kalé (2007),
+    /// section 4.1, describe it without details; the threshold is the default of that runtime, 1
+    /// ms.
     RowScan,
-    /// Everything linked by pairs below 0.3 ms is a cluster, below 3 ms a site.
+    /// Nodes linked by pairs below 0.3 ms form a cluster, below 3 ms a site.
     FixedThresholds,
     /// Single linkage, cut at the largest gap between joining distances.
     SingleLinkage,
@@ -21,11 +22,11 @@ pub enum Baseline {
 }
 
 impl Baseline {
-    /// All of them.
+    /// All methods.
     pub const ALL: [Self; 4] =
         [Self::RowScan, Self::FixedThresholds, Self::SingleLinkage, Self::AverageLinkage];
 
-    /// What tables call it.
+    /// Returns the name in tables.
     pub const fn name(self) -> &'static str {
         match self {
             Self::RowScan => "row scan at 1 ms",
@@ -35,7 +36,7 @@ impl Baseline {
         }
     }
 
-    /// The group of each node at each level below the whole, coarsest first.
+    /// Returns the group of each node at each level below the whole, coarsest first.
     pub fn partitions(self, matrix: &RttMatrix) -> Vec<Vec<u32>> {
         let distances = Distances::new(matrix);
         match self {
@@ -53,11 +54,11 @@ impl Baseline {
     }
 }
 
-/// The lesser of both directions in milliseconds.
+/// Distances: the lesser of both directions in milliseconds.
 #[derive(Clone)]
 struct Distances(Vec<Vec<f64>>);
 
-/// Two groups, by an item of each, and their distance.
+/// A join of two groups, given by an item of each, and their distance.
 type Join = (usize, usize, f64);
 
 impl Distances {
@@ -79,7 +80,7 @@ impl Distances {
     }
 
     /// Joins the two nearest groups until one is left, in O(n²) memory and about O(n²) time. Groups
-    /// keep the nearest other group, which is looked for anew when it changes.
+    /// keep their nearest other group, and search for it again when it changes.
     fn agglomerate(&self, join: impl Fn(f64, f64, f64, f64) -> f64) -> Vec<Join> {
         let mut d = self.0.clone();
         let mut size = vec![1.0; d.len()];
@@ -129,7 +130,7 @@ fn row_scan(distances: &Distances, threshold_ms: f64) -> Vec<u32> {
     clusters.into_iter().flatten().collect()
 }
 
-/// One cut in the middle of the largest gap between the logarithms of joining distances.
+/// Returns one cut in the middle of the largest gap between the logarithms of joining distances.
 fn by_gap(joins: &[Join], items: usize) -> Vec<Vec<u32>> {
     let gaps = joins.windows(2).map(|pair| (pair[1].2 / pair[0].2, (pair[0].2 * pair[1].2).sqrt()));
     let widest = gaps.filter(|gap| gap.0.is_finite()).max_by(|a, b| a.0.total_cmp(&b.0));

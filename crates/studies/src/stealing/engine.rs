@@ -10,7 +10,7 @@ use std::collections::BinaryHeap;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// All nodes hear of a loss within this time, each at another.
+/// Time within which all nodes learn of a loss, each at a different time.
 const DETECTION: Duration = Duration::from_millis(2);
 
 /// Runs the experiment.
@@ -35,19 +35,19 @@ pub(super) fn run(
     Ok(Tally { messages_idling: engine.tally.messages_all - before, ..counted })
 }
 
-/// What happens to a node.
+/// An event of a node.
 enum What {
-    /// Something has come and waits to be handled.
+    /// A packet has arrived and is queued.
     Arrives(Packet),
-    /// It is handled.
+    /// The node starts to handle a packet.
     Handles(Packet),
     /// A task is done.
     Done,
-    /// The machine asked to be woken, the n-th time.
+    /// The n-th timeout that the machine set has expired.
     Wakes(u64),
     /// The node is lost.
     Dies,
-    /// It hears that another is.
+    /// The node learns that another node is lost.
     Hears(NodeId),
 }
 
@@ -61,14 +61,14 @@ enum Content {
     Tasks(u64, Grant),
 }
 
-/// One node: a queue of tasks, a worker, and the machine under study.
+/// One node: a queue of tasks, a worker, and the machine under test.
 struct Node {
     machine: Stealing,
     queue: u64,
     done: u64,
     is_busy: bool,
     is_lost: bool,
-    /// When the handler is done with what it has.
+    /// Time at which the handler has finished its queue.
     free: Time,
     wakings: u64,
 }
@@ -78,14 +78,14 @@ struct Engine<'a> {
     nodes: Vec<Node>,
     load: Vec<Vec<u64>>,
     now: Time,
-    /// Ordered by time and then by number, which says where the rest of the event is.
+    /// Events ordered by time and then by number, with their positions in `events`.
     agenda: BinaryHeap<Reverse<(Time, u64, usize)>>,
     events: Vec<Option<(NodeId, What)>>,
     unused: Vec<usize>,
     count: u64,
-    /// Tasks of the batch that are not done.
+    /// Number of unfinished tasks of the batch.
     left: u64,
-    /// Those of them that nobody runs.
+    /// Number of tasks of the batch that have not been started.
     open: u64,
     done: u64,
     tally: Tally,
@@ -126,7 +126,7 @@ impl<'a> Engine<'a> {
         Ok(engine)
     }
 
-    /// Tasks appear.
+    /// Makes the tasks of a batch appear.
     fn begin(&mut self, batch: usize) {
         for at in 0..self.nodes.len() {
             let tasks = self.load[batch][at];
@@ -143,7 +143,7 @@ impl<'a> Engine<'a> {
         }
     }
 
-    /// This node, or the next that is not lost.
+    /// Returns this node, or the next node that is not lost.
     fn alive(&self, node: NodeId) -> NodeId {
         let count = self.nodes.len();
         let from = node.index();
@@ -182,7 +182,7 @@ impl<'a> Engine<'a> {
         self.agenda.push(Reverse((time, self.count, slot)));
     }
 
-    /// The next event, if it is not later than this; whether there was one.
+    /// Handles the next event if it is not later than `until`, and returns whether there was one.
     fn step(&mut self, until: Time) -> bool {
         let Some(&Reverse((time, _, slot))) = self.agenda.peek() else { return false };
         if time > until {
@@ -258,7 +258,7 @@ impl<'a> Engine<'a> {
         self.carry_out(at, self.now);
     }
 
-    /// Does what the machine says, from `time` on.
+    /// Carries out the commands of the machine, from `time` on.
     fn carry_out(&mut self, at: NodeId, time: Time) {
         loop {
             let commands: Vec<Command> = self.nodes[at.index()].machine.commands().collect();
@@ -319,7 +319,7 @@ impl<'a> Engine<'a> {
         self.appear(self.alive(at), waiting + running);
     }
 
-    /// Tasks that reach a lost node appear elsewhere.
+    /// Makes tasks that reach a lost node appear elsewhere.
     fn save(&mut self, packet: &Packet) {
         if let Content::Tasks(tasks, _) = packet.content {
             self.appear(self.alive(packet.from), tasks);

@@ -1,8 +1,9 @@
-//! Paper 3's experiment with stealing (section 5.1), with the machines that run in jobs.
+//! The stealing experiment of Zhang et al. (2007), "Dynamic Load-Balancing and High Performance
+//! Communication in Jcluster", section 5.1, with the state machines that run in jobs.
 //!
-//! - [`LoadSpread`]: where tasks appear.
+//! - [`LoadSpread`]: the nodes on which tasks appear.
 //! - [`StealingExperiment`]: the nodes, the network and the tasks.
-//! - [`Tally`]: what was counted. `engine.rs`: the nodes and links, event by event.
+//! - [`Tally`]: the counters. `engine.rs`: the nodes and links, event by event.
 
 mod engine;
 mod spread;
@@ -15,39 +16,40 @@ use gridspan_balance::stealing::{StealingLayout, UnknownStealingPolicy};
 use gridspan_topology::{GridSpec, Hierarchy, NodeId, Time};
 use std::time::Duration;
 
-/// Batches of tasks of equal length on nodes of one worker each; the next batch appears when all of
-/// the one before is done.
+/// Batches of tasks of equal length on nodes of one worker each. A batch appears when the previous
+/// one is done.
 #[derive(Clone, Debug)]
 pub struct StealingExperiment {
-    /// How many nodes, in sites of equal size.
+    /// Number of nodes, in sites of equal size.
     pub nodes: u32,
-    /// How many sites (at least one); nodes are numbered site by site.
+    /// Number of sites (at least one); nodes are numbered site by site.
     pub sites: u32,
-    /// One way between sites.
+    /// Latency between sites, one way.
     pub wide_area: Duration,
-    /// Where tasks appear.
+    /// The nodes on which tasks appear.
     pub spread: LoadSpread,
-    /// How many tasks a batch has for each node.
+    /// Number of tasks of a batch for each node.
     pub tasks_per_node: u64,
-    /// How many batches.
+    /// Number of batches.
     pub batches: usize,
-    /// What a task takes.
+    /// Run time of a task.
     pub task: Duration,
-    /// The dice of load and of policies.
+    /// Seed of the load and of the policies.
     pub seed: u64,
-    /// Nodes that are lost, and when. Their tasks appear again on another node.
+    /// Nodes that are lost, and the times. Their tasks appear again on another node.
     pub losses: Vec<(Time, NodeId)>,
-    /// How long the job goes on idling when all is done, to see who talks then.
+    /// Time for which the job idles after all tasks are done, to count messages during that time.
     pub idling: Duration,
 }
 
 impl StealingExperiment {
-    /// One way inside a site.
+    /// Latency inside a site, one way.
     pub const LOCAL: Duration = Duration::from_micros(50);
-    /// What it takes a node to handle a message; others wait in line.
+    /// Time to handle a message, during which other messages are queued.
     pub const HANDLER: Duration = Duration::from_micros(2);
 
-    /// The paper's: 5 tasks per node 10 times, of 10 ms each, on one site.
+    /// Creates the experiment of the paper: 10 batches of 5 tasks per node, of 10 ms each, on one
+    /// site.
     pub fn new(nodes: u32, spread: LoadSpread) -> Self {
         Self {
             nodes,
@@ -63,13 +65,13 @@ impl StealingExperiment {
         }
     }
 
-    /// The same on several sites.
+    /// Returns the experiment on several sites.
     #[must_use]
     pub fn on_sites(self, sites: u32, wide_area: Duration) -> Self {
         Self { sites: sites.max(1), wide_area, ..self }
     }
 
-    /// The places that machines are given.
+    /// Returns the layout for the machines.
     pub fn places(&self) -> StealingLayout {
         let each = self.nodes / self.sites;
         let micros = self.wide_area.as_micros();
@@ -80,32 +82,32 @@ impl StealingExperiment {
         StealingLayout::new(&Hierarchy::from_grid(&grid))
     }
 
-    /// Runs it with the policy of this name.
+    /// Runs the experiment with the policy of this name.
     pub fn run(&self, policy: &str) -> Result<Tally, UnknownStealingPolicy> {
         engine::run(self, policy)
     }
 }
 
-/// What was counted in one experiment. A grant is a message.
+/// The counters of one experiment. A grant counts as a message.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Tally {
-    /// Requests of idle nodes, while there were tasks that nobody ran.
+    /// Requests of idle nodes while some task was not started.
     pub attempts: u64,
     /// All requests of idle nodes.
     pub attempts_all: u64,
-    /// Messages, while there were tasks that nobody ran.
+    /// Messages while some task was not started.
     pub messages: u64,
     /// All messages.
     pub messages_all: u64,
-    /// Messages between sites, while there were tasks that nobody ran.
+    /// Messages between sites while some task was not started.
     pub wide_area: u64,
     /// All messages between sites.
     pub wide_area_all: u64,
     /// Messages in the second half of the idling at the end.
     pub messages_idling: u64,
-    /// How many tasks were done.
+    /// Number of tasks done.
     pub done: u64,
-    /// How long the batches took.
+    /// Time of all batches.
     pub makespan: Duration,
     /// The time if all nodes had worked all of the time, divided by the makespan.
     pub efficiency: f64,

@@ -1,4 +1,5 @@
-//! Where new tasks appear: paper 3's five distributions of load (section 5.1).
+//! The nodes on which new tasks appear: the five load distributions of Zhang et al. (2007), section
+//! 5.1.
 
 use gridspan_topology::dice::Dice;
 
@@ -19,11 +20,11 @@ pub enum LoadSpread {
 }
 
 impl LoadSpread {
-    /// All of them, in the order of the paper's figures 4 to 8.
+    /// All distributions, in the order of the paper's figures 4 to 8.
     pub const ALL: [Self; 5] =
         [Self::All, Self::Half, Self::Eighth, Self::BinomialThird, Self::BinomialEighth];
 
-    /// What the paper calls it.
+    /// Returns the name in the paper.
     pub fn name(self) -> &'static str {
         match self {
             Self::All => "all",
@@ -34,8 +35,8 @@ impl LoadSpread {
         }
     }
 
-    /// How many of `tasks` appear on each of `nodes` (at least one), batch after batch: the same
-    /// dice are thrown whoever asks, so that all policies get the same load.
+    /// Returns how many of `tasks` appear on each of `nodes` (at least one), batch by batch. The
+    /// result depends on the arguments alone, so that all policies get the same load.
     pub fn batches(self, nodes: u32, tasks: u64, batches: usize, seed: u64) -> Vec<Vec<u64>> {
         let mut dice = Dice::new(seed);
         let nodes = nodes.max(1) as usize;
@@ -62,7 +63,7 @@ impl LoadSpread {
     }
 }
 
-/// The probability that Bi(n, p) is at most 0, 1, ...
+/// Returns the probabilities that Bi(n, p) is at most 0, 1, ...
 fn binomial(n: usize, p: f64) -> Vec<f64> {
     let mut logarithm = n as f64 * (1.0 - p).ln();
     let mut sum = 0.0;

@@ -1,4 +1,5 @@
-//! What paper 3 and the issue of ours say, on small jobs; figures of large ones are in the bench.
+//! The claims of Zhang et al. (2007) and of our own issue, on small jobs; the bench has the figures
+//! of large jobs.
 
 use super::*;
 use gridspan_balance::stealing::STEALING_POLICIES;
@@ -46,7 +47,7 @@ fn ours_sends_nothing_while_all_are_idle() {
 
 #[test]
 fn lost_nodes_leave_no_thief_waiting_for_ever() {
-    // Keepers, heads, holders and thieves, while all of them work.
+    // The lost nodes are keepers, heads, holders and thieves, and all of them have work.
     for seed in 0..20_u32 {
         let losses: Vec<(Time, NodeId)> = [0, 8, 5, 9, 1]
             .iter()
@@ -64,7 +65,7 @@ fn lost_nodes_leave_no_thief_waiting_for_ever() {
                 ..StealingExperiment::new(32, LoadSpread::BinomialEighth)
                     .on_sites(sites, Duration::from_millis(5))
             };
-            // Those that poll take long to simulate.
+            // Policies that poll take long to simulate.
             let others = ["random", "transitive", "cluster-aware", "lifeline"];
             let others = others.into_iter().filter(|_| seed < 2);
             for policy in others.chain(["directory"]) {
@@ -72,7 +73,7 @@ fn lost_nodes_leave_no_thief_waiting_for_ever() {
 
                 assert_eq!(tally.done, 3 * 5 * 32, "{policy}, seed {seed}, {sites} sites");
                 // 27 nodes need 60 ms for 5 tasks each; three times that leaves room for losses and
-                // ways.
+                // latencies.
                 let is_in_time = tally.makespan < Duration::from_millis(3 * 180);
                 assert!(policy != "directory" || is_in_time, "seed {seed}: {:?}", tally.makespan);
             }

@@ -1,12 +1,12 @@
-//! Circles of calls between the files over which the methods of a type are spread.
+//! Circular calls between the files over which the methods of a type are spread.
 //!
-//! Imports have no circles, and yet two files may call each other: all methods of a type are
+//! Imports are acyclic, and yet two files may call each other, because all methods of a type are
 //! reached through the type. A file *calls* another one if any of its functions or closures
 //!
-//! - calls a method of the type that stands there, on `self`, on something that is called as the
-//!   type is (`core` of type `Core`), or by its path (`Core::settle`);
-//! - calls a method of a trait of the crate that is implemented there, if no other trait and no
-//!   type of the crate has a method of that name.
+//! - calls a method of the type that the other file defines, on `self`, on a variable named after
+//!   the type (`core` of type `Core`), or by its path (`Core::settle`);
+//! - calls a method of a trait of the crate that the other file implements, if no other trait and
+//!   no type of the crate has a method of that name.
 
 use super::source::{Source, is_test};
 use petgraph::algo::tarjan_scc;
@@ -29,7 +29,7 @@ pub struct Circle {
     pub files: Vec<String>,
 }
 
-/// The circles among the files of each type of the workspace.
+/// Returns the circles among the files of each type of the workspace.
 pub fn circles(sources: &[Source]) -> Vec<Circle> {
     let mut members: BTreeMap<&str, Vec<&Source>> = BTreeMap::new();
     for source in sources.iter().filter(|source| source.is_library() && !source.is_test) {
@@ -71,8 +71,8 @@ fn circles_of(member: &str, sources: &[&Source]) -> Vec<Circle> {
     circles
 }
 
-/// The files in which each method stands, for each type with methods in several files. A file that
-/// defines a type of its own by the same name as another one does not count.
+/// Returns the files that define each method, for each type with methods in several files. A file
+/// that defines a different type of the same name does not count.
 fn spread_types(files: &[Declared]) -> BTreeMap<String, BTreeMap<String, BTreeSet<usize>>> {
     let mut definitions: BTreeMap<&str, usize> = BTreeMap::new();
     for name in files.iter().flat_map(|file| &file.types) {
@@ -92,7 +92,7 @@ fn spread_types(files: &[Declared]) -> BTreeMap<String, BTreeMap<String, BTreeSe
     types
 }
 
-/// The files that implement the trait of a method, for methods that only one trait has.
+/// Returns the files that implement the trait of a method, for methods that only one trait has.
 fn traits_by_method(files: &[Declared]) -> BTreeMap<String, BTreeSet<usize>> {
     let mut owners: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
     for file in files {
@@ -116,8 +116,7 @@ fn traits_by_method(files: &[Declared]) -> BTreeMap<String, BTreeSet<usize>> {
 /// A call of a method.
 struct Call {
     method: String,
-    /// What it is called on, as far as that is a name; `None` if it is `self` in a method of the
-    /// type itself.
+    /// The receiver, if it is a name or `self`.
     on: Receiver,
 }
 
@@ -132,7 +131,7 @@ enum Receiver {
 }
 
 impl Call {
-    /// Whether it seems to be one of this type.
+    /// Whether it seems to be a call of a method of this type.
     fn is_of(&self, of: &str) -> bool {
         match &self.on {
             Receiver::This(this) | Receiver::Path(this) => this == of,
@@ -153,7 +152,7 @@ fn snake_case(name: &str) -> String {
     snake
 }
 
-/// What a file declares and calls.
+/// The declarations and calls of a file.
 #[derive(Default)]
 struct Declared {
     /// Structs and enums.
@@ -162,10 +161,10 @@ struct Declared {
     methods: Vec<(String, String)>,
     /// Traits and their methods.
     traits: Vec<(String, String)>,
-    /// Traits that are implemented here.
+    /// Traits that it implements.
     implements: Vec<String>,
     calls: Vec<Call>,
-    /// The type whose methods are being read.
+    /// The type whose methods are currently read.
     this: Option<String>,
 }
 

@@ -1,4 +1,4 @@
-//! How often code asks whether it has an optional part, and gives up if it has not.
+//! Counts how often code checks whether it has an optional part, and returns if it has not.
 
 use super::source::{Source, is_test};
 use syn::visit::{self, Visit};
@@ -15,7 +15,7 @@ pub struct Guards {
     pub files: usize,
 }
 
-/// How the files below `folder` use the field of `self` that is called `name`.
+/// Counts the uses of the field `name` of `self` in the files below `folder`.
 pub fn guards(sources: &[Source], folder: &str, name: &str) -> Guards {
     let mut sum = Guards::default();
     for source in sources.iter().filter(|source| source.path.starts_with(folder)) {

@@ -1,11 +1,11 @@
-//! Has every function say that it runs.
+//! Adds a call to every function that records that it runs.
 
 use super::source::is_test;
 use syn::visit::{self, Visit};
 use syn::{Attribute, Block, ImplItemFn, ItemFn, ItemImpl, ItemMod, Signature, TraitItemFn, Type};
 
-/// Puts `call("label")` at the beginning of all functions of a file but those of tests, and
-/// `const` ones. A label is `path:line lines function`.
+/// Inserts `call("label")` at the beginning of all functions of a file except tests and `const`
+/// functions. A label is `path:line lines function`.
 pub fn instrument(path: &str, text: &str, call: &str) -> Result<String, syn::Error> {
     let mut functions = Functions { path, of: None, found: Vec::new() };
     functions.visit_file(&syn::parse_file(text)?);
@@ -23,9 +23,9 @@ pub fn instrument(path: &str, text: &str, call: &str) -> Result<String, syn::Err
 
 struct Functions<'a> {
     path: &'a str,
-    /// The type whose methods are read.
+    /// The type whose methods are currently read.
     of: Option<String>,
-    /// The places of bytes, and the labels.
+    /// Byte offsets of the insertions, and the labels.
     found: Vec<(usize, String)>,
 }
 

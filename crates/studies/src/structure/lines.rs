@@ -1,4 +1,4 @@
-//! Code lines: those with anything but comments, blanks and tests.
+//! Code lines: lines with anything except comments, blanks and tests.
 
 use super::source::{Source, is_test};
 use proc_macro2::{Delimiter, TokenStream, TokenTree};
@@ -16,8 +16,8 @@ pub struct CodeLines {
     pub benches_and_examples: usize,
 }
 
-/// The code lines of each member, by name. Lines are as they stand in the files, so those should be
-/// formatted.
+/// Returns the code lines of each member, by name. Lines are counted as in the files, so these
+/// should be formatted.
 pub fn code_lines(sources: &[Source]) -> BTreeMap<String, CodeLines> {
     let mut members: BTreeMap<String, CodeLines> = BTreeMap::new();
     for source in sources.iter().filter(|source| !source.is_test) {
@@ -32,7 +32,7 @@ pub fn code_lines(sources: &[Source]) -> BTreeMap<String, CodeLines> {
 
 fn lines_of(source: &Source) -> usize {
     let mut lines = BTreeSet::new();
-    // The text was parsed before.
+    // The text has been parsed once, so this succeeds.
     let tokens: TokenStream = source.text.parse().unwrap_or_default();
     mark(tokens, &mut lines);
     let mut tests = Tests::default();
@@ -43,8 +43,8 @@ fn lines_of(source: &Source) -> usize {
     lines.len()
 }
 
-/// Adds the lines that tokens stand on. Comments are none, but for those that document something,
-/// which the parser turns into attributes.
+/// Adds the lines of tokens. Comments are not tokens, except doc comments, which the parser turns
+/// into attributes and this function skips.
 fn mark(tokens: TokenStream, lines: &mut BTreeSet<usize>) {
     let mut tokens = tokens.into_iter().peekable();
     while let Some(token) = tokens.next() {
@@ -68,7 +68,7 @@ fn mark(tokens: TokenStream, lines: &mut BTreeSet<usize>) {
     }
 }
 
-/// Whether it is the `[doc = "…"]` of a comment.
+/// Whether it is the `[doc = "…"]` of a doc comment.
 fn is_documentation(token: &TokenTree) -> bool {
     let TokenTree::Group(group) = token else { return false };
     let mut inside = group.stream().into_iter();
@@ -77,7 +77,7 @@ fn is_documentation(token: &TokenTree) -> bool {
     group.delimiter() == Delimiter::Bracket && is_doc && is_assigned
 }
 
-/// The lines of what is only there in tests.
+/// The lines of code that exists only in tests.
 #[derive(Default)]
 struct Tests {
     ranges: Vec<RangeInclusive<usize>>,
@@ -118,7 +118,7 @@ mod tests {
                     /// One.\n    one: u8, // said twice\n\n    /* more */\n}\n\nfn text() -> &'static str {\n    \
                     \"a\n    b\"\n}\n\n#[cfg(test)]\nfn helper() {\n    1;\n}\n\n#[cfg(test)]\nmod tests {\n    use super::*;\n}\n";
         let lines = code_lines(&[parsed("a", "crates/a/src/lib.rs", text)]);
-        // The struct has four lines, the function as well.
+        // The struct has four lines, and so has the function.
         assert_eq!(lines["a"], CodeLines { source: 8, benches_and_examples: 0 });
     }
 }

@@ -1,7 +1,7 @@
 //! Reads the source code of the workspace and measures its structure.
 //!
-//! It sees syntax and no types. So a call of a method is taken for one of every method of that name
-//! that the caller could mean; what this leads to is said where it matters.
+//! It uses the syntax without types. So a call of a method counts as a call of every method of that
+//! name that the caller could mean; each module documents the consequences.
 
 mod circles;
 mod fields;

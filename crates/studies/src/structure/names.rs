@@ -1,4 +1,4 @@
-//! Public types of equal name in two crates, between which a reader has to choose.
+//! Public types of the same name in several crates, between which a reader has to choose.
 
 use super::source::{Source, is_test};
 use std::collections::{BTreeMap, BTreeSet};
@@ -9,11 +9,12 @@ use syn::{Item, Visibility};
 pub struct SharedName {
     /// The name.
     pub name: String,
-    /// The files where such a type stands, one of each member.
+    /// The files that define such a type, one of each member.
     pub files: Vec<String>,
 }
 
-/// The names that public structs, enums, traits and type aliases of two or more members have.
+/// Returns the names of public structs, enums, traits and type aliases that two or more members
+/// have.
 pub fn shared_names(sources: &[Source]) -> Vec<SharedName> {
     let mut types: BTreeMap<String, BTreeMap<&str, &str>> = BTreeMap::new();
     for source in sources.iter().filter(|source| source.is_library() && !source.is_test) {

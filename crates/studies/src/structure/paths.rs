@@ -10,11 +10,13 @@ use syn::{ItemMod, ItemUse, UseTree};
 pub struct Named {
     /// The file.
     pub file: String,
-    /// The path, such as `std::time::Instant::now`; its first part is as imported.
+    /// The path, such as `std::time::Instant::now`, with its first part resolved through the
+    /// imports.
     pub path: String,
 }
 
-/// The paths of two parts or more that each file names outside of tests, sorted, each once.
+/// Returns the paths of two parts or more that each file names outside of tests, sorted, without
+/// duplicates.
 pub fn named_paths(sources: &[Source]) -> Vec<Named> {
     let mut named = Vec::new();
     for source in sources.iter().filter(|source| !source.is_test) {
@@ -36,7 +38,7 @@ pub fn named_paths(sources: &[Source]) -> Vec<Named> {
 
 #[derive(Default)]
 struct Reader {
-    /// What names stand for.
+    /// The paths that imported names refer to.
     imports: BTreeMap<String, Vec<String>>,
     paths: Vec<Vec<String>>,
 }

@@ -11,22 +11,22 @@ pub struct Source {
     pub member: String,
     /// Its path from the root of the workspace, with slashes.
     pub path: String,
-    /// Whether its code is only there in tests.
+    /// Whether its code exists only in tests.
     pub is_test: bool,
     /// Its text.
     pub text: String,
-    /// The same, parsed.
+    /// The parsed text.
     pub file: syn::File,
 }
 
 impl Source {
-    /// Whether it stands in `src`, and not beside in `benches` or `examples`.
+    /// Whether it is in `src`, and not in `benches` or `examples`.
     pub fn is_library(&self) -> bool {
         self.path.starts_with("src/") || self.path.contains("/src/")
     }
 }
 
-/// Why source code could not be read.
+/// Error of [`read`].
 #[derive(Debug, thiserror::Error)]
 pub enum SourceError {
     /// A file or folder could not be read.
@@ -34,15 +34,15 @@ pub enum SourceError {
     Io {
         /// Its path.
         path: PathBuf,
-        /// What the system says.
+        /// The error of the system.
         error: io::Error,
     },
-    /// A file is no Rust code.
+    /// A file is not Rust code.
     #[error("{path} is not Rust: {error}")]
     Syntax {
         /// Its path.
         path: PathBuf,
-        /// What the parser says.
+        /// The error of the parser.
         error: syn::Error,
     },
 }
@@ -75,7 +75,7 @@ pub fn read(root: &Path) -> Result<Vec<Source>, SourceError> {
     Ok(sources)
 }
 
-/// Marks files that are modules of tests, and all below them.
+/// Marks files that are test modules, and all files below them.
 fn mark_tests(sources: &mut [Source]) {
     let modules: BTreeSet<String> = sources
         .iter()
@@ -99,7 +99,7 @@ fn mark_tests(sources: &mut [Source]) {
     }
 }
 
-/// Where the modules are that a file declares.
+/// Returns the folder of the modules that a file declares.
 fn folder_of_children(path: &str) -> String {
     let (folder, name) = path.rsplit_once('/').unwrap_or(("", path));
     match name {
@@ -108,7 +108,7 @@ fn folder_of_children(path: &str) -> String {
     }
 }
 
-/// Whether something is only there in tests.
+/// Whether an item exists only in tests.
 pub(super) fn is_test(attributes: &[Attribute]) -> bool {
     attributes.iter().any(|attribute| {
         let is_cfg_test = attribute.path().is_ident("cfg")
@@ -131,7 +131,7 @@ fn rust_files(folder: &Path, files: &mut Vec<PathBuf>) -> Result<(), SourceError
     Ok(())
 }
 
-/// What a folder has, sorted.
+/// Returns the entries of a folder, sorted.
 fn entries(folder: &Path) -> Result<Vec<PathBuf>, SourceError> {
     let listing = fs::read_dir(folder).map_err(io_error(folder))?;
     let paths: Result<Vec<_>, _> = listing.map(|entry| entry.map(|entry| entry.path())).collect();

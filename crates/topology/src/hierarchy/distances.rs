@@ -1,8 +1,8 @@
-//! Round trips between clusters pair by pair.
+//! Round trips between clusters, pair by pair.
 //!
 //! A hierarchy has one round trip for all clusters of two groups, which is enough where distances
-//! are those of a tree. On the wide area they are not: of three sites any two may be far from each
-//! other and both near the third. What decides by which site a message goes needs each pair.
+//! are those of a tree. On the wide area they are not: of three sites, two may be far from each
+//! other and both close to the third. Choosing the site that relays a message needs each pair.
 
 use super::tree::Hierarchy;
 use crate::id::{GroupId, NodeId};
@@ -14,21 +14,24 @@ use std::time::Duration;
 /// measured.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Distances {
-    /// The lower group first.
+    /// By pair of groups, the lower first.
     medians: BTreeMap<(GroupId, GroupId), Duration>,
-    /// Groups in which nodes part ([`Hierarchy::ends`]) that are not everywhere as far from each
-    /// other; the lower first.
+    /// Pairs of [ends](Hierarchy::ends), the lower first, between which the distance is not
+    /// uniform.
     uneven: BTreeSet<(GroupId, GroupId)>,
 }
 
 impl Distances {
-    /// Of more groups there are no distances: they are as many as the pairs of groups.
+    /// Maximum number of groups with distances, because their number is that of the pairs of
+    /// groups.
     pub const GROUPS_MAX: usize = 64;
-    /// Two that differ by less than this part, or by less than this time, are the same.
+    /// Two round trips are equal if they differ by less than this fraction, or by less than
+    /// [`SAME_MIN`](Self::SAME_MIN).
     const SAME: f64 = 0.2;
     const SAME_MIN: Duration = Duration::from_micros(200);
 
-    /// From measured pairs of nodes, each once. Nodes that the hierarchy does not have say nothing.
+    /// Creates the distances from measured pairs of nodes, each given once. Pairs with a node
+    /// outside the hierarchy are ignored.
     pub fn new(
         hierarchy: &Hierarchy,
         measured: impl Iterator<Item = (NodeId, NodeId, Duration)>,
@@ -53,21 +56,21 @@ impl Distances {
         Self { medians, uneven }
     }
 
-    /// The median round trip between the nodes of each two groups of the last level, the lower
-    /// first, and inside each.
+    /// Returns the median round trip between the nodes of each two groups of the last level, the
+    /// lower first, and within each.
     pub fn medians(&self) -> impl Iterator<Item = ((GroupId, GroupId), Duration)> {
         self.medians.iter().map(|(&pair, &rtt)| (pair, rtt))
     }
 
-    /// Whether all groups are even ([`are_even`](Self::are_even)), so that the hierarchy says all
-    /// there is to say.
+    /// Whether all pairs of groups are even ([`are_even`](Self::are_even)), so that the hierarchy
+    /// gives all distances.
     pub fn is_even(&self) -> bool {
         self.uneven.is_empty()
     }
 
-    /// Whether the groups in which two nodes part ([`Hierarchy::ends`]) are everywhere as far from
-    /// each other, as far as that was measured. Only then is what is known of a link between two of
-    /// their nodes known of all.
+    /// Whether all measured distances between the [ends](Hierarchy::ends) of two nodes are equal.
+    /// Only then does knowledge of a link between two nodes of these groups apply to all their
+    /// nodes.
     pub fn are_even(&self, hierarchy: &Hierarchy, a: NodeId, b: NodeId) -> bool {
         let ends = hierarchy.ends(a, b);
         ends.is_none_or(|(one, other)| !self.uneven.contains(&(one.min(other), one.max(other))))
@@ -96,8 +99,7 @@ mod tests {
     use super::*;
     use crate::infer::Inference;
 
-    /// Three sites of two nodes: any two are 60 ms from each other but for the last, which is 4 ms
-    /// from both.
+    /// Three sites of two nodes: any two are 60 ms apart, except the last, which is 4 ms from both.
     fn rtt(a: NodeId, b: NodeId) -> Duration {
         let (one, other) = (a.0.min(b.0) / 2, a.0.max(b.0) / 2);
         Duration::from_millis(match (one, other) {
@@ -124,7 +126,8 @@ mod tests {
                 let groups = [a, b].map(|node| hierarchy.group_of(node, last).unwrap());
                 let pair = (groups[0].min(groups[1]), groups[0].max(groups[1]));
                 assert_eq!(medians[&pair], rtt(a, b), "{a} {b}");
-                // One of the first two is in a group with the third, of which they part.
+                // The third site shares a group with one of the first two. The distances from the
+                // other of those to that group are uneven.
                 let (here, there) = hierarchy.ends(a, b).unwrap();
                 let sites = |group| hierarchy.group(group).members().len() / 2;
                 let is_even = (sites(here), sites(there)) == (1, 1);

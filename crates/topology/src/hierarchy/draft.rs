@@ -1,4 +1,4 @@
-//! A hierarchy from partitions, each finer than the one before, and from measurements.
+//! Builds a hierarchy from partitions, each finer than the previous one, and from measurements.
 
 use super::group::{Group, Level, RttRange, between_place};
 use super::stored::{MAX_LEVELS, MAX_PAIRED_CHILDREN};
@@ -6,26 +6,26 @@ use super::tree::Hierarchy;
 use crate::id::{GroupId, NodeId};
 use std::collections::BTreeMap;
 
-/// What a hierarchy is made from. Items are positions in `nodes`.
+/// The input of a hierarchy. Items are positions in `nodes`.
 #[derive(Clone, Debug)]
 pub(crate) struct Draft {
-    /// The node that each item is, in ascending order.
+    /// The node of each item, in ascending order.
     pub(crate) nodes: Vec<NodeId>,
     /// The levels below the whole, coarsest first.
     pub(crate) partitions: Vec<Partition>,
-    /// What each item, being busy, adds to its round trips, in milliseconds.
+    /// The time that each item adds to its round trips because it is busy, in milliseconds.
     pub(crate) added_ms: Vec<f32>,
 }
 
 /// One level of a draft.
 #[derive(Clone, Debug)]
 pub(crate) struct Partition {
-    /// The group of each item. Items of different groups of the level above are in different
-    /// groups of this one, whatever is said here.
+    /// The group of each item. Items in different groups of the level above always end up in
+    /// different groups of this level, even if their numbers here are equal.
     pub(crate) groups: Vec<u32>,
     /// The round trip that separates this level from the one above, in milliseconds.
     pub(crate) cut_ms: f32,
-    /// How clearly it does.
+    /// How clearly `cut_ms` separates the two levels.
     pub(crate) confidence: f64,
     /// The names of some groups.
     pub(crate) names: BTreeMap<u32, String>,
@@ -35,7 +35,8 @@ pub(crate) struct Partition {
 pub(crate) type Sample = (usize, usize, f32);
 
 impl Draft {
-    /// The tree without numbers. Levels that separate nothing are left out.
+    /// Returns the tree without measurements, and the cuts of its levels. Levels that separate
+    /// nothing are left out.
     pub(crate) fn skeleton(&self) -> (Hierarchy, Vec<f32>) {
         let leader = self.leader(0..self.nodes.len());
         let mut groups = vec![blank(0, None, self.nodes.clone(), leader)];
@@ -81,7 +82,7 @@ impl Draft {
         (Hierarchy { levels, groups, leaf_of }, cuts)
     }
 
-    /// The tree with the ranges that the samples have. Takes O(samples × levels).
+    /// Returns the tree with the ranges of the samples. Takes O(samples × levels).
     pub(crate) fn build(&self, samples: impl IntoIterator<Item = Sample>) -> Hierarchy {
         let (mut hierarchy, cuts) = self.skeleton();
         let mut tally = Tally::new(&hierarchy);
@@ -101,7 +102,7 @@ impl Draft {
     }
 }
 
-/// A group of which only the place is known.
+/// Returns a group without measurements.
 pub(super) fn blank(
     level: usize,
     parent: Option<GroupId>,
@@ -122,20 +123,20 @@ pub(super) fn blank(
     }
 }
 
-/// The groups of a node from the whole to the last level.
+/// Returns the groups of a node from the whole to the last level.
 fn chain(hierarchy: &Hierarchy, node: NodeId) -> Vec<usize> {
     let groups = (0..hierarchy.depth()).filter_map(|level| hierarchy.group_of(node, level));
     groups.map(GroupId::index).collect()
 }
 
-/// What the samples say of each level, group and pair of groups.
+/// The samples of each level, group and pair of groups.
 struct Tally {
     of_level: Vec<Vec<f32>>,
     of_group: Vec<Vec<f32>>,
     of_children: Vec<Vec<Vec<f32>>>,
     /// The place of each group among its parent's children.
     place: Vec<usize>,
-    /// How many samples agree with where a group ends, and how many were asked.
+    /// Number of samples that agree with the boundary of each group, and number of all its samples.
     agreed: Vec<[u32; 2]>,
 }
 
@@ -201,7 +202,7 @@ impl Tally {
             group.rtt = RttRange::of_milliseconds(&mut self.of_group[number]);
             let [agreed, asked] = self.agreed[number];
             if number > 0 {
-                // Laplace's rule: without measurements one half.
+                // Laplace's rule, which gives one half without measurements.
                 group.confidence = f64::from(agreed + 1) / f64::from(asked + 2);
             }
             let median = |rtts: &mut Vec<f32>| {
@@ -212,7 +213,7 @@ impl Tally {
     }
 }
 
-/// At least one, for zero means unknown.
+/// Returns at least one, because zero means unknown.
 fn nanos(rtt: std::time::Duration) -> u64 {
     u64::try_from(rtt.as_nanos()).unwrap_or(u64::MAX).max(1)
 }

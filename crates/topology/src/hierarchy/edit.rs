@@ -1,4 +1,4 @@
-//! A node comes to a hierarchy or leaves it; the rest stays as it was found.
+//! Adds a node to a hierarchy or removes one; the rest stays as inferred.
 
 use super::draft::blank;
 use super::group::{BandwidthRange, Group, between_place};
@@ -7,15 +7,15 @@ use super::tree::Hierarchy;
 use crate::id::{GroupId, NodeId};
 
 impl Hierarchy {
-    /// Says what bandwidth nodes have that share a group of this level but none of the next.
-    /// Nothing happens if there is no such level.
+    /// Sets the bandwidth between nodes that share a group of this level but none of the next. Does
+    /// nothing if there is no such level.
     pub fn set_bandwidth(&mut self, level: usize, bandwidth: BandwidthRange) {
         if let Some(level) = self.levels.get_mut(level) {
             level.bandwidth = Some(bandwidth);
         }
     }
 
-    /// Says what bandwidth members of this group have that share no smaller one. Nothing happens if
+    /// Sets the bandwidth between members of this group that share no smaller one. Does nothing if
     /// there is no such group.
     pub fn set_group_bandwidth(&mut self, group: GroupId, bandwidth: BandwidthRange) {
         if let Some(group) = self.groups.get_mut(group.index()) {
@@ -23,8 +23,8 @@ impl Hierarchy {
         }
     }
 
-    /// Takes a node out, with the groups that only it was in; whether it was there. Levels stay, so
-    /// that their numbers keep their meaning.
+    /// Removes a node, with the groups that contained only it, and returns whether it was present.
+    /// Levels stay, so that their numbers keep their meaning.
     pub fn remove(&mut self, node: NodeId) -> bool {
         let Some(leaf) = self.leaf_of.get_mut(node.index()).and_then(Option::take) else {
             return false;
@@ -44,8 +44,8 @@ impl Hierarchy {
         true
     }
 
-    /// Puts a new node into a group and, below it, into groups of its own; whether it was new and
-    /// its number within bounds. Panics if there is no such group.
+    /// Adds a new node to a group and, below it, to a new group of each level. Returns false if the
+    /// node exists or its number is out of bounds. Panics if there is no such group.
     pub(crate) fn insert(&mut self, node: NodeId, into: GroupId) -> bool {
         if self.contains(node) || node.index() >= MAX_NODES {
             return false;
@@ -59,7 +59,7 @@ impl Hierarchy {
             let parent = &mut self.groups[leaf.index()];
             parent.children.push(id);
             let children = parent.children.len();
-            // Rows of later children follow those of earlier ones.
+            // The pairs of a new child follow those of earlier children.
             let pairs = children * (children - 1) / 2;
             let was_paired = children == 2 || !parent.between.is_empty();
             let is_paired = was_paired && children <= MAX_PAIRED_CHILDREN;

@@ -12,10 +12,11 @@ use crate::units::Bandwidth;
 use std::collections::BTreeMap;
 
 impl Hierarchy {
-    /// The hierarchy of a described grid: the whole, its sites, their clusters if any has some, and
-    /// the hosts if any runs several nodes. A node that is in no cluster is a cluster of its own.
-    /// Levels that separate nothing are left out, as the sites of a grid with only one. Round trips
-    /// are those of the links without queues and with their mean jitter.
+    /// Creates the hierarchy of a described grid: the whole, its sites, their clusters if any site
+    /// has clusters, and the hosts if any host runs several nodes. A node outside all clusters
+    /// forms a cluster alone. Levels that separate nothing are left out, such as the sites of a
+    /// grid with only one. Round trips are those of the links without queues and with their mean
+    /// jitter.
     pub fn from_grid(grid: &GridSpec) -> Self {
         let layout = grid.layout();
         let mut hosts = BTreeMap::new();
@@ -36,7 +37,8 @@ impl Hierarchy {
         hierarchy
     }
 
-    /// The whole and the sites of a layout, of which nothing is known but their names.
+    /// Creates a hierarchy of the whole and the sites of a layout, with names and without
+    /// distances.
     pub fn from_layout(layout: &Layout) -> Self {
         draft(layout, vec![by_site(layout)]).skeleton().0
     }
@@ -68,19 +70,19 @@ fn given(groups: Vec<u32>, names: BTreeMap<u32, String>) -> Partition {
     Partition { groups, cut_ms: 0.0, confidence: 1.0, names }
 }
 
-/// Fills in what the links say.
+/// Fills in the round trips and bandwidths of the links.
 fn describe(hierarchy: &mut Hierarchy, grid: &GridSpec) {
     let mut of_level = vec![(Vec::new(), Vec::new()); hierarchy.depth()];
     for number in 0..hierarchy.groups.len() {
         let group = &hierarchy.groups[number];
-        // Between children, or between members where there are no smaller groups; all members of
-        // a site or of a host are alike.
+        // Between children, or between members where there are no smaller groups; all members of a
+        // site or of a host are equivalent.
         let mut ends: Vec<NodeId> =
             group.children.iter().map(|&child| hierarchy.group(child).members()[0]).collect();
         if ends.is_empty() {
             ends = group.members.iter().copied().take(2).collect();
         }
-        // Every n-th of very many sites gives the range as well.
+        // With very many sites, every n-th of them gives the range as well.
         let step = ends.len().div_ceil(MAX_PAIRED_CHILDREN).max(1);
         let is_whole = step == 1 && !group.children.is_empty();
         let ends: Vec<NodeId> = ends.into_iter().step_by(step).collect();
@@ -108,7 +110,7 @@ fn describe(hierarchy: &mut Hierarchy, grid: &GridSpec) {
     }
 }
 
-/// The mean round trip in milliseconds, and the rate of the slower direction.
+/// Returns the mean round trip in milliseconds, and the bandwidth of the slower direction.
 fn round_trip(there: &Link, back: &Link) -> (f32, Bandwidth) {
     let one_way = |link: &Link| link.latency.duration() + link.jitter / 2;
     let ms = (one_way(there) + one_way(back)).as_secs_f64() * 1e3;

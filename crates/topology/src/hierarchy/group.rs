@@ -1,4 +1,4 @@
-//! What a group and a level of a hierarchy say of themselves.
+//! Groups and levels of a hierarchy.
 
 use crate::id::{GroupId, NodeId};
 use crate::units::{Bandwidth, Latency};
@@ -18,7 +18,8 @@ pub struct RttRange {
 }
 
 impl RttRange {
-    /// The percentiles of round trips in milliseconds; `None` without any. Orders them anew.
+    /// Returns the percentiles of round trips in milliseconds, or `None` if there are none.
+    /// Reorders them.
     pub(crate) fn of_milliseconds(rtts: &mut [f32]) -> Option<Self> {
         let last = rtts.len().checked_sub(1)?;
         let mut at = |part: f64| {
@@ -28,13 +29,13 @@ impl RttRange {
         Some(Self { min: at(0.05), median: at(0.5), max: at(0.95) })
     }
 
-    /// Half of the median: what one message takes.
+    /// Returns half of the median: the latency of one message.
     pub fn one_way(&self) -> Latency {
         Latency(self.median / 2)
     }
 }
 
-/// A round trip in milliseconds, which are not negative.
+/// Converts a round trip in milliseconds, which is not negative.
 pub(crate) fn from_milliseconds(ms: f32) -> Duration {
     Duration::from_nanos((f64::from(ms) * 1e6).round() as u64)
 }
@@ -42,16 +43,16 @@ pub(crate) fn from_milliseconds(ms: f32) -> Duration {
 /// The bandwidths of many links.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct BandwidthRange {
-    /// The least.
+    /// The least bandwidth.
     pub min: Bandwidth,
-    /// That of the link in the middle.
+    /// The median bandwidth.
     pub median: Bandwidth,
-    /// The most.
+    /// The greatest bandwidth.
     pub max: Bandwidth,
 }
 
 impl BandwidthRange {
-    /// The range of these bandwidths; `None` without any.
+    /// Returns the range of these bandwidths, or `None` if there are none.
     pub fn of(mut bandwidths: Vec<Bandwidth>) -> Option<Self> {
         bandwidths.sort_unstable();
         let (min, max) = (*bandwidths.first()?, *bandwidths.last()?);
@@ -64,13 +65,13 @@ impl BandwidthRange {
 pub struct Level {
     /// The round trips between nodes that share a group of this level but none of the next.
     pub rtt: Option<RttRange>,
-    /// The bandwidth between such nodes, where it is known.
+    /// The bandwidth between such nodes, if it is known.
     pub bandwidth: Option<BandwidthRange>,
-    /// How clearly this level differs from the one above, `0.0..=1.0`; 1 for what the user said.
+    /// How clearly this level differs from the one above, `0.0..=1.0`; 1 if the user described it.
     pub confidence: f64,
 }
 
-/// Nodes that are near each other.
+/// Nodes that are close to each other.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Group {
     pub(super) level: usize,
@@ -88,55 +89,56 @@ pub struct Group {
 }
 
 impl Group {
-    /// The level it is of; 0 is the whole.
+    /// Returns its level; 0 is the whole.
     pub fn level(&self) -> usize {
         self.level
     }
 
-    /// The group of the level above that it is part of; `None` for the whole.
+    /// Returns the group of the level above that contains it, or `None` for the whole.
     pub fn parent(&self) -> Option<GroupId> {
         self.parent
     }
 
-    /// The groups of the next level that it consists of; none at the last level.
+    /// Returns the groups of the next level that it consists of; none at the last level.
     pub fn children(&self) -> &[GroupId] {
         &self.children
     }
 
-    /// Its nodes in order; at least one, unless it is the whole of nothing.
+    /// Returns its nodes in order: at least one, except for the whole of an empty hierarchy.
     pub fn members(&self) -> &[NodeId] {
         &self.members
     }
 
-    /// The node that speaks for it: the first that is not known to be busy. Node 0 of an empty one.
+    /// Returns the node that represents it: the first that is not known to be busy, or node 0 if it
+    /// is empty.
     pub fn leader(&self) -> NodeId {
         self.leader
     }
 
-    /// The user's name of the site it is.
+    /// Returns the user's name of the site, if it is a site.
     pub fn name(&self) -> Option<&str> {
         self.name.as_deref()
     }
 
-    /// The round trips between members that share no smaller group. `None` if there are no such
-    /// pairs or none was measured.
+    /// Returns the round trips between members that share no smaller group, or `None` if there are
+    /// no such pairs or none was measured.
     pub fn rtt(&self) -> Option<RttRange> {
         self.rtt
     }
 
-    /// The bandwidth between such members, where it is known.
+    /// Returns the bandwidth between such members, if it is known.
     pub fn bandwidth(&self) -> Option<BandwidthRange> {
         self.bandwidth
     }
 
-    /// The part of the measurements with one end in it that agree with where it ends, `0.0..=1.0`;
-    /// one half without any, 1 for what the user said.
+    /// Returns the fraction of the measurements with one end in it that agree with its boundary,
+    /// `0.0..=1.0`; one half without measurements, 1 if the user described it.
     pub fn confidence(&self) -> f64 {
         self.confidence
     }
 }
 
-/// The place of a pair of children in [`Group::between`].
+/// Returns the position of a pair of children in [`Group::between`].
 pub(super) fn between_place(a: usize, b: usize) -> usize {
     let (low, high) = (a.min(b), a.max(b));
     high * high.saturating_sub(1) / 2 + low

@@ -5,7 +5,7 @@ use super::tree::Hierarchy;
 use std::fmt;
 use std::time::Duration;
 
-/// One line for the whole and one for each level.
+/// Writes one line for the whole and one for each level.
 ///
 /// ```
 /// use gridspan_topology::{GridSpec, Hierarchy};
@@ -47,7 +47,7 @@ fn count(number: usize, what: &str) -> String {
     format!("{number} {what}{}", if number == 1 { "" } else { "s" })
 }
 
-/// A round trip with as many digits as a person compares.
+/// Formats a round trip with as many digits as a person compares.
 pub(crate) fn show_rtt(rtt: Duration) -> String {
     let ms = rtt.as_secs_f64() * 1e3;
     match ms {

@@ -1,31 +1,31 @@
-//! A hierarchy as it is stored, and the checks that make one of it again.
+//! The stored form of a hierarchy, and the checks when it is read.
 
 use super::group::{BandwidthRange, Group, Level, RttRange};
 use crate::id::{GroupId, NodeId};
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
-/// The limits of [`Hierarchy`](super::Hierarchy), which shows them.
+/// The limits of [`Hierarchy`](super::Hierarchy), where they are public.
 pub(super) const MAX_NODES: usize = 1 << 20;
 pub(super) const MAX_LEVELS: usize = 32;
 pub(super) const MAX_PAIRED_CHILDREN: usize = 256;
 
-/// Why a stored hierarchy is none. Nothing was read; store it again or infer it anew.
+/// Error of a stored hierarchy. Nothing was read; store it again or infer it again.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum HierarchyError {
-    /// There are no levels, or more than latencies can tell apart.
+    /// There are no levels, or more than latencies can separate.
     #[error("the hierarchy has {levels} levels; store 1 to {MAX_LEVELS}")]
     Levels {
-        /// How many there are.
+        /// Number of levels.
         levels: usize,
     },
-    /// A group is no part of a group one level above that comes before it.
-    #[error("group {group} is no part of a group of the level above; list parents first")]
+    /// A group is not part of a group one level above that precedes it.
+    #[error("group {group} is not part of a group of the level above; list parents first")]
     Parent {
         /// The number of the group.
         group: usize,
     },
-    /// A group has no members, or its leader is none of them.
+    /// A group has no members, or its leader is not among them.
     #[error("group {group} lacks nodes or its leader; list the nodes of each closest group")]
     Members {
         /// The number of the group.
@@ -37,18 +37,18 @@ pub enum HierarchyError {
         /// The node.
         node: NodeId,
     },
-    /// A group has another number of round trips between its children than it has pairs of them.
+    /// The number of round trips between children of a group is not the number of their pairs.
     #[error("group {group} has the wrong number of round trips; store one per pair of children")]
     Between {
         /// The number of the group.
         group: usize,
     },
-    /// A confidence is not from 0 to 1.
+    /// A confidence is not between 0 and 1.
     #[error("a confidence is not between 0 and 1")]
     Confidence,
 }
 
-/// Only what cannot be computed from the rest.
+/// The stored parts: only data that cannot be computed from the rest.
 #[derive(Serialize, Deserialize)]
 pub(super) struct Parts {
     levels: Vec<Level>,
@@ -58,7 +58,7 @@ pub(super) struct Parts {
 #[derive(Serialize, Deserialize)]
 struct GroupParts {
     parent: Option<GroupId>,
-    /// Of groups of the last level only.
+    /// Members, only of groups of the last level.
     members: Vec<NodeId>,
     leader: NodeId,
     name: Option<String>,
@@ -68,7 +68,7 @@ struct GroupParts {
     between: Vec<u64>,
 }
 
-/// What a hierarchy consists of.
+/// The checked parts of a hierarchy.
 type Checked = (Vec<Level>, Vec<Group>, Vec<Option<GroupId>>);
 
 impl Parts {
@@ -126,8 +126,8 @@ fn is_part(confidence: f64) -> bool {
     (0.0..=1.0).contains(&confidence)
 }
 
-/// The group with the level below its parent; `None` if the parent does not come before it, or
-/// the levels would be out of order.
+/// Returns the group with the level below its parent, or `None` if the parent does not precede it,
+/// or the levels would be out of order.
 fn with_level(part: GroupParts, before: &[Group]) -> Option<Group> {
     let level = match part.parent {
         Some(parent) => before.get(parent.index())?.level + 1,
@@ -156,7 +156,7 @@ fn gather_members(
     groups: &mut [Group],
     last: usize,
 ) -> Result<Vec<Option<GroupId>>, HierarchyError> {
-    // Only the whole may be empty, and then it is alone.
+    // Only the whole may be empty, and only if it is the only group.
     let is_empty = groups.len() == 1 && groups[0].members.is_empty();
     if is_empty {
         return Ok(Vec::new());

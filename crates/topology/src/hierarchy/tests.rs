@@ -1,4 +1,4 @@
-//! Tests of the tree of groups and of the ways in which one is made.
+//! Tests of the tree of groups and of its constructors.
 
 use super::*;
 use crate::id::{GroupId, NodeId};

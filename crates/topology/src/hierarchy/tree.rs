@@ -1,4 +1,4 @@
-//! The tree of groups, and what can be asked of it.
+//! The tree of groups and its queries.
 
 use super::group::{Group, Level, between_place};
 use super::stored::{self, HierarchyError, Parts};
@@ -6,7 +6,7 @@ use crate::id::{GroupId, NodeId};
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
 
-/// A tree of groups of nodes with any number of levels. Identifiers of groups hold until the
+/// A tree of groups of nodes with any number of levels. Identifiers of groups are valid until the
 /// hierarchy next changes.
 ///
 /// ```
@@ -24,43 +24,44 @@ use std::time::Duration;
 #[serde(try_from = "Parts", into = "Parts")]
 pub struct Hierarchy {
     pub(super) levels: Vec<Level>,
-    /// Level by level, so that parents come before children.
+    /// All groups, level by level, so that parents come before children.
     pub(super) groups: Vec<Group>,
-    /// The group of the last level that each node is in.
+    /// The group of the last level that contains each node.
     pub(super) leaf_of: Vec<Option<GroupId>>,
 }
 
 impl Hierarchy {
-    /// At most this many nodes (2^20), and the number of each is below.
+    /// Maximum number of nodes (2^20); the number of each node is below it.
     pub const MAX_NODES: usize = stored::MAX_NODES;
-    /// At most 32 levels: latencies span nine orders of magnitude, and two levels are
+    /// Maximum number of levels, 32: latencies span nine orders of magnitude, and two levels are
     /// about a factor of two apart.
     pub const MAX_LEVELS: usize = stored::MAX_LEVELS;
-    /// Groups of more children than 256 keep one range of round trips in place of one per pair.
+    /// Maximum number of children, 256, for which a group keeps a round trip per pair; a larger
+    /// group keeps one range.
     pub const MAX_PAIRED_CHILDREN: usize = stored::MAX_PAIRED_CHILDREN;
 
-    /// How many levels there are: at least one.
+    /// Returns the number of levels, which is at least one.
     pub fn depth(&self) -> usize {
         self.levels.len()
     }
 
-    /// All levels from the whole to the closest groups.
+    /// Returns all levels from the whole to the closest groups.
     pub fn levels(&self) -> impl ExactSizeIterator<Item = &Level> {
         self.levels.iter()
     }
 
-    /// The whole.
+    /// Returns the group of the whole.
     pub fn root(&self) -> GroupId {
         GroupId(0)
     }
 
-    /// The group. Panics if there is none.
+    /// Returns a group. Panics if it does not exist.
     pub fn group(&self, group: GroupId) -> &Group {
         &self.groups[group.index()]
     }
 
-    /// The groups of a level, in the order of their first nodes where nothing changed since they
-    /// were found. None beyond the last level.
+    /// Returns the groups of a level, in the order of their first nodes unless the hierarchy has
+    /// changed since its inference. Empty beyond the last level.
     pub fn groups_at(
         &self,
         level: usize,
@@ -70,17 +71,18 @@ impl Hierarchy {
         (begin as u32..end as u32).map(GroupId)
     }
 
-    /// All nodes in order. A node that left is not among them.
+    /// Returns all nodes in order, without nodes that left.
     pub fn nodes(&self) -> impl DoubleEndedIterator<Item = NodeId> + ExactSizeIterator {
         self.groups[0].members.iter().copied()
     }
 
-    /// Whether the node is part of it.
+    /// Whether it contains the node.
     pub fn contains(&self, node: NodeId) -> bool {
         self.leaf_of(node).is_some()
     }
 
-    /// The group of that level that the node is in. `None` if there is no such node or level.
+    /// Returns the group of that level that contains the node, or `None` if there is no such node
+    /// or level.
     pub fn group_of(&self, node: NodeId, level: usize) -> Option<GroupId> {
         let mut group = self.leaf_of(node)?;
         if level >= self.levels.len() {
@@ -92,21 +94,22 @@ impl Hierarchy {
         Some(group)
     }
 
-    /// The smallest group that both nodes are in; the group of the last level for twice the same.
-    /// `None` if there is no such node.
+    /// Returns the smallest group that contains both nodes; if both are the same node, its group of
+    /// the last level. `None` if there is no such node.
     pub fn common_group(&self, a: NodeId, b: NodeId) -> Option<GroupId> {
         Some(self.meet(self.leaf_of(a)?, self.leaf_of(b)?).0)
     }
 
-    /// The round trip to expect between two nodes: between their closest groups that differ, as
-    /// [`Hierarchy::rtt_between`] says. Zero for twice the same; `None` if nothing is known.
+    /// Returns the expected round trip between two nodes: that between their largest groups that
+    /// differ, as in [`Hierarchy::rtt_between`]. Zero if both are the same node; `None` if nothing
+    /// is known.
     pub fn rtt(&self, a: NodeId, b: NodeId) -> Option<Duration> {
         let (one, other) = (self.leaf_of(a)?, self.leaf_of(b)?);
         if a == b { Some(Duration::ZERO) } else { self.rtt_between(one, other) }
     }
 
-    /// The median round trip between nodes of one group and of another; inside it for twice the
-    /// same or if one is part of the other. `None` if nothing is known. Panics if there is no such
+    /// Returns the median round trip between nodes of two groups, or within a group if both are the
+    /// same or one contains the other. `None` if nothing is known. Panics if there is no such
     /// group.
     pub fn rtt_between(&self, a: GroupId, b: GroupId) -> Option<Duration> {
         let (common, sides) = self.meet(a, b);
@@ -120,8 +123,9 @@ impl Hierarchy {
         measured.or_else(usual)
     }
 
-    /// The largest groups that contain one of two nodes and not the other; twice their common one
-    /// if that is of the last level. `None` if there is no such node.
+    /// Returns the ends of two nodes: the largest groups that contain one of them and not the
+    /// other, or twice their common group if it is of the last level. `None` if there is no such
+    /// node.
     pub fn ends(&self, a: NodeId, b: NodeId) -> Option<(GroupId, GroupId)> {
         let (common, sides) = self.meet(self.leaf_of(a)?, self.leaf_of(b)?);
         Some(sides.unwrap_or((common, common)))
@@ -131,8 +135,8 @@ impl Hierarchy {
         *self.leaf_of.get(node.index())?
     }
 
-    /// The smallest group that contains both, and its children on the way to each if neither
-    /// contains the other.
+    /// Returns the smallest group that contains both groups, and its children that contain each of
+    /// them unless one contains the other.
     fn meet(&self, mut a: GroupId, mut b: GroupId) -> (GroupId, Option<(GroupId, GroupId)>) {
         let mut sides = None;
         while a != b {

@@ -1,6 +1,7 @@
 //! Average-linkage clustering (UPGMA) by nearest-neighbour chains.
 //!
-//! It is our own since items have weights here, with which kodama, the crate for this, cannot begin.
+//! This is our implementation because items have weights here, which kodama, the crate for this,
+//! does not accept as input.
 
 use super::pairs::Pairs;
 use petgraph::unionfind::UnionFind;
@@ -12,16 +13,16 @@ pub(in crate::infer) struct Dendrogram {
     merges: Vec<Merge>,
 }
 
-/// Two groups join.
+/// The merge of two groups.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::infer) struct Merge {
-    /// An item of the one group.
+    /// An item of one group.
     pub(in crate::infer) one: usize,
-    /// An item of the other.
+    /// An item of the other group.
     pub(in crate::infer) other: usize,
-    /// How far apart the groups are: the mean over all pairs of their items.
+    /// Distance of the groups: the mean over all pairs of their items.
     pub(in crate::infer) height: f32,
-    /// How many items the smaller group has, and the larger one.
+    /// Number of items of the smaller group and of the larger one.
     pub(in crate::infer) sizes: [f32; 2],
 }
 
@@ -63,7 +64,7 @@ impl Dendrogram {
         &self.merges
     }
 
-    /// The group of each item after all merges up to `height`, numbered by their first items.
+    /// Returns the group of each item after all merges up to `height`, numbered by first items.
     pub(in crate::infer) fn cut(&self, height: f32) -> Vec<u32> {
         let mut groups = UnionFind::new(self.items);
         for merge in self.merges.iter().take_while(|merge| merge.height <= height) {
@@ -73,7 +74,8 @@ impl Dendrogram {
     }
 }
 
-/// The nearest other group; the one before in the chain wins a tie, or the chain would not end.
+/// Returns the nearest other group. On a tie, the previous group of the chain wins, because the
+/// chain would not end otherwise.
 fn nearest(pairs: &Pairs, alive: &[usize], item: usize, before: Option<usize>) -> (usize, f32) {
     let row = pairs.row(item);
     let mut best = before.map_or((usize::MAX, f32::INFINITY), |before| (before, row[before]));
@@ -85,7 +87,7 @@ fn nearest(pairs: &Pairs, alive: &[usize], item: usize, before: Option<usize>) -
     best
 }
 
-/// The same partition with groups numbered from 0 in the order of their first items.
+/// Returns the partition with groups numbered from 0 in the order of their first items.
 pub(in crate::infer) fn renumbered(groups: &[u32]) -> Vec<u32> {
     let mut numbers = std::collections::BTreeMap::new();
     groups

@@ -8,14 +8,14 @@ use crate::id::NodeId;
 use crate::matrix::RttMatrix;
 use std::collections::BTreeMap;
 
-/// More samples than this add nothing to a median.
+/// Maximum number of samples, beyond which a median gains nothing.
 const MOST_SAMPLES: usize = 1 << 21;
 
-/// The hierarchy in a matrix of round-trip times, with as many levels as there are. Takes O(n²
-/// log n) time, about 15 ms for 256 nodes, and O(n²) memory.
+/// Infers the hierarchy in a matrix of round-trip times, with as many levels as the matrix shows.
+/// Takes O(n² log n) time, about 15 ms for 256 nodes, and O(n²) memory.
 ///
-/// Jitter, single slow pairs, busy hosts (up to 0.5 ms), asymmetry and missing entries do not
-/// mislead it while most pairs are sound; `cargo bench --bench topology` shows how well. Where
+/// The method tolerates jitter, single slow pairs, busy hosts (up to 0.5 ms), asymmetry and missing
+/// entries as long as most pairs are sound; `cargo bench --bench topology` measures how well. Where
 /// latencies form a continuum, levels are where it is thinnest, with a low confidence. The method
 /// follows the "robust" one of this project's study: average linkage on repaired distances, levels
 /// by persistent valleys.
@@ -39,10 +39,10 @@ pub fn infer(matrix: &RttMatrix) -> Hierarchy {
     draft(&pairs).build(samples(&pairs))
 }
 
-/// Like [`infer`], but the user's word on sites wins over what was measured: nodes of one name are
-/// in one group of the level that is most like the names, nodes of different names in different
-/// ones, and nodes without a name are placed by measurement. The time and memory are those of
-/// [`infer`].
+/// Infers the hierarchy as [`infer`] does, but the user's site names override the measurements:
+/// nodes with the same name are in one group of the level that matches the names best, nodes with
+/// different names are in different groups, and nodes without a name are placed by measurement. The
+/// time and memory are those of [`infer`].
 ///
 /// ```
 /// use gridspan_topology::{NodeId, RttMatrix, SiteNames, infer_labelled};
@@ -84,7 +84,7 @@ fn draft(pairs: &Pairs) -> Draft {
     }
 }
 
-/// All pairs, or of very many every n-th.
+/// Returns all pairs, or every n-th if there are very many.
 fn samples(pairs: &Pairs) -> impl Iterator<Item = (usize, usize, f32)> + '_ {
     let items = pairs.items();
     let step = (items * items / 2).div_ceil(MOST_SAMPLES).max(1);

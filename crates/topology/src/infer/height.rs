@@ -1,39 +1,40 @@
-//! How much a busy host adds to each of its round trips.
+//! Estimates the delay that a busy host adds to each of its round trips.
 //!
 //! A busy host adds `h` to all of its round trips (the "height" of Vivaldi's coordinates, Dabek et
-//! al., SIGCOMM 2004), so seen from any third node `k` it is `h` further than its neighbour `j`:
-//! `d(i,k) - d(j,k) = h(i) - h(j)`. The median over many `k` estimates that, each weighted by its
-//! precision, which is as the inverse of its distance; the quietest neighbours have no height. A
-//! node in a cluster of its own looks the same from its nearest neighbours, but not from further
-//! away: subtracting `h` must make its round trips like those of its neighbours.
+//! al., SIGCOMM 2004), so as measured from any third node `k` it is `h` further than its neighbour
+//! `j`: `d(i,k) - d(j,k) = h(i) - h(j)`. The estimate is the median over many `k`, each weighted by
+//! its precision, which is inversely proportional to its distance; the quietest neighbours have no
+//! height. A node in a separate cluster looks like a busy host to its nearest neighbours, but not
+//! to nodes further away: subtracting `h` must make its round trips like those of its neighbours.
 
 use super::pairs::{LEAST_MS, Pairs, median, quantile};
 
-/// Beyond this a delay is a place, not a busy host: what schedulers add is a fraction of it.
+/// Maximum delay of a busy host; schedulers add a fraction of it. A node with a longer delay is in
+/// a different place.
 pub(in crate::infer) const MOST_MS: f32 = 0.5;
-/// So many nearest neighbours are compared with: few enough to be of one small cluster.
+/// Number of nearest neighbours in the comparison: few enough to be in one small cluster.
 const NEIGHBOURS: usize = 6;
-/// So many nearest third nodes are asked.
+/// Number of nearest third nodes.
 const THIRDS: usize = 48;
-/// Two round trips that differ by this factor differ by more than jitter.
+/// Ratio of two round trips that exceeds jitter.
 const CLEAR: f32 = 1.6;
-/// A height is at least this part of the nearest round trip…
+/// Minimum height as a fraction of the nearest round trip.
 const LEAST_PART: f32 = 0.2;
-/// …and this many standard errors, for a round trip that jitters by…
+/// Minimum height in standard errors.
 const LEAST_ERRORS: f32 = 3.0;
-/// …this part of itself.
+/// Assumed jitter of a round trip, as a fraction of it.
 const JITTER: f32 = 0.15;
 
-/// What one item adds to its pairs, in milliseconds.
+/// The delay that one item adds to its pairs, in milliseconds.
 #[derive(Clone, Copy, Debug, Default)]
 pub(in crate::infer) struct Height {
-    /// The delay of the item itself; 0 for most.
+    /// Delay of the item; 0 for most.
     pub(in crate::infer) added: f32,
-    /// The nearest round trips of the nodes around it.
+    /// Nearest round trips of the nodes around it.
     quiet: f32,
 }
 
-/// The height of each item.
+/// Returns the height of each item.
 pub(in crate::infer) fn heights(pairs: &Pairs) -> Vec<Height> {
     let near: Vec<Vec<usize>> = (0..pairs.items()).map(|item| nearest(pairs, item)).collect();
     let closest = |item: usize| near[item].first().map_or(f32::INFINITY, |&j| pairs.value(item, j));
@@ -52,7 +53,7 @@ pub(in crate::infer) fn heights(pairs: &Pairs) -> Vec<Height> {
     (0..pairs.items()).map(|item| height(item).unwrap_or_default()).collect()
 }
 
-/// How much further `item` is than `other` from third nodes, and the standard error of that.
+/// Returns how much further `item` is than `other` from third nodes, and the standard error.
 fn difference(pairs: &Pairs, thirds: &[usize], item: usize, other: usize) -> Option<(f32, f32)> {
     let mut weighted: Vec<(f32, f32)> = thirds
         .iter()
@@ -79,7 +80,7 @@ pub(in crate::infer) fn without_heights(pairs: &Pairs, heights: &[Height]) -> Pa
             let Some(value) = pairs.known(a, b) else { continue };
             let added = heights[a].added + heights[b].added;
             if added > 0.0 {
-                // An error of the estimate must not make a pair nearer than any quiet one.
+                // An error of the estimate must not make a pair closer than any quiet pair.
                 let floor = heights[a].quiet.max(heights[b].quiet).max(LEAST_MS);
                 lowered.set(a, b, (value - added).max(floor.min(value)));
             }
@@ -100,7 +101,8 @@ fn nearest(pairs: &Pairs, item: usize) -> Vec<usize> {
     known
 }
 
-/// Whether the item's round trips beyond its neighbours are more like theirs without the height.
+/// Whether subtracting the height makes the item's round trips beyond its neighbours more like
+/// theirs.
 fn explains(pairs: &Pairs, item: usize, near: &[usize], height: f32) -> bool {
     let closest = &near[..near.len().min(3)];
     let within = closest
@@ -113,8 +115,8 @@ fn explains(pairs: &Pairs, item: usize, near: &[usize], height: f32) -> bool {
         let Some(own) = pairs.known(item, other) else { continue };
         let mut theirs: Vec<f32> = closest.iter().filter_map(|&j| pairs.known(j, other)).collect();
         let Some(their) = median(&mut theirs) else { continue };
-        // Far away the height drowns in jitter; inside the neighbours' cluster it explains
-        // anything.
+        // At long distances jitter exceeds the height; within the neighbours' cluster any height
+        // fits.
         if own < 10.0 * height && their > CLEAR * within {
             raw.push((own / their).ln().abs());
             lowered.push(((own - height).max(LEAST_MS) / their).ln().abs());

@@ -1,8 +1,9 @@
-//! The user's word on sites, merged with what was measured.
+//! The user's site names, merged with the measurements.
 //!
-//! The user wins: names decide which group of the site level a node is in. Which level that is, is
-//! measured: the one whose groups are most like the names. Nodes without a name follow those they
-//! are nearest to. What contradicts the measurements is reported, not changed.
+//! The names take precedence: they determine the group of the site level that contains a node. The
+//! site level is measured: it is the level whose groups match the names best. Nodes without a name
+//! follow the named nodes closest to them. Contradictions with the measurements are reported and
+//! not corrected.
 
 use crate::hierarchy::{Draft, Hierarchy, Partition, Sample, show_rtt};
 use crate::id::NodeId;
@@ -12,33 +13,34 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::time::Duration;
 
-/// The name of the site of each node of which the user said it.
+/// The name of the site of each node that the user named.
 pub type SiteNames = BTreeMap<NodeId, String>;
 
-/// A hierarchy in which the user's word holds.
+/// A hierarchy that follows the user's site names.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Labelled {
-    /// The hierarchy; groups that are named sites have their names.
+    /// The hierarchy; the groups of named sites have their names.
     pub hierarchy: Hierarchy,
-    /// What the user said and the network does not bear out, by site.
+    /// Site names that the measurements contradict, by site.
     pub contradictions: Vec<Contradiction>,
 }
 
-/// A difference between the user's word and the measurements. The word was followed.
+/// A difference between the user's site names and the measurements. The hierarchy follows the
+/// names.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Contradiction {
-    /// Nodes of one site are far from it.
+    /// Nodes of a site are far from the rest of it.
     Apart {
         /// The site.
         site: String,
-        /// The nodes far from most of it.
+        /// The nodes that are far from most of the site.
         nodes: Vec<NodeId>,
-        /// A node where most of it is.
+        /// A node in the part that contains most of the site.
         from: NodeId,
         /// The round trip between the first of `nodes` and `from`.
         rtt: Duration,
     },
-    /// Different sites are in one place.
+    /// Different sites are in the same place.
     Together {
         /// The sites.
         sites: Vec<String>,
@@ -71,7 +73,7 @@ impl fmt::Display for Contradiction {
     }
 }
 
-/// The first few of a list.
+/// Formats the first few items of a list.
 fn listed<T: fmt::Display>(items: &[T]) -> String {
     const SHOWN: usize = 5;
     let mut words: Vec<String> = items.iter().take(SHOWN).map(T::to_string).collect();
@@ -84,12 +86,12 @@ fn listed<T: fmt::Display>(items: &[T]) -> String {
     }
 }
 
-/// Nodes of one site may be this far apart without a word: 100 km.
+/// Maximum round trip within a site without a contradiction: 100 km.
 const FAR: Duration = Duration::from_millis(1);
-/// Nodes of different sites are further apart than this: 50 km.
+/// Minimum round trip between sites without a contradiction: 50 km.
 const NEAR: Duration = Duration::from_micros(500);
 
-/// Follows the names in the hierarchy that was built from a draft and samples.
+/// Applies the names to the hierarchy that was built from a draft and samples.
 pub(super) fn merge<I: Iterator<Item = Sample>>(
     draft: &Draft,
     measured: &Hierarchy,
@@ -106,7 +108,7 @@ pub(super) fn merge<I: Iterator<Item = Sample>>(
     }
     let level = site_level(measured, &named);
     let mut contradictions = apart(measured, &named, level);
-    // A node of the wrong name is among those of another: once is enough.
+    // A misnamed node is close to nodes of another site; one report is enough.
     let mut sound = named.clone();
     for contradiction in &contradictions {
         if let Contradiction::Apart { nodes, .. } = contradiction {
@@ -119,8 +121,8 @@ pub(super) fn merge<I: Iterator<Item = Sample>>(
     Labelled { hierarchy: merged.build(samples()), contradictions }
 }
 
-/// The level whose groups are most like the names; the coarsest of several. Not the whole, unless
-/// there is nothing else.
+/// Returns the level whose groups match the names best, the coarsest on a tie. The whole is not
+/// eligible unless it is the only level.
 fn site_level(measured: &Hierarchy, named: &SiteNames) -> usize {
     let mut numbers = BTreeMap::new();
     let labels: Vec<u32> = named
@@ -141,12 +143,12 @@ fn site_level(measured: &Hierarchy, named: &SiteNames) -> usize {
     best.1
 }
 
-/// The number of a group; the nodes asked for are there and the levels too.
+/// Returns the number of a group; the node and the level must exist.
 fn group(measured: &Hierarchy, node: NodeId, level: usize) -> u32 {
     measured.group_of(node, level).unwrap_or(measured.root()).0
 }
 
-/// The key that most of the items have, the least of several.
+/// Returns the most frequent key, the least on a tie.
 fn majority<K: Ord + Copy>(items: impl Iterator<Item = K>) -> Option<K> {
     let mut counts = BTreeMap::<K, usize>::new();
     items.for_each(|item| *counts.entry(item).or_default() += 1);
@@ -185,7 +187,7 @@ fn together(measured: &Hierarchy, named: &SiteNames) -> Vec<Contradiction> {
     sites_of.into_values().filter_map(contradiction).collect()
 }
 
-/// The measured levels with that of the sites as the user has it.
+/// Returns the measured levels with the site level replaced by the user's sites.
 fn partitions(
     draft: &Draft,
     measured: &Hierarchy,
@@ -204,7 +206,7 @@ fn partitions(
     };
     let mut partitions = Vec::new();
     for above in 1..level {
-        // A site is a whole: all of it goes where most of it is.
+        // A site is indivisible: all of it goes to the group that contains most of it.
         let groups = of(above);
         let mut nodes_of = BTreeMap::<u32, Vec<u32>>::new();
         let pairs = sites.iter().zip(&groups);
@@ -220,13 +222,13 @@ fn partitions(
     let site_level = partition(level.max(1).min(measured.depth() - 1), sites);
     partitions.push(Partition { names: site_names, confidence: 1.0, ..site_level });
     for below in level.max(1)..measured.depth() {
-        // Below the sites their measured parts stay, if a site has several.
+        // Below the site level, the measured parts of a site stay separate.
         partitions.push(partition(below, of(below)));
     }
     partitions
 }
 
-/// The site of each item, and the names of those that have one.
+/// Returns the site of each item, and the names of the named sites.
 fn sites(
     draft: &Draft,
     measured: &Hierarchy,
@@ -238,7 +240,7 @@ fn sites(
         let next = numbers.len() as u32;
         numbers.entry(name).or_insert(next);
     }
-    // What the named nodes of each group are called mostly, from the site level down.
+    // The most frequent name in each group, from the site level down.
     let mut called = BTreeMap::<u32, Vec<u32>>::new();
     for (&node, name) in named {
         for level in level..measured.depth() {
@@ -259,7 +261,7 @@ fn sites(
     (sites, numbers.iter().map(|(name, &site)| (site, (*name).clone())).collect())
 }
 
-/// The round trip that separates a level from the one above.
+/// Returns the round trip that separates a level from the one above.
 pub(super) fn cut_ms(measured: &Hierarchy, level: usize) -> f32 {
     let median = |level: usize| {
         let range = measured.levels().nth(level)?.rtt?;
@@ -268,7 +270,7 @@ pub(super) fn cut_ms(measured: &Hierarchy, level: usize) -> f32 {
     match (level.checked_sub(1).and_then(median), median(level)) {
         (Some(above), Some(own)) => (above * own).sqrt() as f32,
         (Some(above), None) => (above / 2.0) as f32,
-        // Everything is inside a level that nothing is known of.
+        // Without knowledge of the level above, everything is within this level.
         (None, own) => own.map_or(f32::INFINITY, |own| (2.0 * own) as f32),
     }
 }

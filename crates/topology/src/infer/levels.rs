@@ -1,42 +1,42 @@
-//! How many levels a hierarchy has, and where one ends.
+//! Determines the number of levels of a hierarchy, and their limits.
 //!
-//! Inside a level groups join at similar distances; between two levels hardly any do. So the
+//! Within a level groups join at similar distances; between two levels few groups join. So the
 //! density of the logarithms of these distances has a peak for each level and a valley between any
-//! two. A valley counts if it is deep enough beside the lower of its peaks (topological
-//! persistence, with a ratio in place of a difference) and each peak tells of more than a few stray
-//! nodes.
+//! two. A valley counts if it is deep enough compared with the lower of its peaks (topological
+//! persistence, with a ratio instead of a difference) and each peak consists of more than a few
+//! stray nodes.
 
-/// Where one level ends and the next begins.
+/// The limit between a level and the next.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(in crate::infer) struct Cut {
     /// The logarithm of the distance.
     pub(in crate::infer) at: f32,
-    /// How empty the valley is: 1 for no doubt.
+    /// Emptiness of the valley: 1 means that the limit is certain.
     pub(in crate::infer) confidence: f32,
 }
 
-/// One merge, or a pair: the logarithm of its distance and how much it counts.
+/// One merge, or a pair: the logarithm of its distance, and its weight.
 pub(in crate::infer) type Weighted = (f32, f32);
 
-/// The width of a kernel: levels 2.2 times apart (0.79) are four of them apart.
+/// Width of a kernel: levels 2.2 times apart (0.79) are four widths apart.
 const WIDTH: f32 = 0.18;
-/// The density is computed at points this far apart.
+/// Distance between the points at which the density is computed.
 const STEP: f32 = 0.03;
-/// A valley is at most this part of the lower peak beside it.
+/// Maximum density in a valley, as a fraction of the lower peak beside it.
 const SHALLOW: f32 = 0.55;
-/// A peak has at least this part of all weight…
+/// Minimum weight of a peak, as a fraction of all weight.
 const LEAST_PART: f32 = 0.05;
-/// …or is at least this far from the next (a factor of five) and has this part: a remote node is
-/// a level, unless it is one of thousands.
+/// Minimum distance to the next peak (a factor of five) at which the weight of a peak only has to
+/// reach [`LEAST_REMOTE_PART`]: a remote node is a level, unless it is one of thousands.
 const REMOTE: f32 = 1.6;
 const LEAST_REMOTE_PART: f32 = 0.005;
 
-/// The cuts between levels, nearest first.
+/// Returns the cuts between levels, nearest first.
 pub(in crate::infer) fn cuts(weighted: &[Weighted]) -> Vec<Cut> {
     let Some(density) = Density::new(weighted) else { return Vec::new() };
     let mut peaks = density.peaks();
     while let Some(weakest) = weakest(&density, &peaks, weighted) {
-        // What is joined belongs to the neighbour across the shallower valley.
+        // Removing a peak joins it with the neighbour across the shallower valley.
         peaks.remove(weakest);
     }
     let cut = |pair: &[usize]| {
@@ -48,7 +48,7 @@ pub(in crate::infer) fn cuts(weighted: &[Weighted]) -> Vec<Cut> {
     peaks.windows(2).map(cut).collect()
 }
 
-/// The peak that is least worth keeping, if any fails.
+/// Returns the weakest peak that fails a criterion, if any.
 fn weakest(density: &Density, peaks: &[usize], weighted: &[Weighted]) -> Option<usize> {
     if peaks.len() < 2 {
         return None;
@@ -122,7 +122,7 @@ impl Density {
         (0..values.len()).filter(is_peak).collect()
     }
 
-    /// The middle of the lowest stretch between two points.
+    /// Returns the middle of the lowest stretch between two points.
     fn floor(&self, from: usize, to: usize) -> usize {
         let least = self.values[from..=to].iter().copied().fold(f32::INFINITY, f32::min);
         let lowest: Vec<usize> = (from..=to).filter(|&p| self.values[p] <= least).collect();

@@ -2,12 +2,12 @@
 //!
 //! [`infer`] reads a full matrix. Its steps, each in its own file:
 //!
-//! 1. `pairs.rs`: the lesser of both directions of a pair counts.
-//! 2. `height.rs`: what a busy host adds to all of its round trips is subtracted.
-//! 3. `smooth.rs`: each pair becomes the median over the natural neighbours of its ends.
+//! 1. `pairs.rs`: takes the lesser of both directions of a pair.
+//! 2. `height.rs`: subtracts the delay that a busy host adds to all of its round trips.
+//! 3. `smooth.rs`: replaces each pair by the median over the natural neighbours of its ends.
 //! 4. `dendrogram.rs`: average linkage on the logarithms.
 //! 5. `levels.rs`: levels end where the density of joining distances has a persistent valley.
-//! 6. `refine.rs`: single nodes that are nearer to another group move there.
+//! 6. `refine.rs`: moves single nodes that are closer to another group to it.
 
 mod dendrogram;
 mod full;

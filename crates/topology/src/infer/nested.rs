@@ -1,4 +1,5 @@
-//! From measured pairs to nested partitions: the steps of inference from a full matrix in turn.
+//! Computes nested partitions from measured pairs: the steps of inference from a full matrix in
+//! order.
 
 use super::dendrogram::{Dendrogram, Merge, renumbered};
 use super::height::{Height, heights, without_heights};
@@ -8,19 +9,19 @@ use super::refine::refine;
 use super::smooth::smoothed;
 use std::collections::BTreeMap;
 
-/// The partitions of one set of items, each finer than the one before.
+/// The partitions of one set of items, each finer than the previous one.
 #[derive(Clone, Debug, Default)]
 pub(in crate::infer) struct Nested {
     /// The group of each item at each level below the whole, coarsest first.
     pub(in crate::infer) levels: Vec<Vec<u32>>,
     /// For each of `levels`, the round trip in milliseconds that separates it from the level above,
-    /// and the confidence that it does.
+    /// and the confidence in that separation.
     pub(in crate::infer) cuts: Vec<(f32, f32)>,
-    /// What each item adds to its round trips.
+    /// The delay that each item adds to its round trips.
     pub(in crate::infer) heights: Vec<Height>,
 }
 
-/// Finds all levels in pairs in milliseconds.
+/// Finds all levels in pairs given in milliseconds.
 pub(in crate::infer) fn nested(pairs: &Pairs) -> Nested {
     let heights = heights(pairs);
     let lowered = without_heights(pairs, &heights);
@@ -38,14 +39,15 @@ pub(in crate::infer) fn nested(pairs: &Pairs) -> Nested {
     Nested { levels, cuts, heights }
 }
 
-/// A merge counts by the harmonic mean of its sides: so the merges of each level weigh about as
-/// much as there are nodes, where pairs would give almost all weight to the top.
+/// Weighs a merge by the harmonic mean of its sides, so that the merges of each level together
+/// weigh about as much as the number of nodes; weights by pairs would give almost all weight to the
+/// top.
 pub(in crate::infer) fn weigh(merge: &Merge) -> Weighted {
     let [small, large] = merge.sizes;
     (merge.height, 2.0 * small * large / (small + large))
 }
 
-/// Carries moves between the finest groups to the levels above.
+/// Applies moves between the finest groups to the levels above.
 fn follow(levels: &mut [Vec<u32>], before: &[u32], after: &[u32]) {
     let Some((finest, above)) = levels.split_last_mut() else { return };
     for level in above {

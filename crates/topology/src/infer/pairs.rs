@@ -1,8 +1,8 @@
-//! One number for each unordered pair of items, of which some may be missing.
+//! One number for each unordered pair of items; some may be missing.
 
 use crate::matrix::RttMatrix;
 
-/// No round trip is shorter: a microsecond's tenth, in milliseconds. Logarithms need a floor.
+/// Minimum round trip: a tenth of a microsecond, in milliseconds. Logarithms need a floor.
 pub(in crate::infer) const LEAST_MS: f32 = 1e-4;
 
 /// A symmetric matrix; NaN where a pair is missing, and on the diagonal.
@@ -13,12 +13,12 @@ pub(in crate::infer) struct Pairs {
 }
 
 impl Pairs {
-    /// All missing.
+    /// Creates a matrix with all pairs missing.
     pub(in crate::infer) fn new(items: usize) -> Self {
         Self { items, values: vec![f32::NAN; items * items] }
     }
 
-    /// The lesser of both directions, in milliseconds: noise only ever adds.
+    /// Takes the lesser of both directions, in milliseconds, because noise only adds.
     pub(in crate::infer) fn symmetrised(matrix: &RttMatrix) -> Self {
         let mut pairs = Self::new(matrix.nodes());
         for a in 0..matrix.nodes() {
@@ -36,7 +36,7 @@ impl Pairs {
         self.items
     }
 
-    /// NaN if missing.
+    /// Returns the value of a pair, NaN if it is missing.
     #[inline]
     pub(in crate::infer) fn value(&self, a: usize, b: usize) -> f32 {
         self.values[a * self.items + b]
@@ -52,19 +52,20 @@ impl Pairs {
         self.values[b * self.items + a] = value;
     }
 
-    /// All pairs of one item.
+    /// Returns all pairs of one item.
     #[inline]
     pub(in crate::infer) fn row(&self, item: usize) -> &[f32] {
         &self.values[item * self.items..(item + 1) * self.items]
     }
 }
 
-/// The middle of the values, the lower of two; `None` without any. Orders `values` anew.
+/// Returns the median of the values, the lower of two, or `None` if there are none. Reorders
+/// `values`.
 pub(in crate::infer) fn median(values: &mut [f32]) -> Option<f32> {
     quantile(values, 0.5)
 }
 
-/// The value that this part of all is below; `None` without any. Orders `values` anew.
+/// Returns the quantile `part` of the values, or `None` if there are none. Reorders `values`.
 pub(in crate::infer) fn quantile(values: &mut [f32], part: f64) -> Option<f32> {
     let last = values.len().checked_sub(1)?;
     let rank = (last as f64 * part) as usize;

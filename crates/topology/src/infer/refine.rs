@@ -1,18 +1,20 @@
-//! Puts single nodes right that the clustering left with the wrong group.
+//! Moves single nodes that the clustering left in the wrong group.
 
 use super::height::MOST_MS;
 use super::pairs::{Pairs, median};
 
-/// A node moves only to a group that is this much nearer than its own.
+/// Maximum ratio of the distance to another group and to its own at which a node moves.
 const CLEARLY_NEARER: f32 = 0.75;
-/// A node alone that is this much nearer to one group than to any other is rather busy than apart,
-/// if it is no further away than busy hosts are.
+/// Ratio of the distances to the nearest and the second group at which a single node counts as busy
+/// instead of apart, if it is no further away than busy hosts are.
 const LIKELY_BUSY: f32 = 0.5;
-/// Each round puts right what the one before made visible; more than a few would be an oscillation.
+/// Maximum number of rounds: each corrects errors that the previous one revealed, and more than a
+/// few would be an oscillation.
 const MOST_ROUNDS: usize = 3;
 
-/// Moves each node to the group whose members it is nearest to by the median, if that is nearer
-/// than `limit` and clearly nearer than its own group. `pairs` are distances, not logarithms.
+/// Moves each node to the group with the least median distance to its members, if that is less than
+/// `limit` and clearly less than the distance to its own group. `pairs` are distances, not
+/// logarithms.
 pub(super) fn refine(pairs: &Pairs, groups: &mut [u32], limit: f32) {
     for _ in 0..MOST_ROUNDS {
         let count = groups.iter().max().map_or(0, |&last| last as usize + 1);
@@ -37,7 +39,7 @@ pub(super) fn refine(pairs: &Pairs, groups: &mut [u32], limit: f32) {
             medians.sort_unstable_by(|a, b| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1)));
             let Some(&(nearest, group)) = medians.first() else { continue };
             let second = medians.get(1).map_or(f32::INFINITY, |&(ms, _)| ms);
-            // Of two that are alone only one moves, or they would change places.
+            // Of two single nodes only one moves, because they would otherwise change places.
             let is_alone =
                 own == f32::INFINITY && (sizes[group as usize] > 1 || group < groups[item]);
             let is_busy = is_alone && nearest <= limit + MOST_MS && nearest <= LIKELY_BUSY * second;

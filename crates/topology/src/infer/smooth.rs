@@ -1,21 +1,22 @@
-//! Round trips repaired by those of the neighbours at either end.
+//! Repairs round trips with those of the neighbours at either end.
 //!
-//! Nodes of one cluster see the rest of the grid alike, so a pair that is slow for no reason of the
-//! network differs from the pairs beside it. Each pair becomes the median over the *natural
-//! neighbours* of its ends: the nodes that are each among the nearest of the other, measured by
-//! their own scale, so that no fixed threshold and no number of clusters is needed.
+//! Nodes of one cluster have the same distances to the rest of the grid, so a pair that is slow for
+//! a reason outside the network differs from the pairs beside it. Each pair is replaced by the
+//! median over the *natural neighbours* of its ends: the nodes that are each among the nearest of
+//! the other, relative to their own distances, so that neither a fixed threshold nor a number of
+//! clusters is needed.
 
 use super::pairs::{Pairs, median};
 
-/// A natural neighbour is at most this many times as far as the nearest: below the 2.2 that two
-/// levels may be apart, beyond the jitter inside one.
+/// Maximum distance of a natural neighbour relative to the nearest node: below the 2.2 by which two
+/// levels may differ, above the jitter within one.
 const REACH: f32 = 1.6;
-/// More neighbours add work but no certainty.
+/// Maximum number of neighbours; more add work and no certainty.
 const MOST_NEIGHBOURS: usize = 6;
-/// A missing pair is bounded through so many third nodes.
+/// Maximum number of third nodes through which a missing pair is bounded.
 const MOST_THIRDS: usize = 16;
 
-/// The natural logarithms of the repaired pairs; none is missing.
+/// Returns the natural logarithms of the repaired pairs; none is missing.
 pub(super) fn smoothed(pairs: &Pairs) -> Pairs {
     let near = natural_neighbours(pairs);
     let mut smooth = Pairs::new(pairs.items());
@@ -38,15 +39,15 @@ pub(super) fn smoothed(pairs: &Pairs) -> Pairs {
     smooth
 }
 
-/// Each item itself and its natural neighbours.
+/// Returns each item with its natural neighbours.
 fn natural_neighbours(pairs: &Pairs) -> Vec<Vec<usize>> {
     let nearest: Vec<f32> = (0..pairs.items())
         .map(|item| pairs.row(item).iter().copied().fold(f32::INFINITY, f32::min))
         .collect();
     let of = |item: usize| {
         let row = pairs.row(item);
-        // NaN is below nothing. Both ends must agree: a lone node is no neighbour of the cluster
-        // that happens to be nearest to it.
+        // Comparisons with NaN are false. Both ends must agree: a single node is no neighbour of
+        // the cluster that happens to be nearest to it.
         let is_near = |&j: &usize| row[j] <= REACH * nearest[item].min(nearest[j]);
         let mut near: Vec<usize> = (0..row.len()).filter(is_near).collect();
         near.sort_unstable_by(|&j, &k| row[j].total_cmp(&row[k]).then(j.cmp(&k)));
@@ -57,8 +58,8 @@ fn natural_neighbours(pairs: &Pairs) -> Vec<Vec<usize>> {
     (0..pairs.items()).map(of).collect()
 }
 
-/// Pairs that neither end's neighbours measured: in a hierarchy a pair is no further apart than
-/// the further of both from any third node.
+/// Fills pairs without a measurement by any neighbour of either end: in a hierarchy two nodes are
+/// no further apart than the further of the two is from any third node.
 fn fill(smooth: &mut Pairs, holes: &[(usize, usize)]) {
     let furthest = smooth
         .row(0)
@@ -66,7 +67,7 @@ fn fill(smooth: &mut Pairs, holes: &[(usize, usize)]) {
         .chain((1..smooth.items()).flat_map(|item| smooth.row(item)))
         .copied()
         .fold(f32::NEG_INFINITY, f32::max);
-    // Nothing was measured at all: all pairs are alike.
+    // Without any measurement, all pairs are equal.
     let furthest = if furthest.is_finite() { furthest } else { 0.0 };
     let thirds: Vec<Vec<usize>> = if holes.is_empty() {
         Vec::new()

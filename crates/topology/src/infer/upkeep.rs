@@ -1,56 +1,59 @@
-//! A hierarchy that is kept while nodes come and go.
+//! Maintains a hierarchy while nodes come and go.
 //!
-//! A node that comes finds its group level by level, with the probes that a node of a sampled
-//! inference would need; nothing else is measured or moved. Each change makes the hierarchy a
-//! little less what a new inference would find; [`Upkeep::staleness`] says when one is due.
+//! A new node finds its group level by level, with the probes that a node of a sampled inference
+//! would need; nothing else is measured or moved. With each change the hierarchy deviates a little
+//! more from the result of a new inference; [`Upkeep::staleness`] shows when one is due.
 
 use super::sampled::{Groups, Log, Next, Seeker};
 use crate::hierarchy::Hierarchy;
 use crate::id::{GroupId, NodeId};
 use std::time::Duration;
 
-/// A hierarchy, and how much happened since it was inferred.
+/// A hierarchy, and the changes since its inference.
 #[derive(Clone, Debug)]
 pub struct Upkeep {
     hierarchy: Hierarchy,
     inferred: usize,
     changed: usize,
     alone: usize,
-    /// The part of recent observations that are not as expected.
+    /// The fraction of recent observations that are surprises.
     surprise: f64,
 }
 
-/// When so many nodes came or left, by those there were, an inference is due.
+/// Number of changes divided by the number of nodes at which an inference is due.
 const MOST_CHANGED: f64 = 0.5;
-/// Nodes that fit nowhere are likely the first of new groups.
+/// Fraction of nodes that fit no group at which an inference is due: they are probably the first
+/// nodes of new groups.
 const MOST_ALONE: f64 = 0.05;
-/// Slow pairs and busy hosts make a fifth of the observations surprising on a sound hierarchy.
+/// Fraction of surprises at which an inference is due. Slow pairs and busy hosts make a fifth of
+/// the observations surprising on a sound hierarchy.
 const MOST_SURPRISE: f64 = 0.4;
-/// So much does one observation count.
+/// Weight of one observation.
 const OBSERVATION: f64 = 1.0 / 64.0;
-/// An observation that differs by more than this factor is a surprise.
+/// Ratio to the expected round trip beyond which an observation is a surprise.
 const SURPRISING: f64 = 2.0;
 
 impl Upkeep {
-    /// Keeps a hierarchy that was just inferred or described.
+    /// Starts with a hierarchy that was just inferred or described.
     pub fn new(hierarchy: Hierarchy) -> Self {
         let inferred = hierarchy.nodes().len();
         Self { hierarchy, inferred, changed: 0, alone: 0, surprise: 0.0 }
     }
 
-    /// The hierarchy as it is now.
+    /// Returns the current hierarchy.
     pub fn hierarchy(&self) -> &Hierarchy {
         &self.hierarchy
     }
 
-    /// Begins to place a node that comes. Any number may be placed at the same time.
+    /// Starts to place a new node. Any number of nodes may be placed at the same time.
     pub fn join(&self, node: NodeId) -> Join {
         Join::new(&self.hierarchy, node)
     }
 
-    /// Puts a node where it was found to belong, as far as that is known; whether it could. It
-    /// cannot if it is there already, its number is beyond [`Hierarchy::MAX_NODES`], or all nodes
-    /// beside which it belongs have left since: then begin again.
+    /// Adds a node to the group that its [`Join`] has found so far, and returns whether that
+    /// succeeded. It fails if the node is already present, its number is beyond
+    /// [`Hierarchy::MAX_NODES`], or the node that marks the group has left since: then start a new
+    /// join.
     pub fn place(&mut self, join: &Join) -> bool {
         let into = match join.beside {
             None => Some(self.hierarchy.root()),
@@ -66,14 +69,14 @@ impl Upkeep {
         is_placed
     }
 
-    /// Takes a node out that left; whether it was there.
+    /// Removes a node that left, and returns whether it was present.
     pub fn leave(&mut self, node: NodeId) -> bool {
         let was_there = self.hierarchy.remove(node);
         self.changed += usize::from(was_there);
         was_there
     }
 
-    /// Notes a round trip that was seen anyway.
+    /// Records a round trip that other traffic measured.
     pub fn observe(&mut self, a: NodeId, b: NodeId, rtt: Duration) {
         let Some(expected) = self.hierarchy.rtt(a, b).filter(|rtt| !rtt.is_zero()) else { return };
         let ratio = rtt.as_secs_f64() / expected.as_secs_f64();
@@ -81,21 +84,21 @@ impl Upkeep {
         self.surprise += OBSERVATION * (f64::from(u8::from(is_surprise)) - self.surprise);
     }
 
-    /// How far the hierarchy is from one that should be inferred anew: from 0, just inferred, to 1
-    /// and beyond, where that is due. It grows with nodes that come and leave, with nodes that fit
-    /// nowhere, and with round trips that are not as expected.
+    /// Returns how much the hierarchy needs a new inference: from 0, just inferred, to 1 and
+    /// beyond, where one is due. It grows with nodes that come and leave, with nodes that fit no
+    /// group, and with unexpected round trips.
     pub fn staleness(&self) -> f64 {
         let nodes = self.inferred.max(1) as f64;
-        // One node alone is no trend.
+        // A single node that fits no group is not a trend.
         let alone = self.alone.saturating_sub(1) as f64 / (MOST_ALONE * nodes);
         let changed = self.changed as f64 / (MOST_CHANGED * nodes);
         alone.max(changed).max(self.surprise / MOST_SURPRISE)
     }
 }
 
-/// A node that finds its place, in rounds: it says whom to probe, is told what was measured, and
-/// goes on. It takes about one probe for each child of each group on the way, and thrice that for
-/// busy nodes.
+/// A node that finds its place in rounds: each round returns the nodes to probe and takes the
+/// measurements. It takes about one probe for each child of each group on the way, and three times
+/// that for busy nodes.
 ///
 /// ```
 /// use gridspan_topology::{GridSpec, Hierarchy, NodeId, Upkeep};
@@ -123,27 +126,27 @@ impl Upkeep {
 pub struct Join {
     node: NodeId,
     log: Log,
-    /// The level of the group found so far and a node in it; none for the whole.
+    /// The level of the group found so far and a node in it; `None` for the whole.
     beside: Option<(usize, NodeId)>,
     seeker: Option<(Groups, Vec<GroupMark>, Seeker)>,
     is_done: bool,
     probes: usize,
 }
 
-/// A child of the group found so far, by a node in it: numbers of groups change.
+/// A child of the group found so far, identified by a node in it because numbers of groups change.
 type GroupMark = NodeId;
 
 impl Join {
     fn new(hierarchy: &Hierarchy, node: NodeId) -> Self {
         let last = hierarchy.nodes().next_back().map_or(0, NodeId::index);
-        // A number that the hierarchy will refuse needs no memory.
+        // A number that the hierarchy will reject needs no memory.
         let length = last.max(node.index().min(Hierarchy::MAX_NODES)) + 1;
         let log = Log::new(length, 0);
         let is_done = hierarchy.contains(node) || node.index() >= Hierarchy::MAX_NODES;
         Self { node, log, beside: None, seeker: None, is_done, probes: 0 }
     }
 
-    /// Whom to probe next, as the hierarchy is now; none when the place is found.
+    /// Returns the nodes to probe next in the current hierarchy, or none when the place is found.
     pub fn next_probes(&mut self, hierarchy: &Hierarchy) -> Vec<NodeId> {
         while !self.is_done {
             let Some((groups, marks, seeker)) = &mut self.seeker else {
@@ -166,8 +169,8 @@ impl Join {
         Vec::new()
     }
 
-    /// Notes what a probe measured; `None` if it was lost. Other nodes than those asked for are
-    /// ignored.
+    /// Records the measurement of a probe, or `None` if it was lost. Measurements of nodes that
+    /// were not requested are ignored.
     pub fn answer(&mut self, other: NodeId, rtt: Option<Duration>) {
         let Some(rtt) = rtt.filter(|_| other != self.node && other.index() < self.log.nodes())
         else {
@@ -178,12 +181,12 @@ impl Join {
         }
     }
 
-    /// How many probes were asked so far.
+    /// Returns the number of probes so far.
     pub fn probe_count(&self) -> usize {
         self.probes
     }
 
-    /// Begins to look among the children of the group found so far.
+    /// Starts the search among the children of the group found so far.
     fn begin(&mut self, hierarchy: &Hierarchy) {
         let found = match self.beside {
             None => Some(hierarchy.root()),
@@ -196,7 +199,7 @@ impl Join {
         }
         let rotated = |&child: &GroupId| {
             let members = hierarchy.group(child).members();
-            // Nodes that come together do not all ask the first members.
+            // Nodes that join at the same time should not all probe the first members.
             let first = self.node.index().wrapping_mul(7) % members.len().max(1);
             let (before, after) = members.split_at(first);
             after.iter().chain(before).map(|member| member.0).collect()

@@ -1,6 +1,6 @@
 //! Measured round-trip times between all pairs of nodes.
 //!
-//! [`RttMatrix`] is the value; `text.rs` reads it from the formats that data sets come in.
+//! [`RttMatrix`] is the value; `text.rs` reads it from the formats of data sets.
 
 mod text;
 
@@ -10,30 +10,30 @@ use crate::id::NodeId;
 use std::time::Duration;
 
 /// Round-trip times from each of `n` nodes to each other one. The two directions of a pair may
-/// differ, and any of them may be missing. Where a pair was measured several times, the least
-/// sample belongs here, for nothing but noise makes a round trip longer.
+/// differ, and either may be missing. Where a pair was measured several times, the matrix should
+/// contain the least sample, because only noise makes a round trip longer.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RttMatrix {
     nodes: usize,
-    /// Row by row; negative where missing. The error of single precision, 10^-7, is far below that
-    /// of any measurement, and it halves the memory.
+    /// Row by row; negative if missing. The error of single precision, 10^-7, is far below that of
+    /// any measurement, and it halves the memory.
     milliseconds: Vec<f32>,
 }
 
 const MISSING: f32 = -1.0;
 
 impl RttMatrix {
-    /// At most this many nodes, which take 256 MiB.
+    /// Maximum number of nodes, for which a matrix takes 256 MiB.
     pub const MAX_NODES: usize = 8192;
 
-    /// A matrix of nothing but missing entries. Panics beyond [`RttMatrix::MAX_NODES`].
+    /// Creates a matrix with all entries missing. Panics beyond [`RttMatrix::MAX_NODES`].
     pub fn new(nodes: usize) -> Self {
         assert!(nodes <= Self::MAX_NODES, "a matrix has at most {} nodes", Self::MAX_NODES);
         Self { nodes, milliseconds: vec![MISSING; nodes * nodes] }
     }
 
-    /// A matrix of what `measure` says of each ordered pair of different nodes. Panics beyond
-    /// [`RttMatrix::MAX_NODES`].
+    /// Creates a matrix with the result of `measure` for each ordered pair of different nodes.
+    /// Panics beyond [`RttMatrix::MAX_NODES`].
     pub fn from_fn(
         nodes: usize,
         mut measure: impl FnMut(NodeId, NodeId) -> Option<Duration>,
@@ -49,19 +49,19 @@ impl RttMatrix {
         matrix
     }
 
-    /// How many nodes there are.
+    /// Returns the number of nodes.
     pub fn nodes(&self) -> usize {
         self.nodes
     }
 
-    /// The round trip from one node to another; `None` where it is missing, and from a node to
-    /// itself. Panics if there is no such node.
+    /// Returns the round trip from one node to another, or `None` if it is missing or both are the
+    /// same node. Panics if there is no such node.
     pub fn rtt(&self, from: NodeId, to: NodeId) -> Option<Duration> {
         let ms = self.milliseconds(from.index(), to.index())?;
         Some(Duration::from_nanos((f64::from(ms) * 1e6).round() as u64))
     }
 
-    /// Keeps a sample if it is less than what was known. A sample from a node to itself is
+    /// Records a sample if it is less than the known value. A sample from a node to itself is
     /// ignored. Panics if there is no such node.
     pub fn record(&mut self, from: NodeId, to: NodeId, rtt: Duration) {
         let place = self.place(from.index(), to.index());
@@ -72,7 +72,7 @@ impl RttMatrix {
         }
     }
 
-    /// The round trip in milliseconds.
+    /// Returns the round trip in milliseconds.
     pub(crate) fn milliseconds(&self, from: usize, to: usize) -> Option<f32> {
         let ms = self.milliseconds[self.place(from, to)];
         (ms >= 0.0).then_some(ms)

@@ -1,6 +1,6 @@
 //! Reads a matrix from comma-separated values and from the plain rows of published data sets.
 //!
-//! Any text may come in: nothing panics, and no text makes a matrix larger than
+//! Any text is accepted as input: nothing panics, and no text creates a matrix larger than
 //! [`RttMatrix::MAX_NODES`].
 
 use super::RttMatrix;
@@ -11,16 +11,16 @@ use thiserror::Error;
 /// The unit of the numbers in a text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RttUnit {
-    /// As tools print that measure them.
+    /// Seconds, as printed by measuring tools.
     Seconds,
-    /// As in the data sets of PlanetLab.
+    /// Milliseconds, as in the data sets of PlanetLab.
     Milliseconds,
-    /// As in those of King and Meridian.
+    /// Microseconds, as in the data sets of King and Meridian.
     Microseconds,
 }
 
 impl RttUnit {
-    /// A round trip longer than an hour is surely in another unit.
+    /// Returns the maximum round trip, an hour: a longer one is in another unit.
     fn most(self) -> f64 {
         3.6e6 * self.in_millisecond()
     }
@@ -38,7 +38,7 @@ impl RttUnit {
     }
 }
 
-/// A text that was refused as a whole; correct the place it names.
+/// Error of a text, which is rejected as a whole; correct the place it names.
 #[derive(Clone, Debug, PartialEq, Error)]
 #[error("line {line}, column {column}: {problem}")]
 pub struct MatrixTextError {
@@ -46,62 +46,63 @@ pub struct MatrixTextError {
     pub line: usize,
     /// The column in characters, from 1.
     pub column: usize,
-    /// What is wrong there.
+    /// The problem at that place.
     pub problem: MatrixProblem,
 }
 
-/// What can be wrong with the text of a matrix.
+/// A problem in the text of a matrix.
 #[derive(Clone, Debug, PartialEq, Error)]
 pub enum MatrixProblem {
-    /// A field is no round trip.
+    /// A field is not a round trip.
     #[error(
-        "`{field}` is no round trip; write a number, or one of -1, 0, NaN, NA, * and - where it is missing"
+        "`{field}` is not a round trip; write a number, or one of -1, 0, NaN, NA, * and - where it is missing"
     )]
     Number {
-        /// The beginning of the field.
+        /// Start of the field.
         field: String,
     },
-    /// A number is beyond an hour.
+    /// A number exceeds an hour.
     #[error("{number} is more than an hour; is the unit right?")]
     TooLong {
         /// The number.
         number: f64,
     },
-    /// A row has another number of fields than the first.
+    /// A row does not have as many fields as the first.
     #[error("this row has {found} numbers and the first has {expected}; write as many in each")]
     Width {
-        /// How many the row has.
+        /// Number of fields of the row.
         found: usize,
-        /// How many the first has.
+        /// Number of fields of the first row.
         expected: usize,
     },
     /// There are fewer or more rows than columns.
     #[error("there are {rows} rows of {columns} numbers; a matrix has as many rows as columns")]
     NotSquare {
-        /// How many rows there are, or more than that.
+        /// Number of rows, or a lower bound of it.
         rows: usize,
-        /// How many columns.
+        /// Number of columns.
         columns: usize,
     },
-    /// The matrix is beyond [`RttMatrix::MAX_NODES`].
+    /// The matrix exceeds [`RttMatrix::MAX_NODES`].
     #[error("a row has {columns} numbers; a matrix has at most {max}", max = RttMatrix::MAX_NODES)]
     TooWide {
-        /// How many columns the first row has.
+        /// Number of columns of the first row.
         columns: usize,
     },
 }
 
-/// What stands for a round trip that is missing, besides numbers.
+/// Marks of a missing round trip, besides numbers.
 const MISSING: [&str; 3] = ["na", "*", "-"];
 
-/// A field and the byte of its line where it begins.
+/// A field and its byte offset in the line.
 type Field<'a> = (usize, &'a str);
 
 impl RttMatrix {
-    /// Reads comma-separated values, one row a line. A first line whose first field is empty or no
-    /// round trip gives names to the columns, and then each row begins with a name; names are
-    /// skipped. Empty fields, `-1`, `0`, `NaN`, `NA`, `*` and `-` are missing; so is the diagonal,
-    /// whatever it says. Empty lines and those that begin with `#` are skipped.
+    /// Reads comma-separated values, one row per line. If the first field of the first line is
+    /// empty or not a round trip, that line contains column names, and each row starts with a name;
+    /// names are skipped. Empty fields, `-1`, `0`, `NaN`, `NA`, `*` and `-` are missing entries,
+    /// and so is the diagonal, whatever its values. Empty lines and lines that start with `#` are
+    /// skipped.
     pub fn from_csv(text: &str, unit: RttUnit) -> Result<Self, MatrixTextError> {
         let mut lines = numbered(text).peekable();
         let has_names = lines.peek().is_some_and(|(_, line)| {
@@ -119,8 +120,8 @@ impl RttMatrix {
     }
 
     /// Reads rows of numbers separated by blanks, tabs or commas: the plain form in which measured
-    /// matrices are published. Names may stand in the first line, with or without one for the
-    /// corner, and at the beginning of each row. Missing entries and skipped lines are as in
+    /// matrices are published. The first line may contain names, with or without one for the
+    /// corner, and each row may start with a name. Missing entries and skipped lines are as in
     /// [`RttMatrix::from_csv`].
     pub fn from_rows(text: &str, unit: RttUnit) -> Result<Self, MatrixTextError> {
         let (has_header, has_row_names) = plain_names(text);
@@ -132,7 +133,7 @@ impl RttMatrix {
         read(rows, unit)
     }
 
-    /// The names that rows separated by blanks give to the nodes, in order, if they do.
+    /// Returns the names of the nodes, in order, if rows separated by blanks contain them.
     pub fn names_of_rows(text: &str) -> Option<Vec<String>> {
         let (has_header, has_row_names) = plain_names(text);
         let mut lines = numbered(text).map(|(_, line)| plain_fields(line));
@@ -145,24 +146,24 @@ impl RttMatrix {
     }
 }
 
-/// Whether plain rows have names in the first line, and at the beginning of each row.
+/// Whether plain rows have names in the first line, and at the start of each row.
 fn plain_names(text: &str) -> (bool, bool) {
     let mut lines = numbered(text).map(|(_, line)| plain_fields(line));
     let is_name = |field: Option<&Field<'_>>| field.is_some_and(|(_, field)| !is_value(field));
     let (first, second) = (lines.next().unwrap_or_default(), lines.next().unwrap_or_default());
     let has_header = first.iter().skip(1).all(|field| is_name(Some(field)));
-    // A single field cannot tell a header from a row that has lost its numbers.
+    // A single field may be a header or a row without its numbers.
     let has_header = has_header && first.len() > 1;
     let row = if has_header { &second } else { &first };
     (has_header, is_name(row.first()))
 }
 
-/// Whether a field is a round trip, or says that it is missing.
+/// Whether a field is a round trip or marks a missing one.
 fn is_value(field: &str) -> bool {
     field.parse::<f64>().is_ok() || MISSING.iter().any(|mark| field.eq_ignore_ascii_case(mark))
 }
 
-/// The lines that say something, numbered from 1.
+/// Returns the lines with content, numbered from 1.
 fn numbered(text: &str) -> impl Iterator<Item = (usize, &str)> {
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     let says_something =
@@ -299,12 +300,12 @@ mod tests {
     fn an_error_names_line_and_column_and_says_what_to_write() {
         assert_eq!(
             message("0 1\nµµ x"),
-            "line 2, column 1: `µµ` is no round trip; \
+            "line 2, column 1: `µµ` is not a round trip; \
              write a number, or one of -1, 0, NaN, NA, * and - where it is missing"
         );
         assert_eq!(
             message("0 1\n# x\n1,  -7"),
-            "line 3, column 5: `-7` is no round trip; \
+            "line 3, column 5: `-7` is not a round trip; \
              write a number, or one of -1, 0, NaN, NA, * and - where it is missing"
         );
         assert_eq!(

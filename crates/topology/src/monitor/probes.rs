@@ -1,4 +1,4 @@
-//! Which pairs of groups to probe: those of which nothing was heard for long, and not many at once.
+//! Selects the pairs of groups to probe: those without recent observations, and not many at once.
 
 use super::table::LinkMonitor;
 use crate::units::Time;
@@ -6,18 +6,18 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// A pair is pinged when it was not observed for so long.
+/// Time without an observation after which a pair is pinged.
 const SILENCE: Duration = Duration::from_secs(10);
-/// The bandwidth of a direction is measured when it was not observed for so long. A train of
+/// Time without an observation after which the bandwidth of a direction is measured. A train of
 /// packets costs more than a ping, and bandwidths change less.
 const STALE: Duration = Duration::from_secs(60);
-/// A group takes part in at most one probe in this time.
+/// Minimum time between two probes of a group.
 const PAUSE: Duration = Duration::from_secs(1);
 
-/// What is wanted of a pair.
+/// The quantity that a probe measures.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum WantedProbe {
-    /// Its round trip, which counts for both directions.
+    /// The round trip, which counts for both directions.
     RoundTrip,
     /// The bandwidth of this direction.
     Bandwidth,
@@ -30,28 +30,29 @@ pub struct Probe {
     pub from: u32,
     /// The group that answers.
     pub to: u32,
-    /// What to find out.
+    /// The quantity to measure.
     pub what: WantedProbe,
 }
 
-/// Remembers which groups were probed when.
+/// The schedule of probes, with the time of the last probe of each group.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct ProbePlan {
-    /// When each group took part in a probe.
+    /// Time of the last probe of each group.
     busy: BTreeMap<u32, Time>,
     asked: BTreeMap<Probe, Time>,
-    /// Bandwidths are nobody's question.
+    /// Whether it plans round trips only.
     is_of_round_trips: bool,
 }
 
 impl ProbePlan {
-    /// One that asks for round trips alone.
+    /// Creates a plan of round trips only.
     pub fn of_round_trips() -> Self {
         Self { is_of_round_trips: true, ..Self::default() }
     }
 
-    /// The probes that are due among `groups`: round trips before bandwidths, and of each those
-    /// first of which least is known. Each pair is pinged from its lower number only.
+    /// Returns the probes that are due among `groups`: round trips before bandwidths, and within
+    /// each kind those with the oldest observations first. Each pair is pinged from its lower
+    /// number only.
     pub fn due(&mut self, now: Time, groups: &[u32], monitor: &LinkMonitor) -> Vec<Probe> {
         let mut due = Vec::new();
         let pairs = groups.iter().flat_map(|&from| groups.iter().map(move |&to| (from, to)));
@@ -65,8 +66,8 @@ impl ProbePlan {
                 }
             };
             if from < to {
-                // What was longer than before has to be so again to be believed, and the first may
-                // have waited.
+                // An increase needs confirmation by more round trips, and the first round trips may
+                // have been queued behind a message.
                 let is_open = monitor.is_young(from, to) || monitor.is_doubted(from, to);
                 let age = if is_open { PAUSE } else { SILENCE };
                 want(WantedProbe::RoundTrip, estimate.map(|estimate| estimate.observed), age);

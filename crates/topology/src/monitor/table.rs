@@ -1,10 +1,10 @@
 //! One estimate for each pair of groups, from the samples of all their nodes.
 //!
-//! Round trips count for both directions, rates and losses for the one that was observed. Latency
-//! is half of the least recent round trip, so that queues and busy receivers do not show; jitter is
-//! how far the others lie above it. Bandwidth is the best recent rate of a full link; a link that
-//! was not full only shows that it can do that much. What is not observed keeps its last value and
-//! ages.
+//! Round trips count for both directions, rates and losses for the observed direction. Latency is
+//! half of the least recent round trip, which excludes queues and busy receivers; jitter is the
+//! mean excess of the others over it. Bandwidth is the best recent rate of a full link; the rate of
+//! a link that was not full is only a lower bound. A quantity without observations keeps its last
+//! value and ages.
 
 use super::window::{BUCKET, Recent, Window};
 use crate::id::NodeId;
@@ -14,62 +14,61 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::time::Duration;
 
-/// A relative change of latency or bandwidth that others should know of.
+/// Relative change of latency or bandwidth that is announced.
 const CHANGE: f64 = 0.2;
-/// Latencies that differ by less are the same, whatever the ratio: this is the noise of a
-/// scheduler, and of acknowledgements that wait.
+/// Difference below which two latencies are equal, whatever their ratio: the noise of a scheduler,
+/// and of delayed acknowledgements.
 const LATENCY_NOISE: Duration = Duration::from_micros(600);
-/// A change of the share of packets lost that others should know of.
+/// Change of the fraction of lost packets that is announced.
 const LOSS_CHANGE: f64 = 0.02;
-/// So many packets have to be sent before their losses say something: at two in a hundred lost, the
-/// share is then within a percent of the truth.
+/// Number of packets after which their losses are significant: with two in a hundred lost, the
+/// measured fraction is then within a percent of the truth.
 const LOSS_PACKETS: u64 = 1000;
-/// Flows that are this old are over; reports come twice a second.
+/// Age at which a flow is over; reports come twice a second.
 const FLOW_AGE: Duration = Duration::from_millis(800);
-/// Flows of one pair of groups that are added up; more change little.
+/// Maximum number of flows of one pair of groups that are added up; more change little.
 const FLOWS_MAX: usize = 1024;
-/// A latency counts as higher than it was once round trips of so many half-seconds have said so,
-/// and none between that it is not: single ones may have waited in the queue of a message that was
-/// passing.
+/// Number of half-seconds with longer round trips, and no shorter one between, after which the
+/// latency counts as higher: single round trips may have been queued behind a passing message.
 const DOUBTS: u32 = 3;
-/// A link of which fewer round trips were ever seen is young.
+/// Number of round trips below which a link is young.
 const YOUNG: u32 = 4;
-/// So many round trips make full confidence.
+/// Number of round trips that give full confidence.
 const FULL_ROUND_TRIPS: f64 = 8.0;
-/// After this time without samples confidence has halved.
+/// Time without samples after which the confidence has halved.
 const HALF_LIFE: Duration = Duration::from_secs(30);
 
-/// What one node saw of the way to another.
+/// One observation by a node of the path to another.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct LinkSample {
     /// A round trip.
     pub round_trip: Option<Duration>,
-    /// Bits per second that arrived there.
+    /// The rate of arriving data.
     pub rate: Option<Bandwidth>,
-    /// Whether more was waiting to be sent meanwhile, so that the link did what it can.
+    /// Whether more data was queued meanwhile, so that the link was used fully.
     pub is_full: bool,
-    /// Packets sent.
+    /// Number of packets sent.
     pub sent: u64,
-    /// How many of them were lost.
+    /// Number of them that were lost.
     pub lost: u64,
 }
 
-/// What is known about the way from one group to another.
+/// An estimate of the path from one group to another.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct LinkEstimate {
-    /// One way, without queues.
+    /// Latency, one way, without queues.
     pub latency: Latency,
-    /// By how much round trips exceed the least, on average.
+    /// Mean excess of round trips over the least.
     pub jitter: Duration,
-    /// The share of packets lost, `0.0..=1.0`.
+    /// Fraction of packets lost, `0.0..=1.0`.
     pub loss: f64,
-    /// What the link can do, if it was ever full or probed; at least what flowed.
+    /// Bandwidth of the link, if it was ever full or probed; at least the observed rate.
     pub bandwidth: Option<Bandwidth>,
-    /// When the bandwidth was last observed.
+    /// Time of the last observation of the bandwidth.
     pub bandwidth_observed: Option<Time>,
-    /// When a round trip was last observed.
+    /// Time of the last round trip.
     pub observed: Time,
-    /// From 0 to 1: few samples and old ones count less.
+    /// Confidence from 0 to 1: few samples and old ones give less.
     pub confidence: f64,
 }
 
@@ -86,52 +85,52 @@ impl fmt::Display for LinkEstimate {
     }
 }
 
-/// A link is no longer what it was when it was last announced.
+/// A change of a link since its last announcement.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct LinkChange {
     /// The group that sends.
     pub from: u32,
     /// The group that receives.
     pub to: u32,
-    /// What was announced.
+    /// The last announcement.
     pub before: LinkEstimate,
-    /// What is announced now.
+    /// The new announcement.
     pub after: LinkEstimate,
 }
 
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 struct Entry {
     window: Window,
-    /// What flows between two nodes each: when it was seen, at what rate, and whether more waited.
+    /// The flow of each pair of nodes: time of the observation, rate, and whether more was queued.
     flows: BTreeMap<(NodeId, NodeId), (Time, u64, bool)>,
-    /// Packets, and how many of them were lost; halved now and then, so that the past fades.
+    /// Number of packets, and of lost ones; halved from time to time, so that old ones count less.
     sent: u64,
     lost: u64,
     current: Option<LinkEstimate>,
     announced: Option<LinkEstimate>,
-    /// Since when the present estimate differs from what was announced.
+    /// Whether the previous estimate already differed from the announcement.
     differs: bool,
-    /// Round trips so far.
+    /// Number of round trips so far.
     round_trips: u32,
-    /// In how many half-seconds round trips were longer than is known, without a shorter one
-    /// between, and the last.
+    /// Number of half-seconds with longer round trips than the estimate, without a shorter one
+    /// between, and the last of them.
     doubts: (u32, u64),
 }
 
-/// The links between groups, which are known by numbers.
+/// The links between groups, which are identified by numbers.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct LinkMonitor {
     entries: BTreeMap<(u32, u32), Entry>,
 }
 
 impl LinkMonitor {
-    /// Nothing is known.
+    /// Creates a monitor without estimates.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Takes a sample of a node in the first group about one in the second; `flow` names the two
-    /// nodes. Rates of several flows at the same time add up.
+    /// Records a sample by a node in the first group of the path to one in the second; `flow` is
+    /// the pair of nodes. Rates of simultaneous flows add up.
     pub fn observe(
         &mut self,
         now: Time,
@@ -154,32 +153,33 @@ impl LinkMonitor {
         }
     }
 
-    /// Whether the last round trip was longer than is known, and too few have said so to believe
-    /// it.
+    /// Whether the last round trip was longer than the estimate, without enough confirmation to
+    /// change it.
     pub fn is_doubted(&self, from: u32, to: u32) -> bool {
         self.entries.get(&(from, to)).is_some_and(|entry| (1..DOUBTS).contains(&entry.doubts.0))
     }
 
-    /// Whether so few round trips were seen that all of them may have waited behind a message that
-    /// was passing.
+    /// Whether there were so few round trips that all of them may have been queued behind a passing
+    /// message.
     pub fn is_young(&self, from: u32, to: u32) -> bool {
         self.entries.get(&(from, to)).is_some_and(|entry| (1..YOUNG).contains(&entry.round_trips))
     }
 
-    /// What is known about the way from one group to another. None before a round trip was seen.
+    /// Returns the estimate of the path from one group to another, or `None` before the first round
+    /// trip.
     pub fn estimate(&self, now: Time, from: u32, to: u32) -> Option<LinkEstimate> {
         self.entries.get(&(from, to))?.estimate(now)
     }
 
-    /// All that is known, by pair.
+    /// Returns all estimates, by pair.
     pub fn estimates(&self, now: Time) -> impl Iterator<Item = ((u32, u32), LinkEstimate)> {
         let known = move |(&pair, entry): (&(u32, u32), &Entry)| Some((pair, entry.estimate(now)?));
         self.entries.iter().filter_map(known)
     }
 
-    /// Links that differ by more than a fifth from what was announced before, in two looks in a
-    /// row; they are announced hereby, as is every link when it is seen first, without a word. Call
-    /// it about twice a second.
+    /// Returns the links that differ by more than a fifth from their last announcement in two calls
+    /// in a row. This announces them. A new link is announced on its first observation, without
+    /// being returned. Call it about twice a second.
     pub fn changes(&mut self, now: Time) -> Vec<LinkChange> {
         let mut changes = Vec::new();
         for (&(from, to), entry) in &mut self.entries {
@@ -193,7 +193,7 @@ impl LinkMonitor {
                 changes.push(LinkChange { from, to, before, after });
                 entry.announced = Some(after);
             } else if before.bandwidth.is_none() {
-                // The first bandwidth is no change.
+                // The first bandwidth is not a change.
                 entry.announced = Some(LinkEstimate { bandwidth: after.bandwidth, ..before });
             }
             entry.differs = differs && !entry.differs;
@@ -201,9 +201,9 @@ impl LinkMonitor {
         changes
     }
 
-    /// Remembers what samples of now say of the links between two groups, which otherwise is
-    /// forgotten with them until somebody looks for [`changes`](Self::changes) of all: for those
-    /// who do not, and have many links.
+    /// Stores the estimates of the recent samples between two groups. Otherwise the estimate is
+    /// lost with its samples unless [`changes`](Self::changes) is called. For callers with many
+    /// links that do not call it.
     pub fn remember(&mut self, now: Time, one: u32, other: u32) {
         for pair in [(one, other), (other, one)] {
             if let Some(entry) = self.entries.get_mut(&pair) {
@@ -212,15 +212,15 @@ impl LinkMonitor {
         }
     }
 
-    /// Forgets a group, for example one that was split: its links are new.
+    /// Removes a group, for example one that was split, so that its links start again.
     pub fn forget(&mut self, group: u32) {
         self.entries.retain(|&(from, to), _| from != group && to != group);
     }
 }
 
 impl Entry {
-    /// Notes the rate of a flow. Returns that of all flows of the last second together, and whether
-    /// any was held back by the link.
+    /// Records the rate of a flow. Returns the total rate of all current flows, and whether the
+    /// link limited any of them.
     fn combined_rate(
         &mut self,
         now: Time,
@@ -257,7 +257,8 @@ impl Entry {
         }
     }
 
-    /// What recent samples say, and for what they are silent about, what was known before.
+    /// Returns the estimate of recent samples, with the stored value of each quantity without
+    /// samples.
     fn estimate(&self, now: Time) -> Option<LinkEstimate> {
         let recent = self.window.recent(now);
         let known = self.current;
@@ -300,7 +301,7 @@ impl Entry {
         })
     }
 
-    /// Remembers what recent samples say before they are forgotten.
+    /// Stores the estimate before its samples expire.
     fn refresh(&mut self, now: Time) -> Option<LinkEstimate> {
         let estimate = self.estimate(now)?;
         if estimate.observed == now || estimate.bandwidth_observed == Some(now) {
@@ -312,7 +313,7 @@ impl Entry {
 
 fn bandwidth(recent: &Recent, known: Option<Bandwidth>) -> Option<Bandwidth> {
     let full = recent.full_rate.map(Bandwidth::from_bits_per_second).or(known);
-    // Whatever flowed, the link can do.
+    // The link can carry at least the observed rate.
     full.max(recent.part_rate.map(Bandwidth::from_bits_per_second).filter(|_| full.is_some()))
 }
 
@@ -323,7 +324,7 @@ fn differ(before: &LinkEstimate, after: &LinkEstimate) -> bool {
         (Some(old), Some(new)) => ratio(old.bits_per_second() as f64, new.bits_per_second() as f64),
         _ => false,
     };
-    // Three standard deviations of a share that was counted over so many packets.
+    // Three standard deviations of a fraction counted over `LOSS_PACKETS` packets.
     let share = before.loss.max(after.loss);
     let noise = 3.0 * (share * (1.0 - share) / LOSS_PACKETS as f64).sqrt();
     latency || bandwidth || (before.loss - after.loss).abs() > LOSS_CHANGE + noise

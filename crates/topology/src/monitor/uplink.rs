@@ -1,44 +1,45 @@
 //! Whether the nodes of a group share one pipe to the outside.
 //!
-//! Each node sends to a group of its own, if there are so many: first alone, and then all together,
-//! with the same packets at the same pace. Pipes of their own carry all of it; a shared one does
-//! not. Whatever else disturbs makes it less, so that of several tries the one counts in which most
-//! arrived.
+//! Each node sends to a different group, if there are enough: first alone, and then all together,
+//! with the same packets at the same pace. Separate pipes carry all of it; a shared one does not.
+//! Any other disturbance reduces the result, so of several tries the one with most arrivals counts.
 
 use crate::units::{Bandwidth, Time};
 use serde::{Deserialize, Serialize};
 
-/// Nodes that sent together less than so many times what the best carries alone have not tried the
-/// pipe.
+/// Minimum ratio of the total rate sent to the best rate of a single node at which the pipe was
+/// tested.
 const DEMAND_MIN: f64 = 1.5;
-/// Of what was sent, a shared pipe carries at most this share, and separate ones at least that;
-/// what lies between tells nothing. Measured rates are within a fifth of the truth.
+/// Maximum fraction of the sent data that arrives through a shared pipe, and minimum fraction
+/// through separate ones; between these the result is unclear. Measured rates are within a fifth of
+/// the truth.
 const SHARED_MAX: f64 = 0.7;
 const SEPARATE_MIN: f64 = 0.85;
 
-/// How the nodes of a group reach the outside.
+/// The connection of the nodes of a group to the outside.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Pipes {
-    /// All through one.
+    /// All through one pipe.
     Shared,
-    /// Each through its own.
+    /// Each through a separate pipe.
     Separate,
 }
 
-/// The way from a group to the outside.
+/// The path from a group to the outside.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Uplink {
     /// Whether nodes share it.
     pub pipes: Pipes,
-    /// What all nodes that were measured carried together.
+    /// Total bandwidth of all measured nodes.
     pub bandwidth: Bandwidth,
-    /// When it was measured.
+    /// Time of the measurement.
     pub measured: Time,
 }
 
 impl Uplink {
-    /// Judges by what arrived of what nodes sent alone, and by what each of them sent when all
-    /// sent, and how much of that arrived. None for fewer than two nodes, and if it is not clear.
+    /// Classifies the pipes from the rates that arrived when each node sent alone, and from the
+    /// rates that each sent, and that arrived, when all sent together. Returns `None` for fewer
+    /// than two nodes, and if the result is unclear.
     pub fn judge(
         now: Time,
         alone: &[Bandwidth],
@@ -53,7 +54,7 @@ impl Uplink {
         let best = alone.iter().max()?.bits_per_second();
         let sent = sum(&mut together.iter().map(|&(sent, _)| sent));
         let arrived = sum(&mut together.iter().map(|&(_, arrived)| arrived));
-        // A node that cannot send faster alone did not share anything.
+        // A node that cannot send faster alone does not share anything.
         let possible = sent.min(sum(&mut alone.iter().copied()));
         let share = arrived as f64 / possible.max(1) as f64;
         let pipes = match share {
@@ -97,8 +98,8 @@ mod tests {
 
     #[test]
     fn a_pace_that_no_pipe_carried_is_not_taken_for_sharing() {
-        // Packets of a burst that came in a heap look fast: at that pace, each node alone brings no
-        // more.
+        // Packets of a burst that arrive together look fast, although at that pace each node alone
+        // delivers no more.
         assert_eq!(judge(&[50, 51], &[(95, 49), (90, 50)]), Some(Pipes::Separate));
         assert_eq!(judge(&[50, 51], &[(95, 25), (90, 24)]), Some(Pipes::Shared));
     }

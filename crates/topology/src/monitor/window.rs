@@ -6,31 +6,31 @@ use std::time::Duration;
 
 /// The span of a bucket.
 pub(super) const BUCKET: Duration = Duration::from_millis(500);
-/// How many buckets count as recent: long enough for some samples of a quiet connection, short
-/// enough that what has changed shows within a few seconds.
+/// Number of recent buckets: long enough for some samples of a quiet connection, short enough that
+/// changes show within a few seconds.
 const RECENT: usize = 4;
 
 /// The samples of one bucket.
 #[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
 struct Bucket {
-    /// Which half-second since the job began, from one; zero is none.
+    /// The half-second since the start of the job, from one; zero is none.
     number: u64,
     rtt_min_ns: u64,
     rtt_sum_ns: u64,
     rtts: u32,
-    /// The best rate while more was waiting to be sent, in bits per second.
+    /// The best rate while more data was queued, in bits per second.
     full_rate: u64,
-    /// The best rate otherwise: the link can do that much at least.
+    /// The best rate otherwise, a lower bound of the bandwidth.
     part_rate: u64,
 }
 
-/// The last [`RECENT`] buckets in which anything was observed.
+/// The last [`RECENT`] buckets with an observation.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(super) struct Window {
     buckets: [Bucket; RECENT],
 }
 
-/// What recent buckets say together.
+/// The combined result of recent buckets.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(super) struct Recent {
     pub(super) rtt_min: Option<Duration>,
@@ -41,7 +41,7 @@ pub(super) struct Recent {
 }
 
 impl Window {
-    /// The bucket of a time. A time before those kept counts for the oldest kept.
+    /// Returns the bucket of a time. An older time counts for the oldest bucket.
     fn bucket(&mut self, at: Time) -> &mut Bucket {
         let number = at.as_nanos() / BUCKET.as_nanos() as u64 + 1;
         let newest = self.buckets.iter().map(|bucket| bucket.number).max().unwrap_or(0);
@@ -67,7 +67,7 @@ impl Window {
         *best = (*best).max(bits_per_second);
     }
 
-    /// What was observed in the last [`RECENT`] half-seconds before `now`.
+    /// Returns the observations of the last [`RECENT`] half-seconds before `now`.
     pub(super) fn recent(&self, now: Time) -> Recent {
         let number = now.as_nanos() / BUCKET.as_nanos() as u64 + 1;
         let mut recent = Recent::default();

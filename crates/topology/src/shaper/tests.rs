@@ -110,14 +110,14 @@ fn a_lost_packet_takes_its_time_to_leave() {
 fn the_queue_drops_exactly_past_its_limit() {
     let mut shaper = Shaper::new(link(0, 8 * MBIT).with_queue_bytes(300), 1);
 
-    // The first packet is being sent, the next three wait.
+    // The first packet is being sent, the next three are queued.
     for _ in 0..4 {
         assert!(matches!(shaper.send(Time::ZERO, 100), Fate::Deliver { .. }));
     }
     assert_eq!(shaper.waiting_bytes(Time::ZERO), 300);
     assert_eq!(shaper.send(Time::ZERO, 1), Fate::Drop(DropReason::QueueFull));
 
-    // At 100 µs the second packet begins, which leaves room for 100 bytes and no more.
+    // At 100 µs the second packet starts to leave, which leaves room for exactly 100 bytes.
     assert_eq!(shaper.send(Time(99_999), 1), Fate::Drop(DropReason::QueueFull));
     assert_eq!(shaper.send(Time(100_000), 101), Fate::Drop(DropReason::QueueFull));
     assert_eq!(shaper.send(Time(100_000), 100), Fate::Deliver { at: Time(500_000) });
@@ -256,7 +256,7 @@ fn parameters_change_at_their_time_and_not_before() {
     let mut shaper = Shaper::new(link(1, 80 * MBIT), 1).with_changes(changes);
 
     assert_eq!(arrival(shaper.send(Time(9_999_999), 1000)), Time(11_099_999));
-    // The packet before it leaves at the old rate, until 10.099999 ms; then 1 ms and 5 ms.
+    // The previous packet leaves at the old rate, until 10.099999 ms; then 1 ms and 5 ms.
     assert_eq!(arrival(shaper.send(Time(10_000_000), 1000)), Time(16_099_999));
     assert_eq!(shaper.send(Time(20_000_000), 1), Fate::Drop(DropReason::Loss));
     assert_eq!(shaper.link(), &cut);

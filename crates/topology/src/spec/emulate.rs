@@ -10,47 +10,47 @@ use crate::units::Latency;
 use std::collections::BTreeSet;
 use thiserror::Error;
 
-/// All options together are far shorter.
+/// Maximum length of a shorthand, far longer than all options together.
 const MAX_TEXT_BYTES: usize = 1024;
-/// The options there are.
+/// The known options.
 const OPTIONS: &str = "`wan`, `rate`, `jitter`, `loss`, `queue`, `lan`, `lanrate`, `speed`";
 
-/// Why a shorthand was refused. Nothing was made of it; the message says what to write.
+/// Error of a shorthand. Nothing was created; the message says what to write.
 #[derive(Clone, Debug, PartialEq, Error)]
 pub enum EmulateError {
-    /// The text does not begin with numbers of sites and hosts.
-    #[error("`{}` is no shape; write SITESxHOSTS or SITESxHOSTSxPES, such as `2x4`", shorten(.text))]
+    /// The text does not start with numbers of sites and hosts.
+    #[error("`{}` is not a shape; write SITESxHOSTS or SITESxHOSTSxPES, such as `2x4`", shorten(.text))]
     Shape {
-        /// What was written.
+        /// The text.
         text: String,
     },
-    /// The options go on for longer than 1024 bytes.
+    /// The options are longer than 1024 bytes.
     #[error("the shorthand is longer than {MAX_TEXT_BYTES} bytes; write a grid file instead")]
     TooLong,
-    /// Too many sites, hosts or PEs, or something else about a site.
+    /// There are too many sites, hosts or PEs, or a site has another error.
     #[error(transparent)]
     Site(#[from] SiteError),
-    /// An option without a value or of an unknown name.
+    /// An option has no value or an unknown name.
     #[error("there is no option `{}`; write one of {OPTIONS}, such as `wan=32ms`", shorten(.option))]
     UnknownOption {
-        /// What was written.
+        /// The text of the option.
         option: String,
     },
-    /// An option given twice.
+    /// An option is given twice.
     #[error("`{option}` is given twice; remove one")]
     Repeated {
         /// Its name.
         option: String,
     },
-    /// An option whose value cannot be read.
+    /// The value of an option cannot be read.
     #[error("option `{option}`: {error}")]
     Quantity {
         /// Its name.
         option: String,
-        /// What is wrong with its value.
+        /// The error of its value.
         error: QuantityError,
     },
-    /// The options together describe no link.
+    /// The options together do not describe a link.
     #[error(transparent)]
     Link(#[from] LinkError),
     /// A change of a link, after a semicolon.
@@ -73,7 +73,7 @@ impl GridSpec {
     /// | `lanrate` | bandwidth inside a site | `10gbit` |
     /// | `speed` | speeds of hosts, such as `1:1/3`; hosts of all sites take them in turn | `1` |
     ///
-    /// What changes while a job runs follows after semicolons, as in
+    /// Changes while a job runs follow after semicolons, as in
     /// [`with_change`](GridSpec::with_change): `2x2,wan=8ms; at 60s link a-b rate=10mbit`.
     ///
     /// ```
@@ -117,7 +117,7 @@ impl GridSpec {
     }
 }
 
-/// How many sites, hosts per site and PEs per host.
+/// Numbers of sites, hosts per site and PEs per host.
 #[derive(Clone, Copy)]
 struct Shape {
     sites: u32,
@@ -128,12 +128,12 @@ struct Shape {
 struct Settings {
     wan: Link,
     lan: Link,
-    /// At least one; hosts take them in turn.
+    /// At least one speed; hosts take them in turn.
     speeds: Vec<Speed>,
 }
 
 impl Settings {
-    /// Sets one option; false if there is none of this name.
+    /// Sets one option; returns false if there is none of this name.
     fn set(&mut self, name: &str, value: &str) -> Result<bool, QuantityError> {
         match name {
             "wan" => self.wan.latency = value.parse()?,
@@ -150,7 +150,7 @@ impl Settings {
     }
 }
 
-/// Checks the limits before anything of that size is made.
+/// Reads the shape and checks the limits before anything of that size is created.
 fn parse_shape(text: &str) -> Result<Shape, EmulateError> {
     let refuse = || EmulateError::Shape { text: text.to_owned() };
     let mut factors = Vec::new();
@@ -158,7 +158,7 @@ fn parse_shape(text: &str) -> Result<Shape, EmulateError> {
         if factor.is_empty() || !factor.bytes().all(|b| b.is_ascii_digit()) {
             return Err(refuse());
         }
-        // Too many digits for 32 bits is too many of anything.
+        // A number that does not fit 32 bits exceeds all limits.
         factors.push(factor.parse().unwrap_or(u32::MAX));
     }
     let (sites, hosts, pes) = match factors[..] {
@@ -194,7 +194,7 @@ fn sites(shape: Shape, speeds: &[Speed]) -> Vec<SiteSpec> {
     (0..shape.sites).map(&mut site_of).collect()
 }
 
-/// `a` … `z`, `aa`, `ab`, … like the columns of a spreadsheet.
+/// Returns `a` … `z`, `aa`, `ab`, … as for the columns of a spreadsheet.
 fn letters(mut n: u32) -> String {
     let mut name = Vec::new();
     loop {
@@ -270,7 +270,7 @@ mod tests {
         let message = |text| GridSpec::from_emulate(text).unwrap_err().to_string();
         assert_eq!(
             message("two"),
-            "`two` is no shape; write SITESxHOSTS or SITESxHOSTSxPES, such as `2x4`"
+            "`two` is not a shape; write SITESxHOSTS or SITESxHOSTSxPES, such as `2x4`"
         );
         assert_eq!(
             message("2x2,wan32ms"),

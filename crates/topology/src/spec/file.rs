@@ -13,9 +13,9 @@ use crate::units::Latency;
 use std::collections::{BTreeMap, BTreeSet};
 use toml::de::{DeTable, DeValue};
 
-/// A file of this size describes the largest grid many times over.
+/// Maximum size of a file, many times that of the largest grid.
 const MAX_FILE_BYTES: usize = 1 << 20;
-/// A message names at most this many sites.
+/// Maximum number of sites that a message names.
 const MAX_SITES_SHOWN: usize = 10;
 
 const fn key(name: &'static str, expected: &'static str, example: &'static str) -> Key {
@@ -60,14 +60,14 @@ impl GridSpec {
     /// | where | key | meaning | default |
     /// | --- | --- | --- | --- |
     /// | top | `loopback` | latency between PEs of one node | `"0.5us"` |
-    /// | | `timeline` | what changes while a job runs; see [`GridSpec::with_change`] | nothing |
-    /// | `[site.NAME]` | `hosts` | host names; `d[01-04,7]` stands for five. Listed twice, a host runs two nodes | required, or a cluster |
+    /// | | `timeline` | changes while a job runs; see [`GridSpec::with_change`] | nothing |
+    /// | `[site.NAME]` | `hosts` | host names; `d[01-04,7]` expands to five. A host that is listed twice runs two nodes | required, or a cluster |
     /// | | `pes` | PEs per host, at least 1 | `1` |
-    /// | | `speed` | how fast the processors of its hosts are in simulations and emulated grids, from 0.01 to 100; real ones are measured | `1` |
+    /// | | `speed` | speed of the processors of its hosts in simulations and emulated grids, from 0.01 to 100; real processors are measured | `1` |
     /// | | `lan` | the link inside this site | `[lan]` |
     /// | | `port` | the UDP port of the first node of each host; further nodes of a host take the next ones | any |
     /// | | `gateway` | the host through which `ssh` reaches the others | none |
-    /// | `[site.NAME.cluster.NAME]` | `hosts`, `pes`, `speed` | hosts with a network of their own | |
+    /// | `[site.NAME.cluster.NAME]` | `hosts`, `pes`, `speed` | hosts with a separate network | |
     /// | | `lan` | the link inside the cluster | the site's `lan` |
     /// | `[lan]` | | the link inside sites | [`Link::lan`] |
     /// | `[wan]` | | the link between sites | [`Link::wan`] |
@@ -75,9 +75,9 @@ impl GridSpec {
     /// | | `from`, `to` | two sites: the link in this direction | |
     ///
     /// A link has the keys `latency` (one way), `bandwidth`, `jitter`, `loss`, `queue` and
-    /// `reorder`, as in [`Link`]; what an entry leaves out it takes from `[wan]` or `[lan]`, and a
-    /// direction takes it from the entry for both directions. Sites are numbered in the order of
-    /// the file.
+    /// `reorder`, as in [`Link`]. Keys that an entry leaves out have the values of `[wan]` or
+    /// `[lan]`, or for a direction those of the entry for both directions. Sites are numbered in
+    /// the order of the file.
     ///
     /// ```
     /// use gridspan_topology::{GridSpec, Latency, NodeId};
@@ -182,7 +182,7 @@ fn read_pes(section: &Section<'_, '_>) -> Result<Option<u32>, Located> {
     }
 }
 
-/// A number as it is, or a fraction as text.
+/// Reads a speed: a number, or a fraction as text.
 fn read_speed(section: &Section<'_, '_>) -> Result<Option<Speed>, Located> {
     let Some(value) = section.value(SPEED) else { return Ok(None) };
     let written = match value.get_ref() {
@@ -193,7 +193,7 @@ fn read_speed(section: &Section<'_, '_>) -> Result<Option<Speed>, Located> {
     written.parse().map(Some).map_err(|error: QuantityError| located(value, error))
 }
 
-/// What hosts have in common that are listed together.
+/// The common properties of hosts that are listed together.
 #[derive(Clone, Copy)]
 struct Kind {
     pes: u32,
@@ -221,13 +221,13 @@ fn read_hosts(
     Ok(())
 }
 
-/// The link in the table at `key`, or `base` if there is none.
+/// Returns the link in the table at `key`, or `base` if there is none.
 fn read_table(section: &Section<'_, '_>, key: Key, base: Link) -> Result<Link, Located> {
     let Some(value) = section.value(key) else { return Ok(base) };
     read_link(&Section::of(value, key, "a link", LINK_KEYS)?, base)
 }
 
-/// `base` with what the table says otherwise.
+/// Returns `base` with the settings of the table.
 fn read_link(section: &Section<'_, '_>, base: Link) -> Result<Link, Located> {
     let link = Link {
         latency: section.quantity(LATENCY)?.unwrap_or(base.latency),
@@ -241,7 +241,7 @@ fn read_link(section: &Section<'_, '_>, base: Link) -> Result<Link, Located> {
     Ok(link)
 }
 
-/// The sites that an entry joins.
+/// The sites that an entry connects.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Ends {
     /// Ordered, so that `between = ["b", "a"]` is the same pair.
@@ -266,7 +266,7 @@ fn read_links(root: &Section<'_, '_>, spec: &mut GridSpec) -> Result<(), Located
         }
         entries.push((ends, section));
     }
-    // A direction builds on the entry for both directions, wherever in the file that stands.
+    // A direction builds on the entry for both directions, wherever that is in the file.
     entries.sort_by_key(|&(ends, _)| ends);
     for (ends, section) in entries {
         match ends {

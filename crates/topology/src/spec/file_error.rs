@@ -1,4 +1,4 @@
-//! What is wrong with a grid file, where, and what to write instead.
+//! Errors of a grid file: the problem, its position, and the correction.
 
 use crate::link::LinkError;
 use crate::quantity::QuantityError;
@@ -7,7 +7,7 @@ use crate::spec::site::{SiteError, shorten};
 use crate::spec::timeline::TimelineError;
 use thiserror::Error;
 
-/// A grid file that was refused as a whole; correct the place it names.
+/// Error of a grid file, which is rejected as a whole; correct the place it names.
 #[derive(Clone, Debug, PartialEq, Error)]
 #[error("line {line}, column {column}: {problem}")]
 pub struct GridFileError {
@@ -15,12 +15,12 @@ pub struct GridFileError {
     pub line: usize,
     /// The column in characters, from 1.
     pub column: usize,
-    /// What is wrong there.
+    /// The problem at that place.
     pub problem: GridFileProblem,
 }
 
 impl GridFileError {
-    /// A problem at a byte of `text`.
+    /// Creates an error for a problem at a byte of `text`.
     pub(super) fn new(text: &str, Located { offset, problem }: Located) -> Self {
         let before = &text.as_bytes()[..offset.min(text.len())];
         let line_start = before.iter().rposition(|&b| b == b'\n').map_or(0, |newline| newline + 1);
@@ -31,14 +31,14 @@ impl GridFileError {
     }
 }
 
-/// A problem and the byte of the text where it stands.
+/// A problem and its byte offset in the text.
 #[derive(Debug)]
 pub(super) struct Located {
     pub(super) offset: usize,
     pub(super) problem: GridFileProblem,
 }
 
-/// What can be wrong with a grid file.
+/// A problem of a grid file.
 #[derive(Clone, Debug, PartialEq, Error)]
 pub enum GridFileProblem {
     /// The file is larger than any grid needs.
@@ -50,75 +50,75 @@ pub enum GridFileProblem {
     /// The text does not follow the grammar of TOML.
     #[error("this is not TOML: {message}")]
     Syntax {
-        /// The parser's own words.
+        /// The message of the parser.
         message: String,
     },
-    /// A key that means nothing here.
+    /// A key is unknown in its table.
     #[error("there is no `{}` in {table}; write one of {known}", shorten(.key))]
     UnknownKey {
-        /// The key refused.
+        /// The rejected key.
         key: String,
-        /// The table it stands in.
+        /// The table that contains it.
         table: String,
-        /// The keys there are.
+        /// The known keys.
         known: String,
     },
-    /// A value of the wrong kind.
+    /// A value has the wrong type.
     #[error("`{key}` must be {expected}; write it as in `{example}`")]
     Kind {
-        /// The key whose value is refused.
+        /// The key whose value is rejected.
         key: String,
-        /// What it should be.
+        /// The expected type.
         expected: &'static str,
-        /// A line that would do.
+        /// A correct line.
         example: &'static str,
     },
-    /// A quantity that cannot be read.
+    /// A quantity cannot be read.
     #[error(transparent)]
     Quantity(#[from] QuantityError),
-    /// A link whose numbers make no sense.
+    /// The numbers of a link are inconsistent.
     #[error(transparent)]
     Link(#[from] LinkError),
-    /// A change of a link that makes no sense.
+    /// A change of a link is invalid.
     #[error(transparent)]
     Change(#[from] TimelineError),
-    /// A host pattern that cannot be expanded.
+    /// A host pattern cannot be expanded.
     #[error("`{}` cannot be expanded: {error}", shorten(.pattern))]
     Hosts {
-        /// The pattern refused.
+        /// The rejected pattern.
         pattern: String,
-        /// What is wrong with it.
+        /// The error of the pattern.
         error: HostRangeError,
     },
-    /// A site that cannot be part of the grid.
+    /// A site cannot be part of the grid.
     #[error(transparent)]
     Site(#[from] SiteError),
     /// The file describes no site.
     #[error("the file has no site; write `[site.NAME]` and below it `hosts = [\"HOST\"]`")]
     NoSites,
-    /// A link entry that does not say which sites it joins.
+    /// A link entry does not name the sites that it connects.
     #[error("it is not clear what this joins; write `between = [\"a\", \"b\"]` or `from` and `to`")]
     LinkEnds,
-    /// A link entry that names a site that does not exist.
+    /// A link entry names a site that does not exist.
     #[error("there is no site `{}`; write one of {known}", shorten(.name))]
     UnknownSite {
-        /// The name refused.
+        /// The rejected name.
         name: String,
-        /// Some of the names there are.
+        /// Some of the known names.
         known: String,
     },
-    /// A link entry that joins a site with itself.
+    /// A link entry connects a site with itself.
     #[error("this joins `{name}` with itself; write `lan` below `[site.{name}]`")]
     SameSite {
         /// The name of the site.
         name: String,
     },
-    /// A second link entry for the same sites.
+    /// There are two link entries for the same sites.
     #[error("there is a second entry for `{from}` and `{to}`; merge the two")]
     DuplicateLink {
         /// One of the sites.
         from: String,
-        /// The other.
+        /// The other site.
         to: String,
     },
 }

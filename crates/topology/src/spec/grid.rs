@@ -1,4 +1,4 @@
-//! The description of a grid that every driver starts from: places and the links between them.
+//! The description of a grid from which every driver starts: places and the links between them.
 
 use crate::id::{NodeId, SiteId};
 use crate::layout::Layout;
@@ -17,26 +17,26 @@ pub struct GridSpec {
     pub(super) layout: Layout,
     /// The name of each node's host.
     pub(super) hosts: Vec<String>,
-    /// How fast the processors of each node are.
+    /// The speed of the processors of each node.
     pub(super) speeds: Vec<Speed>,
     /// The link inside each site.
     pub(super) lans: Vec<Link>,
-    /// By the number that the layout gives them.
+    /// The clusters, by their numbers in the layout.
     pub(super) clusters: Vec<Cluster>,
     pub(super) ports: Vec<Option<u16>>,
     pub(super) gateways: Vec<Option<String>>,
-    /// The link between two sites that have no other.
+    /// The link between two sites without a link in `links`.
     pub(super) wan: Link,
     /// The links that differ from `wan`, by direction.
     pub(super) links: BTreeMap<(SiteId, SiteId), Link>,
     pub(super) loopback: Latency,
-    /// By time.
+    /// Changes of links, ordered by time.
     pub(super) timeline: Vec<Change>,
-    /// By time.
+    /// Foreign loads, ordered by time.
     pub(super) foreign_loads: Vec<ForeignLoad>,
 }
 
-/// A cluster and the site it is in.
+/// A cluster and its site.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Cluster {
     pub(super) site: SiteId,
@@ -44,18 +44,18 @@ pub(super) struct Cluster {
 }
 
 impl GridSpec {
-    /// How long a message between PEs of one node takes, unless said otherwise: half a microsecond.
+    /// Default latency of a message between PEs of one node: half a microsecond.
     pub const LOOPBACK: Latency = Latency(Duration::from_nanos(500));
 
-    /// One site `local` with one node of `pes` PEs on `localhost`. `pes` is brought into the range
-    /// from 1 to about a million (2^20).
+    /// Creates a grid of one site `local` with one node of `pes` PEs on `localhost`. `pes` is
+    /// clamped to the range from 1 to about a million (2^20).
     pub fn single(pes: u32) -> Self {
         let pes = pes.clamp(1, MAX_PES);
         let host = HostSpec::new("localhost", pes);
         Self::from_checked(vec![SiteSpec::new("local", vec![host], Link::lan())])
     }
 
-    /// A grid of these sites, numbered in this order, with [`Link::wan`] between any two.
+    /// Creates a grid of these sites, numbered in this order, with [`Link::wan`] between any two.
     pub fn new(sites: Vec<SiteSpec>) -> Result<Self, SiteError> {
         let mut checked = Sites::default();
         for site in sites {
@@ -64,7 +64,7 @@ impl GridSpec {
         Ok(Self::from_checked(checked.into_vec()))
     }
 
-    /// A grid of the same shape as `layout`, with hosts named after their site (`delft1`,
+    /// Creates a grid of the same shape as `layout`, with hosts named after their site (`delft1`,
     /// `delft2`, …), [`Link::lan`] inside each site and [`Link::wan`] between any two, without
     /// clusters.
     pub fn from_layout(layout: &Layout) -> Result<Self, SiteError> {
@@ -79,7 +79,7 @@ impl GridSpec {
         Self::new(layout.sites().map(site_of).collect())
     }
 
-    /// A grid of sites that went through [`Sites`].
+    /// Creates a grid of sites that [`Sites`] has checked.
     pub(super) fn from_checked(sites: Vec<SiteSpec>) -> Self {
         let lans = sites.iter().map(|site| site.lan).collect();
         let shape =
@@ -115,33 +115,32 @@ impl GridSpec {
         }
     }
 
-    /// The same grid with another link inside every site.
+    /// Sets the link inside every site.
     pub fn with_lan(mut self, link: Link) -> Self {
         self.lans.fill(link);
         self
     }
 
-    /// The same grid with another link between any two sites, instead of all that were set before.
+    /// Sets the link between any two sites, and removes all links set before.
     pub fn with_wan(mut self, link: Link) -> Self {
         self.wan = link;
         self.links.clear();
         self
     }
 
-    /// The same grid with another link from one site to another, in this direction only; from a
-    /// site to itself it is the link inside the site. Panics if the grid has no such site.
+    /// Sets the link from one site to another, in this direction only; from a site to itself, the
+    /// link inside the site. Panics if the grid has no such site.
     pub fn with_link(mut self, from: SiteId, to: SiteId, link: Link) -> Self {
         self.set_link(from, to, link);
         self
     }
 
-    /// The same grid, of which something changes while a job runs: `at 60s link a-b rate=10mbit`,
-    /// where `a>b` stands for one direction and `a-a` for the inside of a site. Settings are
-    /// `latency`, `rate`, `jitter`, `loss`, `queue` and `reorder`; what is not named stays.
-    /// Clusters keep their links.
+    /// Adds a change while a job runs: `at 60s link a-b rate=10mbit`, where `a>b` is one direction
+    /// and `a-a` is the inside of a site. Settings are `latency`, `rate`, `jitter`, `loss`, `queue`
+    /// and `reorder`; other parameters do not change. Clusters keep their links.
     ///
     /// Or `at 60s node d01 load=1`: from then on, one process of other users computes on each node
-    /// of that host. Only the simulator makes such load; on a real machine it is measured.
+    /// of that host. Only the simulator creates such load; on a real machine it is measured.
     pub fn with_change(mut self, text: &str) -> Result<Self, TimelineError> {
         let names: Vec<_> = self.layout.sites().map(|site| self.layout.site_name(site)).collect();
         match timeline::parse(text, &names, &self.hosts)? {
@@ -183,13 +182,13 @@ impl GridSpec {
         Ok(())
     }
 
-    /// The same grid with another latency between PEs of one node.
+    /// Sets the latency between PEs of one node.
     pub fn with_loopback(mut self, loopback: Latency) -> Self {
         self.loopback = loopback;
         self
     }
 
-    /// Like [`GridSpec::with_link`], in place.
+    /// Sets a link in place; see [`GridSpec::with_link`].
     pub fn set_link(&mut self, from: SiteId, to: SiteId, link: Link) {
         let count = self.layout.site_count();
         assert!(from.0 < count && to.0 < count, "the grid has {count} sites");
@@ -200,44 +199,45 @@ impl GridSpec {
         }
     }
 
-    /// The places without the links.
+    /// Returns the places without the links.
     pub fn layout(&self) -> &Layout {
         &self.layout
     }
 
-    /// The host that `node` runs on. Panics if the grid has no such node.
+    /// Returns the host on which `node` runs. Panics if the grid has no such node.
     pub fn host(&self, node: NodeId) -> &str {
         &self.hosts[node.index()]
     }
 
-    /// The host of every node, in the order of the nodes.
+    /// Returns the host of every node, in the order of the nodes.
     pub fn hosts(&self) -> impl ExactSizeIterator<Item = (NodeId, &str)> {
         self.hosts.iter().enumerate().map(|(n, host)| (NodeId::from(n), host.as_str()))
     }
 
-    /// How fast the processors of `node` are in simulations and where the grid is emulated; those
-    /// of guests are ordinary.
+    /// Returns the speed of the processors of `node` in simulations and where the grid is emulated;
+    /// guests have the ordinary speed.
     pub fn speed(&self, node: NodeId) -> Speed {
         self.speeds.get(node.index()).copied().unwrap_or_default()
     }
 
-    /// The site of this name.
+    /// Returns the site of this name.
     pub fn site_named(&self, name: &str) -> Option<SiteId> {
         self.layout.sites().find(|&site| self.layout.site_name(site) == name)
     }
 
-    /// The cluster that a node is in: a number that is unique in the grid. Guests are in none.
+    /// Returns the cluster that contains a node: a number that is unique in the grid. Guests are in
+    /// no cluster.
     pub fn cluster_of(&self, node: NodeId) -> Option<u32> {
         self.layout.cluster_of(node)
     }
 
-    /// The name of a cluster. Panics if the grid has no such cluster.
+    /// Returns the name of a cluster. Panics if the grid has no such cluster.
     pub fn cluster_name(&self, cluster: u32) -> &str {
         &self.clusters[cluster as usize].spec.name
     }
 
-    /// The UDP port on which `node` listens, if the site's hosts have fixed ones. Panics if the
-    /// grid has no such node.
+    /// Returns the UDP port on which `node` listens, if the site's hosts have fixed ports. Panics
+    /// if the grid has no such node.
     pub fn port(&self, node: NodeId) -> Option<u16> {
         let site = self.layout.site_of_node(node);
         let port = self.ports[site.index()]?;
@@ -246,14 +246,15 @@ impl GridSpec {
         port.checked_add(u16::try_from(before.filter(is_same_host).count()).ok()?)
     }
 
-    /// The host through which the hosts of `site` are reached. Panics if the grid has no such site.
+    /// Returns the host through which the hosts of `site` are reached. Panics if the grid has no
+    /// such site.
     pub fn gateway(&self, site: SiteId) -> Option<&str> {
         self.gateways[site.index()].as_deref()
     }
 
-    /// The link that a packet from one node to another meets when a job begins: that of their
-    /// cluster if they share one, that of the site if both are in it, else that between their
-    /// sites. Panics if the grid has no such node.
+    /// Returns the link from one node to another at the start of a job: that of their cluster if
+    /// they share one, that of the site if both are in it, else that between their sites. Panics if
+    /// the grid has no such node.
     pub fn link(&self, from: NodeId, to: NodeId) -> &Link {
         if let (Some(one), Some(other)) = (self.cluster_of(from), self.cluster_of(to))
             && one == other
@@ -263,7 +264,8 @@ impl GridSpec {
         self.link_between(self.layout.site_of_node(from), self.layout.site_of_node(to))
     }
 
-    /// The link from one site to another, or inside a site. Panics if the grid has no such site.
+    /// Returns the link from one site to another, or inside a site. Panics if the grid has no such
+    /// site.
     pub fn link_between(&self, from: SiteId, to: SiteId) -> &Link {
         if from == to {
             return &self.lans[from.index()];
@@ -271,13 +273,13 @@ impl GridSpec {
         self.links.get(&(from, to)).unwrap_or(&self.wan)
     }
 
-    /// A packet shaper for the link from one node to another, with the changes that come, all of it
-    /// drawing its luck from `seed`. Panics if the grid has no such node.
+    /// Returns a packet shaper for the link from one node to another, including its changes, with
+    /// random numbers drawn from `seed`. Panics if the grid has no such node.
     pub fn shaper(&self, from: NodeId, to: NodeId, seed: u64) -> Shaper {
         Shaper::new(*self.link(from, to), seed).with_changes(self.changes_between(from, to))
     }
 
-    /// The link from one node to another at a time. Panics if the grid has no such node.
+    /// Returns the link from one node to another at a time. Panics if the grid has no such node.
     pub fn link_at(&self, time: Time, from: NodeId, to: NodeId) -> Link {
         let changes = self.changes_between(from, to);
         let past = changes.iter().take_while(|&&(at, _)| at <= time);
@@ -296,7 +298,7 @@ impl GridSpec {
         }
     }
 
-    /// What becomes of the link from one site to another, or inside one, in the course of time.
+    /// Returns the changes of the link from one site to another, or inside one, over time.
     fn changes(&self, from: SiteId, to: SiteId) -> Vec<(Time, Link)> {
         let mut link = *self.link_between(from, to);
         let concerned = self.timeline.iter().filter(|change| change.concerns(from, to));
@@ -308,14 +310,15 @@ impl GridSpec {
             .collect()
     }
 
-    /// How many processes of other users compute on a node, from which times on; none before.
+    /// Returns the numbers of processes of other users that compute on a node, and the times from
+    /// which they do. There is no load before the first time.
     pub fn foreign_loads(&self, node: NodeId) -> impl Iterator<Item = (Time, u32)> {
         let loads = self.foreign_loads.iter().filter(move |load| load.node == node);
         loads.map(|load| (load.at, load.processes))
     }
 
-    /// Whether packets between the two nodes are emulated where several nodes run on one machine:
-    /// they are in different sites or clusters. Panics if the grid has no such node.
+    /// Whether packets between the two nodes are emulated when several nodes run on one machine,
+    /// because the nodes are in different sites or clusters. Panics if the grid has no such node.
     pub fn is_emulated(&self, from: NodeId, to: NodeId) -> bool {
         self.is_wide_area(from, to) || self.cluster_of(from) != self.cluster_of(to)
     }
@@ -325,7 +328,7 @@ impl GridSpec {
         self.layout.site_of_node(from) != self.layout.site_of_node(to)
     }
 
-    /// How long a message between PEs of one node takes.
+    /// Returns the latency of a message between PEs of one node.
     pub fn loopback(&self) -> Latency {
         self.loopback
     }

@@ -1,20 +1,21 @@
-//! Expands host lists as the Slurm user writes them: `d[01-04]`, `h[01-05,7]`, `r[1-2]n[1-4]`.
+//! Expands host lists in the notation of Slurm: `d[01-04]`, `h[01-05,7]`, `r[1-2]n[1-4]`.
 
 use thiserror::Error;
 
-/// More digits than any numbering of hosts needs; they keep the arithmetic far from its limits.
+/// Maximum number of digits, more than any numbering of hosts needs; it keeps the arithmetic far
+/// from its limits.
 const MAX_DIGITS: usize = 10;
-/// No host list needs a longer pattern; a short pattern makes short names.
+/// Maximum length of a pattern; a short pattern gives short names.
 const MAX_PATTERN_BYTES: usize = 1024;
 
-/// Why a host pattern was not expanded. Nothing was added; the message says what to write.
+/// Error of a host pattern. Nothing was added; the message says what to write.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum HostRangeError {
-    /// A bracket is missing or one is inside another.
+    /// A bracket is missing, or brackets are nested.
     #[error("the brackets do not match; write them as in `d[01-04]`")]
     Brackets,
     /// Something between brackets is neither a number nor a range.
-    #[error("between brackets stands something else than numbers; write them as in `[01-04,7]`")]
+    #[error("brackets contain something other than numbers; write them as in `[01-04,7]`")]
     Number,
     /// The end of a range is below its start.
     #[error("the range {from}-{to} runs backwards; write {to}-{from}")]
@@ -24,22 +25,22 @@ pub enum HostRangeError {
         /// The end as written.
         to: u64,
     },
-    /// A comma stands outside brackets.
-    #[error("a comma joins hosts; write each host as a string of its own")]
+    /// A comma is outside brackets.
+    #[error("a comma separates hosts; write each host as a separate string")]
     Comma,
     /// The pattern is longer than 1024 bytes.
     #[error("it is longer than {MAX_PATTERN_BYTES} bytes; write several patterns")]
     TooLong,
-    /// The pattern stands for more hosts than there may be.
-    #[error("it stands for more than {limit} hosts; write fewer")]
+    /// The pattern expands to more hosts than allowed.
+    #[error("it expands to more than {limit} hosts; write fewer")]
     TooMany {
-        /// How many there may be.
+        /// Maximum number of hosts.
         limit: usize,
     },
 }
 
-/// The hosts that `pattern` stands for, in order; the last bracket counts fastest. A number keeps
-/// the leading zeros of its range's start. Never makes more than `limit` names.
+/// Returns the hosts of `pattern`, in order; the last bracket varies fastest. A number keeps the
+/// leading zeros of its range's start. Never creates more than `limit` names.
 pub(super) fn expand(pattern: &str, limit: usize) -> Result<Vec<String>, HostRangeError> {
     if pattern.len() > MAX_PATTERN_BYTES {
         return Err(HostRangeError::TooLong);

@@ -1,14 +1,14 @@
-//! What a grid is made of: sites, hosts and the links between them, from code or from text.
+//! The parts of a grid: sites, hosts and the links between them, from code or from text.
 //!
-//! - [`GridSpec`] is the description every driver starts from (`grid.rs`).
+//! - [`GridSpec`] is the description from which every driver starts (`grid.rs`).
 //! - [`SiteSpec`] and [`HostSpec`] are its parts, with their limits (`site.rs`).
-//! - [`GridSpec::from_toml`] reads a grid file (`file.rs`, over `source.rs`, which knows where in
-//!   the text each value stands, and `host_range.rs`, which expands `node[01-16]`). What it says
-//!   when it cannot is in `file_error.rs`.
-//! - [`GridSpec::with_change`] reads what changes while a job runs (`timeline.rs`).
+//! - [`GridSpec::from_toml`] reads a grid file (`file.rs`, over `source.rs`, which knows the
+//!   position of each value in the text, and `host_range.rs`, which expands `node[01-16]`). Its
+//!   errors are in `file_error.rs`.
+//! - [`GridSpec::with_change`] reads changes while a job runs (`timeline.rs`).
 //! - [`GridSpec::from_emulate`] reads the shorthand `2x4,wan=32ms` (`emulate.rs`).
 //!
-//! All text may come from anywhere: no input panics, and none makes a description larger than the
+//! Text may come from any source: no input panics, and none creates a description larger than the
 //! limits in `site.rs`.
 
 mod emulate;

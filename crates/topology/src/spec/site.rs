@@ -6,43 +6,43 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 use thiserror::Error;
 
-/// At most this many sites: links are looked up by pairs of sites.
+/// Maximum number of sites: links are looked up by pairs of sites.
 pub const MAX_SITES: usize = 4096;
-/// At most this many hosts, far beyond what one job was ever run on.
+/// Maximum number of hosts, far beyond the size of any job so far.
 pub const MAX_HOSTS: usize = 65_536;
-/// At most this many PEs: a layout holds four bytes for each, on every node.
+/// Maximum number of PEs: a layout holds four bytes for each, on every node.
 pub const MAX_PES: u32 = 1 << 20;
-/// At most this many bytes in a host's name, as in the DNS.
+/// Maximum length of a host's name in bytes, as in the DNS.
 const MAX_HOST_NAME_BYTES: usize = 253;
-/// At most this many bytes in a site's name, so that a line of a report can hold it.
+/// Maximum length of a site's name in bytes, so that it fits a line of a report.
 const MAX_SITE_NAME_BYTES: usize = 64;
 
-/// One site: its hosts and the network that joins them.
+/// One site: its hosts and the network that connects them.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct SiteSpec {
     /// Letters, digits, `.`, `-` and `_`; unique in the grid.
     pub name: String,
-    /// One node runs on each; a host that is listed twice runs two.
+    /// The hosts. One node runs on each; a host that is listed twice runs two.
     pub hosts: Vec<HostSpec>,
     /// The link between any two nodes of the site that are not in one cluster.
     pub lan: Link,
-    /// The clusters that some of the hosts are in.
+    /// The clusters, which contain some of the hosts.
     pub clusters: Vec<ClusterSpec>,
     /// The UDP port on which the first node of each host listens; further nodes of the host take
-    /// the next ones. `None`: whichever is free.
+    /// the next ones. With `None`, nodes take any free port.
     pub port: Option<u16>,
     /// The host through which `ssh` reaches the others.
     pub gateway: Option<String>,
 }
 
 impl SiteSpec {
-    /// A site without clusters, on any ports, reached directly.
+    /// Creates a site without clusters, on any ports, reached directly.
     pub fn new(name: impl Into<String>, hosts: Vec<HostSpec>, lan: Link) -> Self {
         Self { name: name.into(), hosts, lan, clusters: vec![], port: None, gateway: None }
     }
 }
 
-/// Some hosts of a site with a network of their own.
+/// Some hosts of a site with a separate network.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ClusterSpec {
     /// Letters, digits, `.`, `-` and `_`; unique in the site.
@@ -54,31 +54,31 @@ pub struct ClusterSpec {
 /// A host and the node on it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct HostSpec {
-    /// What the launcher calls the host: a name or an address, perhaps `user@host`.
+    /// The launcher's name of the host: a name or an address, perhaps `user@host`.
     pub name: String,
-    /// How many PEs its node runs, at least one.
+    /// Number of PEs of its node, at least one.
     pub pes: u32,
-    /// Which of the site's clusters it is in, counted from zero.
+    /// The cluster of the site that contains it, counted from zero.
     pub cluster: Option<u32>,
-    /// How fast its processors are in simulations and where the grid is emulated; real ones are
-    /// measured.
+    /// The speed of its processors in simulations and where the grid is emulated; real processors
+    /// are measured.
     pub speed: Speed,
 }
 
 impl HostSpec {
-    /// An ordinary host that is in no cluster.
+    /// Creates a host of ordinary speed that is in no cluster.
     pub fn new(name: impl Into<String>, pes: u32) -> Self {
         Self { name: name.into(), pes, cluster: None, speed: Speed::ORDINARY }
     }
 }
 
-/// Why a site cannot be part of a grid. Nothing was added; correct the site named.
+/// Error of a site that cannot be part of a grid. Nothing was added; correct the site named.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum SiteError {
-    /// The name is empty, too long or has other characters than it may.
-    #[error("`{}` is no site name; write at most {MAX_SITE_NAME_BYTES} letters, digits, `.`, `-` and `_`", shorten(.name))]
+    /// The name is empty, too long or has invalid characters.
+    #[error("`{}` is not a site name; write at most {MAX_SITE_NAME_BYTES} letters, digits, `.`, `-` and `_`", shorten(.name))]
     Name {
-        /// The name refused.
+        /// The rejected name.
         name: String,
     },
     /// Another site has the name.
@@ -93,10 +93,10 @@ pub enum SiteError {
         /// The site's name.
         site: String,
     },
-    /// The name of a host is empty, too long or has other characters than it may.
-    #[error("`{}` is no host name; write at most {MAX_HOST_NAME_BYTES} letters, digits, `.`, `-`, `_`, `:` and `@`, not starting with `-`", shorten(.name))]
+    /// The name of a host is empty, too long or has invalid characters.
+    #[error("`{}` is not a host name; write at most {MAX_HOST_NAME_BYTES} letters, digits, `.`, `-`, `_`, `:` and `@`, not starting with `-`", shorten(.name))]
     HostName {
-        /// The name refused.
+        /// The rejected name.
         name: String,
     },
     /// A host has no PEs.
@@ -105,12 +105,12 @@ pub enum SiteError {
         /// The host's name.
         host: String,
     },
-    /// The name of a cluster is empty, too long, has other characters than it may, or is taken.
+    /// The name of a cluster is empty, too long, has invalid characters, or is already in use.
     #[error("`{}` cannot name a cluster of site `{site}`; write at most {MAX_SITE_NAME_BYTES} letters, digits, `.`, `-` and `_` that no other cluster of the site has", shorten(.name))]
     ClusterName {
         /// The site's name.
         site: String,
-        /// The name refused.
+        /// The rejected name.
         name: String,
     },
     /// A host is in a cluster that the site does not have.
@@ -120,7 +120,7 @@ pub enum SiteError {
         host: String,
         /// The number of the cluster.
         cluster: u32,
-        /// How many there are.
+        /// Number of clusters of the site.
         clusters: usize,
     },
     /// The grid has more than [`MAX_SITES`] sites.
@@ -134,7 +134,7 @@ pub enum SiteError {
     TooManyPes,
 }
 
-/// Sites that were accepted so far, within the limits of a grid.
+/// The sites accepted so far, within the limits of a grid.
 #[derive(Debug, Default)]
 pub(super) struct Sites {
     accepted: Vec<SiteSpec>,
@@ -144,12 +144,12 @@ pub(super) struct Sites {
 }
 
 impl Sites {
-    /// How many more hosts the grid may have.
+    /// Returns the number of hosts that the grid may still have.
     pub(super) fn room_for_hosts(&self) -> usize {
         MAX_HOSTS - self.hosts
     }
 
-    /// Accepts one more site, or says what is wrong with it.
+    /// Accepts one more site, or returns the error of it.
     pub(super) fn push(&mut self, site: SiteSpec) -> Result<(), SiteError> {
         if !is_name(&site.name, MAX_SITE_NAME_BYTES, "") {
             return Err(SiteError::Name { name: site.name });
@@ -184,7 +184,7 @@ impl Sites {
         Ok(())
     }
 
-    /// The accepted sites in the order they were pushed.
+    /// Returns the accepted sites in their order.
     pub(super) fn into_vec(self) -> Vec<SiteSpec> {
         self.accepted
     }
@@ -210,7 +210,7 @@ fn check_clusters(site: &SiteSpec) -> Result<(), SiteError> {
     Ok(())
 }
 
-/// Whether a launcher may be given this name. A leading `-` would read as an option of `ssh`.
+/// Checks that a name may be passed to a launcher. `ssh` would read a leading `-` as an option.
 pub(super) fn check_host_name(name: &str) -> Result<(), SiteError> {
     if is_name(name, MAX_HOST_NAME_BYTES, ":@") && !name.starts_with('-') {
         return Ok(());
@@ -223,7 +223,7 @@ fn is_name(name: &str, max_bytes: usize, also: &str) -> bool {
     !name.is_empty() && name.len() <= max_bytes && name.chars().all(fits)
 }
 
-/// The beginning of a text that may be long, for a message.
+/// Returns the start of a text that may be long, for a message.
 pub(super) fn shorten(text: &str) -> String {
     const SHOWN_CHARS: usize = 40;
     let mut shown: String = text.chars().take(SHOWN_CHARS).flat_map(char::escape_debug).collect();

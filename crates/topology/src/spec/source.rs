@@ -1,4 +1,4 @@
-//! Typed access to the values of a TOML text, each with the byte where it stands.
+//! Typed access to the values of a TOML text, each with its byte offset.
 
 use crate::quantity::QuantityError;
 use crate::spec::file_error::{GridFileProblem, Located};
@@ -6,40 +6,41 @@ use std::str::FromStr;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
-/// A value and where it stands.
+/// A value and its position.
 pub(super) type Value<'i> = Spanned<DeValue<'i>>;
 
-/// A key as it is known to the reader of a table.
+/// A key that the reader of a table accepts.
 #[derive(Clone, Copy)]
 pub(super) struct Key {
     pub(super) name: &'static str,
-    /// What its value should be.
+    /// The expected value.
     pub(super) expected: &'static str,
-    /// A line that would do.
+    /// A correct line.
     pub(super) example: &'static str,
 }
 
 impl Key {
-    /// The error for a value that is not of the expected kind.
+    /// Returns the error for a value that is not of the expected type.
     pub(super) fn refuse(self, value: &Value<'_>) -> Located {
         let Self { name, expected, example } = self;
         located(value, GridFileProblem::Kind { key: name.to_owned(), expected, example })
     }
 }
 
-/// A problem with `value`.
+/// Locates a problem at `value`.
 pub(super) fn located<T>(value: &Spanned<T>, problem: impl Into<GridFileProblem>) -> Located {
     Located { offset: value.span().start, problem: problem.into() }
 }
 
-/// A table all of whose keys are known.
+/// A table whose keys are all known.
 pub(super) struct Section<'t, 'i> {
     table: &'t DeTable<'i>,
     offset: usize,
 }
 
 impl<'t, 'i> Section<'t, 'i> {
-    /// Checks that `table`, called `name` in messages, has none but the known keys.
+    /// Creates a section after checking that `table`, called `name` in messages, has only known
+    /// keys.
     pub(super) fn new(
         table: &'t DeTable<'i>,
         offset: usize,
@@ -60,7 +61,7 @@ impl<'t, 'i> Section<'t, 'i> {
         Ok(Self { table, offset })
     }
 
-    /// Like [`Section::new`] for the value of `key`, which must be a table.
+    /// Creates a section from the value of `key`, which must be a table; see [`Section::new`].
     pub(super) fn of(
         value: &'t Value<'i>,
         key: Key,
@@ -71,17 +72,17 @@ impl<'t, 'i> Section<'t, 'i> {
         Self::new(table, value.span().start, name, known)
     }
 
-    /// A problem with the table as a whole.
+    /// Locates a problem at the table as a whole.
     pub(super) fn located(&self, problem: impl Into<GridFileProblem>) -> Located {
         Located { offset: self.offset, problem: problem.into() }
     }
 
-    /// The value of `key`, if it is there.
+    /// Returns the value of `key`, if it is present.
     pub(super) fn value(&self, key: Key) -> Option<&'t Value<'i>> {
         self.table.get(key.name)
     }
 
-    /// A table of tables with the user's own keys, in the order of the file.
+    /// Returns the entries of a table of tables with the user's keys, in the order of the file.
     pub(super) fn tables(
         &self,
         key: Key,
@@ -91,13 +92,13 @@ impl<'t, 'i> Section<'t, 'i> {
         Ok(entries(table))
     }
 
-    /// The elements of an array; none if it is not there.
+    /// Returns the elements of an array; empty if it is not present.
     pub(super) fn array(&self, key: Key) -> Result<&'t [Value<'i>], Located> {
         let Some(value) = self.value(key) else { return Ok(&[]) };
         value.get_ref().as_array().map(|array| &**array).ok_or_else(|| key.refuse(value))
     }
 
-    /// A number of things.
+    /// Reads a count.
     pub(super) fn count(&self, key: Key) -> Result<Option<u32>, Located> {
         let Some(value) = self.value(key) else { return Ok(None) };
         let integer = value.get_ref().as_integer();
@@ -105,13 +106,13 @@ impl<'t, 'i> Section<'t, 'i> {
         count.map(Some).ok_or_else(|| key.refuse(value))
     }
 
-    /// A yes or no.
+    /// Reads a boolean.
     pub(super) fn flag(&self, key: Key) -> Result<Option<bool>, Located> {
         let Some(value) = self.value(key) else { return Ok(None) };
         value.get_ref().as_bool().map(Some).ok_or_else(|| key.refuse(value))
     }
 
-    /// A quantity with its unit, in a string.
+    /// Reads a quantity with its unit, in a string.
     pub(super) fn quantity<T>(&self, key: Key) -> Result<Option<T>, Located>
     where
         T: FromStr<Err = QuantityError>,
@@ -122,12 +123,12 @@ impl<'t, 'i> Section<'t, 'i> {
     }
 }
 
-/// The text of `value`, which belongs to `key` and must be a string.
+/// Returns the text of `value`, which belongs to `key` and must be a string.
 pub(super) fn text<'t>(value: &'t Value<'_>, key: Key) -> Result<&'t str, Located> {
     value.get_ref().as_str().ok_or_else(|| key.refuse(value))
 }
 
-/// The entries of a table in the order of the file.
+/// Returns the entries of a table in the order of the file.
 fn entries<'t, 'i>(
     table: &'t DeTable<'i>,
 ) -> Vec<(&'t Spanned<toml::de::DeString<'i>>, &'t Value<'i>)> {

@@ -1,4 +1,4 @@
-//! A grid as it is stored or sent: only what cannot be computed from the rest.
+//! The stored and transmitted form of a grid: only data that cannot be computed from the rest.
 
 use crate::id::{NodeId, SiteId};
 use crate::link::Link;
@@ -10,13 +10,13 @@ use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use thiserror::Error;
 
-/// Why a stored description is none. Nothing was read; correct the part named.
+/// Error of a stored description. Nothing was read; correct the part named.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum GridSpecError {
-    /// A site is at fault.
+    /// A site is invalid.
     #[error(transparent)]
     Site(#[from] SiteError),
-    /// A link leads to nowhere or nowhere else.
+    /// A link leads to a site that does not exist, or to the same site.
     #[error(
         "a link leads from site {from} to site {to}; write two different numbers below {sites}"
     )]
@@ -25,21 +25,21 @@ pub enum GridSpecError {
         from: u32,
         /// The number of the second site.
         to: u32,
-        /// How many sites there are.
+        /// Number of sites.
         sites: u32,
     },
-    /// The load of a node that does not exist.
+    /// A foreign load is on a node that does not exist.
     #[error("a foreign load is on {node}, but there are only {nodes} nodes; write one of them")]
     LoadNode {
         /// The node.
         node: NodeId,
-        /// How many nodes there are.
+        /// Number of nodes.
         nodes: u32,
     },
-    /// A change makes no sense.
+    /// A change is invalid.
     #[error("a change: {reason}")]
     Change {
-        /// What is wrong with it.
+        /// The reason.
         reason: String,
     },
 }
@@ -56,7 +56,7 @@ impl<'de> Deserialize<'de> for GridSpec {
     }
 }
 
-/// What is stored.
+/// The stored parts.
 #[derive(Serialize, Deserialize)]
 struct Parts {
     sites: Vec<SiteSpec>,

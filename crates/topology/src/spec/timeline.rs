@@ -1,4 +1,4 @@
-//! What changes while a job runs: links, such as `at 60s link a-b rate=10mbit`, and the foreign
+//! Changes while a job runs: of links, such as `at 60s link a-b rate=10mbit`, and of the foreign
 //! load of nodes, such as `at 60s node a1 load=1`.
 
 use crate::id::{NodeId, SiteId};
@@ -9,67 +9,67 @@ use crate::units::{Bandwidth, Latency, Time};
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
-/// A change takes far less.
+/// Maximum length of a change, far longer than any needs.
 const MAX_TEXT_BYTES: usize = 512;
-/// How a change is written.
+/// The form of a change.
 const FORM: &str = "`at TIME link SITE-SITE NAME=VALUE …`, such as `at 60s link a-b rate=10mbit`, or `at TIME node HOST load=N`";
-/// The settings there are.
+/// The known settings.
 const SETTINGS: &str = "`latency`, `rate`, `jitter`, `loss`, `queue`, `reorder`";
 
-/// At most this many changes in one grid.
+/// Maximum number of changes of one grid.
 pub(super) const CHANGES_MAX: usize = 1024;
-/// More processes than this on one node are a mistake.
+/// Maximum number of processes on one node; more are a mistake.
 const LOAD_MAX: u32 = 1024;
 
-/// Why a change was refused. Nothing was changed; the message says what to write.
+/// Error of a change. Nothing was changed; the message says what to write.
 #[derive(Clone, Debug, PartialEq, Error)]
 pub enum TimelineError {
     /// The text does not have the form of a change.
-    #[error("`{}` is no change; write {FORM}", shorten(.text))]
+    #[error("`{}` is not a change; write {FORM}", shorten(.text))]
     Form {
-        /// What was written.
+        /// The text.
         text: String,
     },
-    /// There are too many.
+    /// There are too many changes.
     #[error("a grid has at most {CHANGES_MAX} changes; remove some")]
     TooMany,
-    /// The sites are none of the grid.
+    /// The sites do not exist in the grid.
     #[error("`{}` joins no two sites of the grid, or more than two; write SITE-SITE, or SITE>SITE for one direction, with two of {known}", shorten(.ends))]
     Ends {
-        /// What was written.
+        /// The text of the sites.
         ends: String,
-        /// Some of the names there are.
+        /// Some of the known names.
         known: String,
     },
-    /// The host is none of the grid.
+    /// The host does not exist in the grid.
     #[error("there is no host `{}` in the grid; write one of {known}", shorten(.host))]
     Host {
-        /// What was written.
+        /// The name of the host.
         host: String,
-        /// Some of the names there are.
+        /// Some of the known names.
         known: String,
     },
-    /// A load that is none.
-    #[error("`{}` is no foreign load; write `load=` and how many processes compute, at most {LOAD_MAX}", shorten(.text))]
+    /// A load cannot be read.
+    #[error("`{}` is not a foreign load; write `load=` and how many processes compute, at most {LOAD_MAX}", shorten(.text))]
     Load {
-        /// What was written.
+        /// The text.
         text: String,
     },
-    /// A setting of an unknown name.
+    /// A setting has an unknown name.
     #[error("there is no setting `{}`; write one of {SETTINGS}", shorten(.setting))]
     Setting {
-        /// What was written.
+        /// The text of the setting.
         setting: String,
     },
-    /// A value that cannot be read.
+    /// A value cannot be read.
     #[error(transparent)]
     Quantity(#[from] QuantityError),
-    /// The settings together describe no link.
+    /// The settings together do not describe a link.
     #[error(transparent)]
     Link(#[from] LinkError),
 }
 
-/// What becomes different about a link; what is `None` stays.
+/// The changed parameters of a link; `None` leaves a parameter as it is.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(super) struct Settings {
     latency: Option<Latency>,
@@ -97,7 +97,7 @@ impl Settings {
         Ok(())
     }
 
-    /// The link with these settings.
+    /// Returns the link with these settings.
     pub(super) fn apply(&self, link: &Link) -> Link {
         Link {
             latency: self.latency.unwrap_or(link.latency),
@@ -122,13 +122,13 @@ pub(super) struct Change {
 }
 
 impl Change {
-    /// Whether it is about this direction.
+    /// Whether it changes this direction.
     pub(super) fn concerns(&self, from: SiteId, to: SiteId) -> bool {
         (self.from, self.to) == (from, to) || (self.both && (self.to, self.from) == (from, to))
     }
 }
 
-/// From a time on, other users' processes compute on a node.
+/// Processes of other users that compute on a node from a time on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct ForeignLoad {
     pub(super) at: Time,
@@ -136,11 +136,11 @@ pub(super) struct ForeignLoad {
     pub(super) processes: u32,
 }
 
-/// What a line of a timeline says.
+/// A line of a timeline.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Entry {
     Link(Change),
-    /// One for each node of the host.
+    /// One load for each node of the host.
     Load(Vec<ForeignLoad>),
 }
 
@@ -205,7 +205,7 @@ fn parse_load(
     Ok(loads)
 }
 
-/// Reads `SITE-SITE` or `SITE>SITE`. Names may contain `-`, so that every one is tried.
+/// Reads `SITE-SITE` or `SITE>SITE`. Names may contain `-`, so every position is tried.
 fn parse_ends(text: &str, sites: &[&str]) -> Result<(SiteId, SiteId, bool), TimelineError> {
     let site = |name| sites.iter().position(|&site| site == name).map(SiteId::from);
     let joined = |at: usize, both| Some((site(&text[..at])?, site(text.get(at + 1..)?)?, both));

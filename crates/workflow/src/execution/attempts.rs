@@ -1,42 +1,44 @@
-//! The attempts at the tasks of a group: who has which order, and how far each is.
+//! The attempts to execute the tasks of a group: the server and the progress of each.
 
 use super::AttemptId;
 use crate::id::{DataId, ServerId, TaskId};
 use std::collections::BTreeSet;
 
-/// An order that a server has.
+/// An order given to a server.
 #[derive(Clone, Debug)]
 pub(super) struct Attempt {
     pub(super) task: TaskId,
     pub(super) server: ServerId,
-    /// Since when its arguments exist, as far as that was noted, and how long they take to its
-    /// server over idle links; and since when it computes.
+    /// Time since which its arguments exist, once noted; seconds that they take to its server over
+    /// idle links; and time at which it began to compute.
     pub(super) possible_s: Option<f64>,
     pub(super) inputs_s: f64,
     pub(super) begun_s: Option<f64>,
     pub(super) is_open: bool,
-    /// The servers to which its server sends each result.
+    /// The servers to which this attempt's server sends each result.
     pub(super) readers: Vec<(DataId, Vec<ServerId>)>,
 }
 
-/// All attempts of a group. What is asked of a server costs what that has, and not what the group
-/// has.
+/// All attempts of a group. A query about a server costs time by the attempts of that server, not
+/// of the group.
 #[derive(Debug)]
 pub(super) struct Attempts {
     all: Vec<Attempt>,
     of_task: Vec<Vec<AttemptId>>,
-    /// Those whose arguments have come to exist, and when, which was not noted.
+    /// Attempts whose arguments have come to exist, with the time, before this is noted in the
+    /// attempt.
     pub(super) complete: Vec<(AttemptId, f64)>,
-    /// Of those that could begin on a server, the one of the lowest place does.
+    /// The place of each task. Of the attempts that can begin on a server, the one with the lowest
+    /// place does.
     places: Vec<u32>,
-    /// Of the open ones, by server: those that compute, and those that have not begun and whose
-    /// arguments exist, in the order in which it takes them.
+    /// The open attempts by server: those that compute, and those that have not begun and whose
+    /// arguments exist, in the order in which the server begins them.
     running: Vec<BTreeSet<AttemptId>>,
     possible: Vec<BTreeSet<(u32, AttemptId)>>,
 }
 
 impl Attempts {
-    /// None yet.
+    /// Creates an empty set.
     pub(super) fn new(servers: usize, places: Vec<u32>) -> Self {
         Self {
             all: Vec::new(),
@@ -48,12 +50,12 @@ impl Attempts {
         }
     }
 
-    /// What an attempt is at, and how far.
+    /// Returns an attempt.
     pub(super) fn at(&self, attempt: AttemptId) -> &Attempt {
         &self.all[attempt]
     }
 
-    /// A server gets an order.
+    /// Adds an order to a server.
     pub(super) fn give(
         &mut self,
         (task, server): (TaskId, ServerId),
@@ -67,7 +69,7 @@ impl Attempts {
         attempt
     }
 
-    /// The arguments of an attempt exist since then, and take so long to its server.
+    /// Notes since when the arguments of an attempt exist, and how long they take to its server.
     pub(super) fn is_possible(&mut self, attempt: AttemptId, since_s: f64, inputs_s: f64) {
         let possible = &mut self.all[attempt];
         if possible.possible_s.is_none() {
@@ -76,26 +78,27 @@ impl Attempts {
         }
     }
 
-    /// An attempt computes.
+    /// Notes that an attempt has begun to compute.
     pub(super) fn begun(&mut self, attempt: AttemptId, now_s: f64) {
         self.lift(attempt);
         self.all[attempt].begun_s = Some(now_s);
         self.place(attempt);
     }
 
-    /// Nobody waits for an attempt any more; the servers to which it was to send results.
+    /// Closes an attempt that is no longer needed. Returns the servers to which it was to send
+    /// results.
     pub(super) fn close(&mut self, attempt: AttemptId) -> Vec<(DataId, Vec<ServerId>)> {
         self.lift(attempt);
         self.all[attempt].is_open = false;
         self.take_readers(attempt)
     }
 
-    /// The servers to which an attempt was to send results, which it need not do any more.
+    /// Takes the servers to which an attempt was to send results, and relieves it of sending them.
     pub(super) fn take_readers(&mut self, attempt: AttemptId) -> Vec<(DataId, Vec<ServerId>)> {
         std::mem::take(&mut self.all[attempt].readers)
     }
 
-    /// Another server has all orders of one, and is sent what that was to be sent.
+    /// Moves all open orders of `from` to `to`, which also replaces it as a receiver of results.
     pub(super) fn hand_over(&mut self, from: ServerId, to: ServerId) {
         for attempt in self.open_on(from) {
             self.lift(attempt);
@@ -108,26 +111,26 @@ impl Attempts {
         }
     }
 
-    /// The servers that got the orders for its task before an attempt.
+    /// Returns the servers that received orders for the task of an attempt before it.
     pub(super) fn tried_before(&self, attempt: AttemptId) -> Vec<ServerId> {
         let all = self.of_task[self.all[attempt].task.index()].iter();
         let before = all.take_while(|other| **other != attempt);
         before.map(|&before| self.all[before].server).collect()
     }
 
-    /// The attempts at a task that somebody waits for.
+    /// Iterates over the open attempts at a task.
     pub(super) fn open_at(&self, task: TaskId) -> impl Iterator<Item = AttemptId> + '_ {
         self.of_task[task.index()].iter().copied().filter(|&attempt| self.all[attempt].is_open)
     }
 
-    /// Those of a server.
+    /// Returns the open attempts on a server.
     pub(super) fn open_on(&self, server: ServerId) -> Vec<AttemptId> {
         let is_it = |attempt: &Attempt| attempt.is_open && attempt.server == server;
         let all = self.all.iter().enumerate().filter(|(_, attempt)| is_it(attempt));
         all.map(|(number, _)| number).collect()
     }
 
-    /// Those of a server that compute, and since when.
+    /// Iterates over the attempts that compute on a server.
     pub(super) fn running(
         &self,
         server: ServerId,
@@ -135,12 +138,13 @@ impl Attempts {
         self.running[server.index()].iter().copied()
     }
 
-    /// Those of a server that have not begun and whose arguments exist, as it takes them.
+    /// Iterates over the attempts on a server that have not begun and whose arguments exist, in the
+    /// order in which it begins them.
     pub(super) fn possible(&self, server: ServerId) -> impl Iterator<Item = AttemptId> + '_ {
         self.possible[server.index()].iter().map(|&(_, attempt)| attempt)
     }
 
-    /// How many there are of both.
+    /// Number of attempts on a server that compute or could begin.
     pub(super) fn busy(&self, server: ServerId) -> usize {
         self.running[server.index()].len() + self.possible[server.index()].len()
     }

@@ -1,12 +1,12 @@
-//! Where the data of a group is: which servers have it, who is to be sent it, and what the client
-//! has and wants.
+//! The location of a group's data: the servers that have it, the servers that wait for it, and the
+//! data that the client has or wants.
 
 use super::relays::Relays;
 use crate::graph::{Data, TaskGraph};
 use crate::id::{DataId, Endpoint, ServerId, TaskId};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Where a result is that the client wants.
+/// The state of a result that the client wants.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum ResultRequest {
     Open,
@@ -14,7 +14,7 @@ enum ResultRequest {
     Granted,
 }
 
-/// The servers that have data, or that it was sent to, in order; and whether each is sure to have
+/// The servers that have data or to which it was sent, in order, and whether each is known to have
 /// it.
 #[derive(Clone, Debug, Default)]
 struct Copies(Vec<(ServerId, bool)>);
@@ -43,13 +43,13 @@ impl Copies {
         self.find(server).map(|place| self.0.remove(place)).is_ok()
     }
 
-    /// Those that are sure to have it, or the others.
+    /// Iterates over the servers that are known to have the data, or over the others.
     fn those(&self, are_sure: bool) -> impl Iterator<Item = ServerId> + '_ {
         let all = self.0.iter().filter(move |(_, is_sure)| *is_sure == are_sure);
         all.map(|(server, _)| *server)
     }
 
-    /// One that has it, if there is one, or to which it was sent.
+    /// Returns a server that is known to have the data, or else one to which it was sent.
     fn first(&self) -> Option<ServerId> {
         self.those(true).chain(self.those(false)).next()
     }
@@ -63,25 +63,25 @@ pub(super) struct DataCopies<'a> {
     pub(super) relays: Relays,
     /// The site of each server.
     sites: Vec<usize>,
-    /// How many arguments of each task are nowhere; and the tasks for which that has come to be
-    /// none since somebody asked.
+    /// Number of arguments of each task that do not exist anywhere; and the tasks for which it has
+    /// become zero since the last [`Self::take_complete`].
     pub(super) missing: Vec<usize>,
     complete: Vec<TaskId>,
-    /// Data that a server waits for and nobody was told to send there; and of that what may be sent
-    /// now.
+    /// Data that a server waits for and that no server has been asked to send there; and the part
+    /// of it that may be sendable now.
     due: BTreeSet<(DataId, ServerId)>,
     stirred_due: BTreeSet<(DataId, ServerId)>,
-    /// Of that, what must come to the client first, and was not asked for.
+    /// The part of `due` that must first come to the client and was not requested yet.
     far: BTreeSet<DataId>,
-    /// Data that a server was told to send to another, which has not said whether it has it.
+    /// Data that a server has been asked to send to another and has not reported on.
     sending: BTreeSet<(DataId, ServerId)>,
-    /// For data that the client wants and does not have from the beginning.
+    /// The requests for data that the client wants and does not have from the beginning.
     wishes: Vec<Option<ResultRequest>>,
-    /// How many of them are not granted, of data that may still be.
+    /// Number of requests that are not granted and can still be.
     ungranted: usize,
-    /// Data whose wish may be asked for.
+    /// Data that can be requested now.
     wished: BTreeSet<DataId>,
-    /// Who has taken over from each server.
+    /// The server that has taken over from each server.
     heirs: BTreeMap<ServerId, ServerId>,
 }
 
@@ -90,8 +90,8 @@ fn at_all(data: DataId) -> std::ops::RangeInclusive<(DataId, ServerId)> {
 }
 
 impl<'a> DataCopies<'a> {
-    /// As the graph says, among servers at these sites, of which each second of those that are
-    /// `apart` does not reach the first.
+    /// Creates the initial state from the graph, with the site of each server, and the pairs of
+    /// servers of which the second does not reach the first.
     pub(super) fn new(
         graph: &'a TaskGraph,
         sites: Vec<usize>,
@@ -132,12 +132,12 @@ impl<'a> DataCopies<'a> {
         self.graph.datum(data).held_by.contains(&Endpoint::Client) || self.relays.has(data)
     }
 
-    /// Whether data was made, or was there before.
+    /// Whether a copy of data exists.
     pub(super) fn exists(&self, data: DataId) -> bool {
         self.is_held(data) || self.is_at_client(data)
     }
 
-    /// Whether a server has data, or was sent it.
+    /// Whether any server has data, or was sent it.
     pub(super) fn is_held(&self, data: DataId) -> bool {
         !self.holders[data.index()].0.is_empty()
     }
@@ -151,13 +151,13 @@ impl<'a> DataCopies<'a> {
         self.missing[task.index()] == 0
     }
 
-    /// The tasks whose last argument has come to exist since this was called.
+    /// Takes the tasks whose last argument has come to exist since the last call.
     pub(super) fn take_complete(&mut self) -> Vec<TaskId> {
         std::mem::take(&mut self.complete)
     }
 
-    /// Who has data: those that are sure to have it, then those to which it was sent, and then the
-    /// client.
+    /// Iterates over the holders of data: servers known to have it, then those to which it was
+    /// sent, then the client.
     pub(super) fn holders(&self, data: DataId) -> impl Iterator<Item = Endpoint> + '_ {
         let copies = &self.holders[data.index()];
         let client = self.is_at_client(data).then_some(Endpoint::Client);
@@ -165,7 +165,8 @@ impl<'a> DataCopies<'a> {
         servers.map(Endpoint::Server).chain(client)
     }
 
-    /// Who is sure to have data, or else to whom it was sent.
+    /// Iterates over the endpoints that are known to have data, or else over those to which it was
+    /// sent.
     pub(super) fn sure_holders(&self, data: DataId) -> impl Iterator<Item = Endpoint> + '_ {
         let copies = &self.holders[data.index()];
         let client = self.is_at_client(data).then_some(Endpoint::Client);
@@ -173,7 +174,7 @@ impl<'a> DataCopies<'a> {
         copies.those(are_sure).map(Endpoint::Server).chain(client)
     }
 
-    /// Changes where data is, and notes what exists then for its readers.
+    /// Changes the location of data, and updates its readers if it comes to exist or ceases to.
     fn change<T>(&mut self, data: DataId, how: impl FnOnce(&mut Self) -> T) -> T {
         let before = self.exists(data);
         let result = how(self);
@@ -190,7 +191,7 @@ impl<'a> DataCopies<'a> {
         result
     }
 
-    /// A server has data, or was sent it, and `is_sure` to have it.
+    /// Adds a server that has data or was sent it; `is_sure` if it is known to have it.
     pub(super) fn add(&mut self, data: DataId, server: ServerId, is_sure: bool) {
         let insert = |copies: &mut Self| copies.holders[data.index()].insert(server, is_sure);
         match self.is_held(data) {
@@ -199,12 +200,12 @@ impl<'a> DataCopies<'a> {
         }
     }
 
-    /// A server does not have data.
+    /// Removes a server that does not have data.
     pub(super) fn remove(&mut self, data: DataId, server: ServerId) -> bool {
         self.change(data, |copies| copies.holders[data.index()].remove(server))
     }
 
-    /// Data is where it was not: servers may get it, and the client may have what it wants.
+    /// Data has a new location: it may be sent to servers, and requested for the client.
     pub(super) fn stir(&mut self, data: DataId) {
         self.stirred_due.extend(self.due.range(at_all(data)));
         if self.wishes[data.index()] == Some(ResultRequest::Open) {
@@ -212,7 +213,7 @@ impl<'a> DataCopies<'a> {
         }
     }
 
-    /// A server waits for data, unless it has it.
+    /// Adds a server that waits for data, unless it has it.
     pub(super) fn require(&mut self, data: DataId, at: ServerId) {
         if !self.is_held_by(data, at) {
             self.due.insert((data, at));
@@ -220,9 +221,10 @@ impl<'a> DataCopies<'a> {
         }
     }
 
-    /// What servers and the client are to send now, and who gets it. What cannot be sent is wanted
-    /// of the client. `tried` says for a server that waits for data, and to which nobody sends it
-    /// unasked, which servers were tried before for the task that reads it; nothing for others.
+    /// Takes the data that servers and the client are to send now, with the receivers. Data that
+    /// cannot be sent is queued for a relay through the client. `tried` returns the servers that
+    /// were tried before for the task that reads the data, if its server waits for data that no
+    /// maker sends there unasked; else `None`.
     pub(super) fn take_sends(
         &mut self,
         tried: impl Fn(DataId, ServerId) -> Option<Vec<ServerId>>,
@@ -234,13 +236,13 @@ impl<'a> DataCopies<'a> {
                 self.due.remove(&(data, to));
                 continue;
             };
-            // Who was tried before may be slow, and not answer.
+            // A server that was tried before may be slow, and not answer.
             match self.source(data, to, |server| tried.contains(&server)) {
                 Some(from) if self.due.remove(&(data, to)) => {
                     sends.entry((data, from)).or_default().push(to);
                 }
                 None if self.exists(data) => drop(self.far.insert(data)),
-                // It is looked at again when the data was made.
+                // It is examined again once the data exists.
                 Some(_) | None => {}
             }
         }
@@ -253,22 +255,22 @@ impl<'a> DataCopies<'a> {
         sends
     }
 
-    /// A server has said whether it has sent data.
+    /// A server has reported on a command to send data.
     pub(super) fn has_said(&mut self, data: DataId, to: ServerId) {
         self.sending.remove(&(data, to));
     }
 
-    /// Whether a server was told to send data to anybody, and has not said whether it did.
+    /// Whether a server has been asked to send data, and has not reported on it.
     pub(super) fn is_sent(&self, data: DataId) -> bool {
         self.sending.range(at_all(data)).next().is_some()
     }
 
-    /// What the client wants and can have, and from which server.
+    /// Takes the data that the client wants and can request, with the server to request it from.
     pub(super) fn take_wishes(&mut self) -> Vec<(DataId, ServerId)> {
         let mut taken = Vec::new();
         for data in std::mem::take(&mut self.wished) {
             let wish = &mut self.wishes[data.index()];
-            // What nobody has any more is made again.
+            // Data without a holder is produced again.
             if let (Some(ResultRequest::Open), Some(server)) =
                 (*wish, self.holders[data.index()].first())
             {
@@ -279,12 +281,13 @@ impl<'a> DataCopies<'a> {
         taken
     }
 
-    /// Whether the client wants data and does not have it.
+    /// Whether the client wants data that it does not have.
     pub(super) fn is_wished(&self, data: DataId) -> bool {
         self.wishes[data.index()].is_some_and(|wish| wish != ResultRequest::Granted)
     }
 
-    /// Data that the client wants has come, and `is_lost` if nothing waits for it any more.
+    /// Data that the client wants has arrived; `is_lost` if its task has failed, so that it was no
+    /// longer waited for.
     pub(super) fn granted(&mut self, data: DataId, is_lost: bool) {
         let before = self.wishes[data.index()].replace(ResultRequest::Granted);
         if before.is_some_and(|wish| wish != ResultRequest::Granted) && !is_lost {
@@ -292,17 +295,17 @@ impl<'a> DataCopies<'a> {
         }
     }
 
-    /// Data will never be.
+    /// Data can no longer be produced.
     pub(super) fn failed(&mut self, data: DataId) {
         self.ungranted -= usize::from(self.is_wished(data));
     }
 
-    /// Whether the client has all it wants of what may be.
+    /// Whether the client has all wanted data that can be produced.
     pub(super) fn are_granted(&self) -> bool {
         self.ungranted == 0
     }
 
-    /// What the client has asked of a server is to be asked for again.
+    /// Reopens the request for data that the client has sent to a server for which `of` is true.
     fn ask_again(&mut self, data: DataId, of: impl Fn(ServerId) -> bool) {
         if let Some(wish @ ResultRequest::Asked(_)) = &mut self.wishes[data.index()]
             && matches!(*wish, ResultRequest::Asked(asked) if of(asked))
@@ -312,7 +315,7 @@ impl<'a> DataCopies<'a> {
         }
     }
 
-    /// Whether data goes from one to the other without the client between them.
+    /// Whether data travels from `from` to `to` without passing the client.
     pub(super) fn is_direct(&self, from: Endpoint, to: ServerId) -> bool {
         match from {
             Endpoint::Server(from) => from == to || !self.relays.are_apart(from, to),
@@ -320,11 +323,11 @@ impl<'a> DataCopies<'a> {
         }
     }
 
-    /// Where a server has data from: itself, another server, or the client; nobody if it must come
-    /// to the client first. Of several servers one of its site is preferred that is sure to have
-    /// the data, and one of which `is_last` is true only if there is no other way. Where one server
-    /// with the data was not reached, no other is tried: those may be behind the same router, and
-    /// each takes some seconds.
+    /// Returns the source from which a server takes data: itself, another server, or the client;
+    /// `None` if the data must first come to the client. A server that is known to have the data is
+    /// preferred, then one at the same site; a server for which `is_last` is true is used only if
+    /// there is no other source. If a server with the data was not reached, no other server is
+    /// tried, because it may be behind the same router and each attempt takes some seconds.
     pub(super) fn source(
         &self,
         data: DataId,
@@ -348,9 +351,9 @@ impl<'a> DataCopies<'a> {
         self.holders(data).filter(|&from| self.is_direct(from, to)).min_by_key(rank)
     }
 
-    /// What the client is to bring for others, and from which server; `bytes` says how large data
-    /// is, `goes` whether some that is at the client will go without any more, and `waits` whether
-    /// a server still waits for data.
+    /// Takes the data that the client is to fetch for servers, with the server to fetch it from.
+    /// `bytes` returns the size of data, `goes` whether data at the client will be released without
+    /// fetching more, and `waits` whether a server still waits for data.
     pub(super) fn take_relays(
         &mut self,
         bytes: impl Fn(DataId) -> u64,
@@ -371,14 +374,14 @@ impl<'a> DataCopies<'a> {
         taken
     }
 
-    /// The client has data that it brings for others, of so many bytes.
+    /// The client has received data of `bytes` bytes that it relays.
     pub(super) fn relayed(&mut self, data: DataId, bytes: u64) {
         self.far.remove(&data);
         self.change(data, |copies| copies.relays.came(data, bytes));
     }
 
-    /// What the client has brought and nobody needs any more: no server that waits for it, and
-    /// nobody of whom `needs` says so.
+    /// Takes the relayed data that is no longer needed: no server waits for it, and `needs` is
+    /// false.
     pub(super) fn take_spent(&mut self, needs: impl Fn(DataId) -> bool) -> Vec<DataId> {
         let is_due = |data| self.due.range(at_all(data)).next().is_some();
         let spent = self.relays.spent(|data| !is_due(data) && !needs(data));
@@ -386,7 +389,7 @@ impl<'a> DataCopies<'a> {
         spent
     }
 
-    /// Data is not where it was said to be.
+    /// Data was not found where it was expected.
     pub(super) fn missing(&mut self, data: DataId, from: Endpoint) {
         if let Endpoint::Server(server) = from {
             let server = self.heir_of(server);
@@ -397,8 +400,8 @@ impl<'a> DataCopies<'a> {
         self.stir(data);
     }
 
-    /// A server is not there any more; what it had is with its heir, if it has one. The data it
-    /// had.
+    /// Removes a server that has left; its data is with its heir, if it has one. Returns the data
+    /// that it had.
     pub(super) fn gone(&mut self, server: ServerId, heir: Option<ServerId>) -> Vec<DataId> {
         let mut had = Vec::new();
         for data in (0..self.holders.len() as u32).map(DataId) {
@@ -421,7 +424,8 @@ impl<'a> DataCopies<'a> {
         had
     }
 
-    /// Who has what a server had: itself, or who took over from it.
+    /// Returns the server that holds the data of a server: itself, or the one that took over from
+    /// it.
     pub(super) fn heir_of(&self, mut server: ServerId) -> ServerId {
         while let Some(&heir) = self.heirs.get(&server) {
             server = heir;

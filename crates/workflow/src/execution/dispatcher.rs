@@ -10,9 +10,10 @@ use crate::platform::Platform;
 use crate::stragglers::{StragglerPolicy, Watch};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-/// Has servers execute a group: orders its tasks where they were mapped, and elsewhere where
-/// servers are lost or slow. It says [what to do](Self::poll_command) once it was
-/// [begun](Self::begin), and after each [event](Self::handle).
+/// The client's state machine for the execution of a group: it orders tasks from the servers to
+/// which they are mapped, and from other servers if those are lost or slow. It issues
+/// [commands](Self::poll_command) after it has [begun](Self::begin), and after each
+/// [event](Self::handle).
 #[derive(Debug)]
 pub struct Dispatcher<'a> {
     graph: &'a TaskGraph,
@@ -20,11 +21,11 @@ pub struct Dispatcher<'a> {
     delivery: Delivery,
     state: ExecutionState<'a>,
     watch: Option<Watch>,
-    /// How large data is, as far as is known.
+    /// Sizes of data in bytes, as known so far.
     sizes: Vec<u64>,
-    /// Where servers were told to fetch the arguments of attempts that nobody has answered.
+    /// The sources from which servers fetch the arguments of unanswered attempts.
     sources: BTreeMap<AttemptId, Vec<(DataId, Endpoint)>>,
-    /// Attempts whose servers may be waiting for data that was lost.
+    /// Attempts whose servers may be waiting for lost data.
     doubtful: BTreeMap<DataId, Vec<AttemptId>>,
     reasons: Reasons,
     failure: Option<(TaskId, TaskFailure)>,
@@ -32,7 +33,7 @@ pub struct Dispatcher<'a> {
     commands: VecDeque<DispatchCommand>,
 }
 
-/// Servers, of which each second does not have data from the first.
+/// Returns the pairs of servers of which the second cannot fetch data from the first.
 fn apart(platform: &Platform) -> BTreeSet<(ServerId, ServerId)> {
     let mut apart = platform.apart().clone();
     for plain in platform.server_ids().filter(|&server| !platform.server(server).is_direct) {
@@ -44,7 +45,8 @@ fn apart(platform: &Platform) -> BTreeSet<(ServerId, ServerId)> {
 }
 
 impl<'a> Dispatcher<'a> {
-    /// Of a group at its beginning. `kept` says of which data a server is to have some at the end.
+    /// Creates the dispatcher of a group that has not begun. `kept` returns whether a server must
+    /// have data at the end.
     pub fn new(
         (graph, delivery): (&'a TaskGraph, Delivery),
         platform: &'a Platform,
@@ -74,28 +76,28 @@ impl<'a> Dispatcher<'a> {
         }
     }
 
-    /// What is to be done next.
+    /// Returns the next command.
     pub fn poll_command(&mut self) -> Option<DispatchCommand> {
         self.commands.pop_front()
     }
 
-    /// Whether all tasks are done or have failed, and the client has what it wants.
+    /// Whether all tasks are done or have failed, and the client has all wanted data.
     pub fn is_over(&self) -> bool {
         self.state.is_over()
     }
 
-    /// The first task that failed, and why.
+    /// The first task that failed, and the reason.
     pub fn failure(&self) -> Option<&(TaskId, TaskFailure)> {
         self.failure.as_ref()
     }
 
-    /// How often a task went to another server than before.
+    /// Number of times that a task was moved to another server.
     pub fn moved(&self) -> usize {
         self.moved
     }
 
-    /// Whether what a server says of an attempt is of use. One that was withdrawn may have begun
-    /// before its server heard of that.
+    /// Whether a report on an attempt is useful. A withdrawn attempt may have begun before its
+    /// server received the withdrawal.
     pub fn is_of_use(&self, attempt: AttemptId) -> bool {
         self.state.is_of_use(attempt)
     }
@@ -105,25 +107,25 @@ impl<'a> Dispatcher<'a> {
         self.state.is_done(task)
     }
 
-    /// What an attempt is at, and where.
+    /// Returns the task and the server of an attempt.
     pub fn attempt(&self, attempt: AttemptId) -> (TaskId, ServerId) {
         self.state.attempt(attempt)
     }
 
-    /// How many attempts were looked at to find those that should be done elsewhere.
+    /// Number of attempts examined to find those to be moved or copied.
     #[cfg(test)]
     pub(crate) fn looked_at(&self) -> usize {
         self.state.looked_at.get()
     }
 
-    /// Gives the first orders.
+    /// Issues the first orders.
     pub fn begin(&mut self, now_s: f64) {
         self.advance(now_s);
     }
 
-    /// Something has happened.
+    /// Handles an event.
     pub fn handle(&mut self, now_s: f64, event: DispatchEvent) {
-        // Whoever has done a task may have nothing else to do.
+        // A server that has completed a task may be idle.
         let is_look = matches!(event, DispatchEvent::Look | DispatchEvent::Done { .. });
         match event {
             DispatchEvent::Begun(attempt) => self.state.begun(attempt, now_s),
@@ -171,7 +173,7 @@ impl<'a> Dispatcher<'a> {
         }
     }
 
-    /// Fails what cannot be executed any more, orders what can be, and asks for what is wanted.
+    /// Fails tasks that can no longer be executed, orders those that can, and requests wanted data.
     fn advance(&mut self, now_s: f64) {
         self.give_up_stuck();
         self.withdraw();
@@ -187,7 +189,7 @@ impl<'a> Dispatcher<'a> {
         self.commands.extend(given);
         let fetch = |is_relay| move |(data, from)| DispatchCommand::Fetch { data, from, is_relay };
         self.commands.extend(self.state.data.take_wishes().into_iter().map(fetch(false)));
-        // Before more is asked for, which needs the room.
+        // Before more data is requested, which needs the space.
         self.commands.extend(self.state.take_spent().into_iter().map(DispatchCommand::Drop));
         let sizes = &self.sizes;
         let relays = self.state.take_relays(|data| sizes[data.index()]);
@@ -200,7 +202,7 @@ impl<'a> Dispatcher<'a> {
             let inputs = match self.delivery {
                 Delivery::Sent => Vec::new(),
                 Delivery::Fetched => {
-                    // Who can have it from nobody gets no order.
+                    // Every argument has a source here; the client is only a fallback.
                     let source = |&data: &DataId| {
                         (data, self.state.source(data, server).unwrap_or(Endpoint::Client))
                     };
@@ -215,7 +217,7 @@ impl<'a> Dispatcher<'a> {
         orders
     }
 
-    /// Tells servers which attempts nobody waits for any more.
+    /// Withdraws attempts that are no longer needed.
     fn withdraw(&mut self) {
         for attempt in self.state.take_withdrawn() {
             self.sources.remove(&attempt);
@@ -259,7 +261,7 @@ impl<'a> Dispatcher<'a> {
         there.into_iter().for_each(|data| self.is_back(data));
     }
 
-    /// A server does not execute an order; another may.
+    /// Handles the refusal of an order, which another server may execute.
     fn refused(&mut self, attempt: AttemptId, reason: String) {
         self.sources.remove(&attempt);
         if self.state.is_open(attempt) {
@@ -270,7 +272,7 @@ impl<'a> Dispatcher<'a> {
         }
     }
 
-    /// A server could not have arguments: it does not reach who has them, or they are not there.
+    /// Handles missing arguments: the server does not reach their holders, or they are not there.
     fn lacks(&mut self, attempt: AttemptId, unreached: &[DataId], missing: &[DataId]) {
         let sources = self.sources.remove(&attempt).unwrap_or_default();
         if !self.state.is_open(attempt) {
@@ -280,21 +282,22 @@ impl<'a> Dispatcher<'a> {
         let (mut far, mut gone) = (Vec::new(), Vec::new());
         for (data, from) in sources {
             match from {
-                // If it is lost this fails as well, and what is needed of it is made again.
+                // If that server is lost, this fails too, and the data still needed is produced
+                // again.
                 Endpoint::Server(from) if from != to && unreached.contains(&data) => {
                     let reason = "a server does not reach another that has its data".to_owned();
                     self.reasons.tried(task, to, reason, false);
                     self.commands.push_back(DispatchCommand::Apart(from, to));
                     far.push((data, from));
                 }
-                // What a server looked for elsewhere it does not have itself.
+                // A server that looked for data elsewhere does not have it.
                 _ if unreached.contains(&data) && from == Endpoint::Server(to) => {
                     gone.push((data, from));
                 }
                 _ if missing.contains(&data) => {
                     gone.push((data, from));
                     if from == Endpoint::Client {
-                        let reason = "a server did not get data from the client, which passes on values of up to 1 GiB";
+                        let reason = "a server did not receive data from the client, which relays values of up to 1 GiB";
                         self.reasons.tried(task, to, reason.to_owned(), false);
                     }
                 }
@@ -322,13 +325,14 @@ impl<'a> Dispatcher<'a> {
             let all = (0..self.graph.data().len() as u32).map(DataId);
             self.commands.extend(all.map(|data| DispatchCommand::HasNot(data, server)));
         }
-        // Whoever was lost before may have been ordered something since.
+        // A server that was lost before may have received orders since.
         self.state.lost(server);
         self.doubt(server);
     }
 
-    /// Servers that have not begun a task may be waiting for data of one that is lost, and look for
-    /// it for longer than the client does. They get their orders anew as soon as that is elsewhere.
+    /// Servers that have not begun a task may be waiting for data of a lost server, and retry for
+    /// longer than the client does. They receive their orders again as soon as the data is
+    /// elsewhere.
     fn doubt(&mut self, lost: ServerId) {
         let mut data_of = Vec::new();
         for (&attempt, sources) in &self.sources {
@@ -344,13 +348,13 @@ impl<'a> Dispatcher<'a> {
         }
     }
 
-    /// Data that was lost is there again.
+    /// Lost data exists again.
     fn is_back(&mut self, data: DataId) {
         let waiting = self.doubtful.remove(&data).into_iter().flatten();
         waiting.for_each(|attempt| self.state.renew(attempt));
     }
 
-    /// Has tasks of slow servers done elsewhere.
+    /// Moves or copies tasks of slow servers to others.
     fn look(&mut self, now_s: f64) {
         loop {
             let (platform, sizes) = (self.platform, &self.sizes);
@@ -361,12 +365,12 @@ impl<'a> Dispatcher<'a> {
                 return;
             };
             self.moved += usize::from(!rescue.is_copy);
-            // Who gets it is not idle any more.
+            // The server that receives it is no longer idle.
             self.advance(now_s);
         }
     }
 
-    /// Tasks that cannot be executed any more fail, with what depends on them, and no others.
+    /// Fails the tasks that can no longer be executed, and those that depend on them.
     fn give_up_stuck(&mut self) {
         for (task, stuck) in self.state.take_stuck() {
             let can = |server| self.graph.task(task).can_run_on(server);
@@ -378,7 +382,7 @@ impl<'a> Dispatcher<'a> {
 
     fn fail(&mut self, task: TaskId, failure: &TaskFailure) {
         let failed = self.state.fail(task);
-        // It may have failed with another that it depends on.
+        // It may already have failed with a task on which it depends.
         if failed.is_empty() {
             return;
         }

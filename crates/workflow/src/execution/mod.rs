@@ -1,34 +1,35 @@
-//! How a task graph is executed where it was mapped (paper 5, section 3.1): one implementation for
-//! each of the two roles, whoever carries it out.
+//! The execution of a mapped task graph (Brady et al. (2010), section 3.1): one implementation for
+//! each of the two roles, used by all drivers.
 //!
-//! | role | is | in |
-//! | --- | --- | --- |
-//! | client | [`Dispatcher`]: what is ordered of whom, where data is, and what is done again | groups in a job, groups behind a registry, and [simulated](crate::simulate) executions |
-//! | server | [`TaskQueue`]: orders that wait for data, and which goes first | servers in a job, task servers behind a registry, and simulated servers |
+//! - **Client**: [`Dispatcher`] decides which tasks are ordered from which servers, where data
+//!   is, and what is done again. It is used by groups in a job, groups behind a registry, and
+//!   [simulated](crate::simulate) executions.
+//! - **Server**: [`TaskQueue`] holds orders that wait for data, and chooses the next one. It is
+//!   used by servers in a job, task servers behind a registry, and simulated servers.
 //!
-//! Both are synchronous and read no clock. A driver tells the dispatcher what happens
-//! ([`DispatchEvent`]), carries out what it says then ([`DispatchCommand`]), and does all I/O.
+//! Both are synchronous and read no clock. A driver passes events to the dispatcher
+//! ([`DispatchEvent`]), executes its commands ([`DispatchCommand`]), and does all I/O.
 //!
-//! **Start.** With [`Delivery::Sent`] every server gets its orders at once, and the client is not
-//! on the path of any task: an order names for each result the servers that wait for it, and
-//! whoever makes or has data sends it there. With [`Delivery::Fetched`], for servers that others
-//! reach but that reach not all others, a task is ordered once its arguments exist, and the order
-//! says from whom its server fetches each.
+//! **Start.** With [`Delivery::Sent`] every server receives its orders at once, and the client is
+//! not on the path of any task: an order names for each result the servers that wait for it, and
+//! the server that makes or has data sends it there. With [`Delivery::Fetched`], for servers that
+//! others reach but that do not reach all others, a task is ordered once its arguments exist, and
+//! the order names the source from which its server fetches each argument.
 //!
-//! **Steady state.** A server begins an order when its arguments are there, of several the one with
-//! the lowest place. `Done` tells the dispatcher where results are. What a server cannot have from
-//! another goes through the client, as much at a time as the client has room for. Whenever a task
-//! is done, and at every `Look`, tasks of slow servers may be moved, or begun a second time, by
-//! [`stragglers`](crate::stragglers).
+//! **Steady state.** A server begins an order when its arguments are there; of several such orders
+//! it begins the one with the lowest place. `Done` reports to the dispatcher where results are.
+//! Data that a server cannot receive from another is relayed by the client, within the limits of
+//! its memory. Whenever a task is done, and at every `Look`, tasks of slow servers may be moved, or
+//! begun a second time, by [`stragglers`](crate::stragglers).
 //!
-//! **Failure.** A function that fails fails all that depends on its task, and nothing else. A task
-//! whose server is lost, refuses it, or lacks an argument, is ordered elsewhere, up to a bound.
-//! Data that is lost is made again as far as somebody needs it, and servers that wait for it get
-//! it. What a server has [handed over](DispatchEvent::HandedOver) is its heir's. A task that cannot
-//! be executed any more fails with what each server said.
+//! **Failure.** A function that fails causes all tasks that depend on its task to fail, and no
+//! others. A task whose server is lost, refuses it, or lacks an argument is ordered elsewhere, up
+//! to a bound. Lost data that is still needed is produced again and sent to the servers that wait
+//! for it. The data and orders that a server has [handed over](DispatchEvent::HandedOver) belong to
+//! its heir. A task that can no longer be executed fails with the reason given by each server.
 //!
 //! **End.** [`Dispatcher::is_over`]: all tasks are done or have failed, and the client has the
-//! results that it asked for.
+//! results that it requested.
 
 mod attempts;
 mod copies;
@@ -54,45 +55,45 @@ use crate::id::{DataId, Endpoint, ServerId, TaskId};
 /// The number of an attempt to execute a task.
 pub type AttemptId = usize;
 
-/// How data comes to a server that needs it.
+/// How data reaches a server that needs it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Delivery {
-    /// Whoever makes it, or has it, sends it.
+    /// The server that makes it, or has it, sends it.
     Sent,
-    /// The server fetches it from where its order says.
+    /// The server fetches it from the source that its order names.
     Fetched,
 }
 
-/// What happens to a group.
+/// An event in the execution of a group.
 #[derive(Clone, Debug, PartialEq)]
 pub enum DispatchEvent {
-    /// A server computes for an attempt.
+    /// A server has begun to compute an attempt.
     Begun(AttemptId),
     /// A server has executed an attempt.
     Done {
         /// The attempt.
         attempt: AttemptId,
-        /// How long it computed, in seconds, if its server can tell.
+        /// Time of the computation in seconds, if its server measures it.
         took_s: Option<f64>,
-        /// How large the results are, in bytes.
+        /// Sizes of the results in bytes.
         sizes: Vec<u64>,
-        /// What the server has fetched for it.
+        /// Data that the server has fetched for it.
         fetched: Vec<DataId>,
     },
-    /// The function has failed, which it would elsewhere as well; why.
+    /// The function has failed, as it would on another server; with the reason.
     Failed(AttemptId, String),
-    /// A server that is there does not execute an attempt; why.
+    /// A server that is not lost does not execute an attempt; with the reason.
     Refused(AttemptId, String),
     /// A server could not fetch arguments.
     Lacks {
         /// The attempt.
         attempt: AttemptId,
-        /// What is with servers that it does not reach.
+        /// Data of servers that this one does not reach.
         unreached: Vec<DataId>,
-        /// What is not where it was said to be.
+        /// Data that was not found where it was expected.
         missing: Vec<DataId>,
     },
-    /// A server was told to send data to others, and has, or does not have it.
+    /// A server has executed a command to send data to others, or does not have it.
     Sent {
         /// The data.
         data: DataId,
@@ -103,29 +104,29 @@ pub enum DispatchEvent {
         /// Whether it has sent it.
         is_sent: bool,
     },
-    /// The client has asked a server for data, and has it, or not.
+    /// The client has received requested data from a server, or the server does not have it.
     Fetched {
         /// The data.
         data: DataId,
         /// The server.
         from: ServerId,
-        /// Whether other servers are to have it from the client.
+        /// Whether the client relays it to other servers.
         is_relay: bool,
-        /// How large it is, if it has come.
+        /// Size in bytes, if it has arrived.
         bytes: Option<u64>,
     },
-    /// A server is lost; why.
+    /// A server is lost; with the reason.
     Lost(ServerId, String),
-    /// A server has left, and another, if the group knows it, has taken over all that it had and
-    /// had to do.
+    /// A server has left, and another, if it is known to the group, has taken over all its data and
+    /// orders.
     HandedOver(ServerId, Option<ServerId>),
     /// It is time to look for servers that are slow.
     Look,
-    /// Nothing will happen any more.
+    /// No further event will occur.
     GivenUp,
 }
 
-/// What a driver has to do.
+/// A command to the driver.
 #[derive(Clone, Debug, PartialEq)]
 pub enum DispatchCommand {
     /// Order a task of a server.
@@ -136,34 +137,34 @@ pub enum DispatchCommand {
         task: TaskId,
         /// The server.
         server: ServerId,
-        /// Where it fetches each argument from, where it does.
+        /// The source of each argument, if the server fetches them.
         inputs: Vec<(DataId, Endpoint)>,
-        /// The servers to which it sends each result, where it does.
+        /// The receivers of each result, if the server sends them.
         readers: Vec<(DataId, Vec<ServerId>)>,
     },
-    /// Nobody waits for an attempt any more, which its server may hear.
+    /// An attempt is no longer needed; its server may be notified.
     Withdraw(AttemptId),
-    /// The client, or a server that has data, is to send it to others.
+    /// Make the client, or a server that has data, send it to others.
     Send {
         /// The data.
         data: DataId,
-        /// Who has it.
+        /// The holder.
         from: Endpoint,
-        /// The others.
+        /// The receivers.
         to: Vec<ServerId>,
     },
-    /// Bring data to the client.
+    /// Fetch data to the client.
     Fetch {
         /// The data.
         data: DataId,
         /// The server that has it.
         from: ServerId,
-        /// Whether other servers are to have it from the client.
+        /// Whether the client relays it to other servers.
         is_relay: bool,
     },
-    /// No server will have this from the client any more.
+    /// Release relayed data, which no server will request from the client again.
     Drop(DataId),
-    /// A server has made data, or has it, or will soon.
+    /// A server has made data, or has it, or will have it soon.
     Has {
         /// The data.
         data: DataId,
@@ -176,13 +177,13 @@ pub enum DispatchCommand {
     HasNot(DataId, ServerId),
     /// The second server does not reach the first.
     Apart(ServerId, ServerId),
-    /// A task has failed: the first, or one that depends on it; why.
+    /// A task has failed, either by itself or because it depends on one that failed.
     Failed {
         /// The task.
         task: TaskId,
-        /// The first.
+        /// The task that failed first.
         first: TaskId,
-        /// Why that failed.
+        /// The reason for the first failure.
         failure: TaskFailure,
     },
 }

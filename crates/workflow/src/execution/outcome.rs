@@ -1,60 +1,60 @@
-//! How an execution went, simulated or real: who ran what when, and what travelled.
+//! The record of an execution, simulated or real: the runs of tasks and the transfers of data.
 
 use crate::graph::TaskGraph;
 use crate::id::{DataId, Endpoint, ServerId, TaskId};
 use crate::platform::Platform;
 
-/// Where and when a task ran.
+/// A run of a task on a server.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct TaskRun {
     /// The task.
     pub task: TaskId,
     /// The server.
     pub server: ServerId,
-    /// When it began, in seconds.
+    /// Start in seconds.
     pub start_s: f64,
-    /// When it ended, in seconds.
+    /// End in seconds.
     pub end_s: f64,
 }
 
-/// What travelled, and when.
+/// A transfer of data.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Transfer {
     /// The data.
     pub data: DataId,
-    /// Who sent it.
+    /// The sender.
     pub from: Endpoint,
-    /// Who received it.
+    /// The receiver.
     pub to: Endpoint,
-    /// When it was asked for, in seconds.
+    /// Time at which it was requested, in seconds.
     pub start_s: f64,
-    /// When all of it was there, in seconds.
+    /// Time at which it was complete, in seconds.
     pub end_s: f64,
 }
 
-/// How the execution of a group went.
+/// The record of the execution of a group.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Execution {
-    /// When all tasks had ended and the client had all it wanted, in seconds.
+    /// Time at which all tasks had ended and the client had all wanted data, in seconds.
     pub makespan_s: f64,
     /// One run for each task, in the order in which they ended.
     pub runs: Vec<TaskRun>,
-    /// Attempts that were not needed, until they were given up.
+    /// Redundant attempts, until they were withdrawn.
     pub wasted: Vec<TaskRun>,
     /// All transfers, in the order in which they ended.
     pub transfers: Vec<Transfer>,
-    /// How many tasks ran on another server than that they were mapped to.
+    /// Number of tasks that ran on another server than the one they were mapped to.
     pub moved: usize,
 }
 
 impl Execution {
-    /// Bytes that crossed from one site to another, or between the client outside of all sites and
-    /// one.
+    /// Returns the bytes transferred between sites, or between a site and a client outside all
+    /// sites.
     pub fn bytes_between_sites(&self, graph: &TaskGraph, platform: &Platform) -> u64 {
         self.bytes(graph, |transfer| !platform.is_near(transfer.from, transfer.to))
     }
 
-    /// Bytes that the client sent or received.
+    /// Returns the bytes that the client sent or received.
     pub fn bytes_of_client(&self, graph: &TaskGraph) -> u64 {
         self.bytes(graph, |transfer| [transfer.from, transfer.to].contains(&Endpoint::Client))
     }
@@ -64,10 +64,10 @@ impl Execution {
         counted.map(|transfer| graph.datum(transfer.data).bytes).sum()
     }
 
-    /// How long the cores of a server computed, together, in seconds.
+    /// Returns the total computing time of the cores of a server, in seconds.
     pub fn busy_s(&self, server: ServerId) -> f64 {
         let runs = self.runs.iter().chain(&self.wasted).filter(|run| run.server == server);
-        // Folded from zero, because an empty sum is a negative one.
+        // Folded from zero, because an empty sum is -0.0.
         runs.fold(0.0, |busy_s, run| busy_s + run.end_s - run.start_s)
     }
 }

@@ -1,22 +1,22 @@
-//! Why tasks were not executed: what became of them on which server, for errors that name both.
+//! The reasons that tasks were not executed, by server, for error messages that name both.
 
 use super::task_states::Stuck;
 use crate::id::{ServerId, TaskId};
 use std::collections::BTreeMap;
 
-/// So many servers are named in one error.
+/// Maximum number of servers named in one error.
 const NAMED_MAX: usize = 8;
 
-/// Why a task has failed.
+/// The reason that a task failed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum TaskFailure {
-    /// The function has failed, which it would elsewhere as well. It is named with its server.
+    /// The function failed, as it would on another server. The message names it and its server.
     Failed(String),
     /// No server has executed it.
     NotExecuted {
-        /// Why, with the servers.
+        /// The reason, with the servers.
         reason: String,
-        /// Whether the last server that could have executed it was there, and refused.
+        /// Whether the last server that could have executed it was not lost, but refused.
         is_refused: bool,
     },
 }
@@ -28,17 +28,17 @@ struct Trial {
     is_refused: bool,
 }
 
-/// What became of tasks that were not executed at once.
+/// The failed trials of tasks.
 #[derive(Debug, Default)]
 pub(super) struct Reasons {
-    /// The last of each server, the latest at the end.
+    /// The last trial of each server, the latest at the end.
     trials: BTreeMap<TaskId, Vec<Trial>>,
-    /// Servers that were lost.
+    /// Lost servers, with the reasons.
     lost: BTreeMap<ServerId, String>,
 }
 
 impl Reasons {
-    /// A server that is there has not executed a task: it refused it, or lacked something.
+    /// A server that is not lost has not executed a task: it refused it, or lacked an argument.
     pub(super) fn tried(
         &mut self,
         task: TaskId,
@@ -56,8 +56,8 @@ impl Reasons {
         self.lost.insert(server, reason);
     }
 
-    /// Why a task fails that cannot be executed any more. `can` says which servers might have
-    /// executed it, and `name` what each is called.
+    /// Returns the reason that a task can no longer be executed. `can` returns whether a server
+    /// offers the task, and `name` the name of a server.
     pub(super) fn why(
         &self,
         task: TaskId,
@@ -86,7 +86,7 @@ impl Reasons {
         };
         said.extend(all.iter().take(NAMED_MAX).map(one));
         if all.len() > NAMED_MAX {
-            said.push(format!("and so on for {} servers more", all.len() - NAMED_MAX));
+            said.push(format!("and {} more servers", all.len() - NAMED_MAX));
         }
         TaskFailure::NotExecuted { reason: said.join("; "), is_refused }
     }
@@ -125,6 +125,6 @@ mod tests {
 
         let TaskFailure::NotExecuted { reason, is_refused } = why else { panic!("{why:?}") };
         assert!(!is_refused && reason.contains("`s7`: was lost") && !reason.contains("`s8`"));
-        assert!(reason.ends_with("and so on for 92 servers more"), "{reason}");
+        assert!(reason.ends_with("and 92 more servers"), "{reason}");
     }
 }

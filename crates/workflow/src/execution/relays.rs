@@ -1,28 +1,29 @@
-//! Data that goes by way of the client, between servers of which one does not reach the other: what
-//! is wanted, and what has come.
+//! Data relayed by the client between servers of which one does not reach the other: the wanted,
+//! requested and received data.
 
 use crate::id::{DataId, ServerId};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// So much data is on its way to the client at the same time: more would share its link, and the
-/// first would come later.
+/// Maximum number of relayed data in transit to the client at once: more would share its link, and
+/// delay the first.
 const AT_ONCE: usize = 8;
-/// So many bytes are there or on their way, unless nothing would go on otherwise: they are in the
-/// client's memory.
+/// Maximum number of bytes held or in transit, which occupy the client's memory. It is exceeded
+/// only if nothing would progress otherwise.
 const HELD_BYTES_MAX: u64 = 1 << 30;
 
-/// Who does not reach whom, and what the client brings therefore.
+/// The pairs of servers that do not reach each other, and the data that the client relays between
+/// them.
 #[derive(Debug, Default)]
 pub(super) struct Relays {
-    /// Servers, of which each second does not reach the first.
+    /// The pairs of servers of which the second does not reach the first.
     apart: BTreeSet<(ServerId, ServerId)>,
-    /// Data that the second server could not have from the first.
+    /// Data that the second server could not fetch from the first.
     unreached: BTreeSet<(DataId, ServerId, ServerId)>,
-    /// What tasks wait for, one task after the other.
+    /// Data that tasks wait for, task by task.
     wanted: Vec<DataId>,
-    /// What is on its way, and the server that was asked for it.
+    /// Data in transit, and the server from which it was requested.
     asked: BTreeMap<DataId, ServerId>,
-    /// What the client has, and how many bytes that is.
+    /// Data that the client has received, with its size in bytes.
     here: BTreeMap<DataId, u64>,
 }
 
@@ -35,12 +36,12 @@ impl Relays {
         self.here.contains_key(&data)
     }
 
-    /// Whether nothing is here, nor wanted.
+    /// Whether no data is held or wanted.
     pub(super) fn is_idle(&self) -> bool {
         self.here.is_empty() && self.wanted.is_empty()
     }
 
-    /// What was wanted and is not asked for is not wanted any more, unless somebody says so again.
+    /// Clears the wanted data that is not requested yet; the caller adds data that is still wanted.
     pub(super) fn reconsider(&mut self) {
         self.wanted.clear();
     }
@@ -49,20 +50,20 @@ impl Relays {
         self.wanted.push(data);
     }
 
-    /// A server was asked for data and does not give it.
+    /// A server does not have data that was requested from it.
     pub(super) fn missing(&mut self, data: DataId, from: ServerId) {
         if self.asked.get(&data) == Some(&from) {
             self.asked.remove(&data);
         }
     }
 
-    /// A server does not reach another that has data.
+    /// Notes that server `to` does not reach server `from`, which has data.
     pub(super) fn part(&mut self, data: DataId, from: ServerId, to: ServerId) {
         self.apart.insert((from, to));
         self.unreached.insert((data, from, to));
     }
 
-    /// Whether a server that is not lost has data and was not reached by the one that needed it.
+    /// Whether server `to` failed to reach a server that has data and is not lost.
     pub(super) fn is_unreached(&self, data: DataId, to: ServerId) -> bool {
         let (first, last) = (ServerId(0), ServerId(u32::MAX));
         let all = self.unreached.range((data, first, first)..=(data, last, last));
@@ -73,9 +74,9 @@ impl Relays {
         self.apart.contains(&(from, to))
     }
 
-    /// What is to be asked for now, of those that `holder` names, of what tasks wait for and then
-    /// of `others`. `bytes` says how large data is, and `goes` whether some that is here will go
-    /// without any more.
+    /// Takes the data to request now: first the data that tasks wait for and then `others`, if
+    /// `holder` names a server that has it. `bytes` returns the size of data, and `goes` whether
+    /// held data will be released without fetching more.
     pub(super) fn take(
         &mut self,
         others: impl Iterator<Item = DataId>,
@@ -91,10 +92,10 @@ impl Relays {
                 continue;
             };
             held = held.saturating_add(bytes(data));
-            // A task may need more than this at once, or several may each wait for the half of it
-            // that is missing.
+            // A task may need more than this at once, or several tasks may each wait for the
+            // missing half of it.
             let would_stop = || self.asked.is_empty() && !self.here.keys().any(|&data| goes(data));
-            // What is small does not pass what is large, which would wait for ever.
+            // Small data does not overtake large data, which would wait for ever.
             if self.asked.len() >= AT_ONCE || (held > HELD_BYTES_MAX && !would_stop()) {
                 break;
             }
@@ -104,13 +105,13 @@ impl Relays {
         taken
     }
 
-    /// Data of so many bytes has come.
+    /// Data of `bytes` bytes has arrived.
     pub(super) fn came(&mut self, data: DataId, bytes: u64) {
         self.asked.remove(&data);
         self.here.insert(data, bytes);
     }
 
-    /// What is here and not needed any more.
+    /// Returns the held data for which `is_spent` is true.
     pub(super) fn spent(&self, is_spent: impl Fn(DataId) -> bool) -> Vec<DataId> {
         self.here.keys().copied().filter(|&data| is_spent(data)).collect()
     }
@@ -121,7 +122,7 @@ impl Relays {
 
     pub(super) fn lost(&mut self, server: ServerId) {
         self.asked.retain(|_, asked| *asked != server);
-        // Nobody reached it for that reason, and others may.
+        // It was unreached because it was lost; another holder may be reached.
         self.unreached.retain(|(_, from, _)| *from != server);
     }
 }

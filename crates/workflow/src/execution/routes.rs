@@ -1,11 +1,12 @@
-//! How data goes from one who has it to several servers.
+//! The routes of data from its holder to several servers.
 
 use crate::id::{Endpoint, ServerId};
 use crate::platform::Platform;
 use std::collections::BTreeMap;
 
-/// The servers that are sent data, in order, each with those to which it passes it on: all of them
-/// by themselves or, if a mapping relays, one of each other site for the others of it.
+/// Returns the servers to which data is sent, in order, each with the servers to which it forwards
+/// the data: every server directly or, if `relays`, one server of each other site, which forwards
+/// it to the others of its site.
 pub fn site_routes(
     platform: &Platform,
     relays: bool,

@@ -1,6 +1,6 @@
-//! How far a group is, as its client knows it: which tasks are ordered of whom, and who sends which
-//! data. What happens is dealt with in `outcomes`, slow servers in
-//! `stragglers`, and how long data takes between servers in `input_waits`.
+//! The client's view of the progress of a group: which tasks are ordered from which servers, and
+//! which endpoint sends which data. `outcomes` handles reports, `stragglers` slow servers, and
+//! `input_waits` the transfer times between servers.
 
 use super::attempts::Attempts;
 use super::copies::DataCopies;
@@ -26,7 +26,7 @@ pub(super) struct Given {
     pub(super) server: ServerId,
 }
 
-/// A group on its way.
+/// The state of a group in execution.
 #[derive(Debug)]
 pub(super) struct ExecutionState<'a> {
     graph: &'a TaskGraph,
@@ -34,27 +34,27 @@ pub(super) struct ExecutionState<'a> {
     tasks: TaskStates,
     attempts: Attempts,
     pub(super) data: DataCopies<'a>,
-    /// Data that some server is to have at the end.
+    /// Whether a server must have each data at the end.
     kept: Vec<bool>,
     is_there: Vec<bool>,
-    /// How long each server takes for a second of work, with all its cores.
+    /// Time that each server with all its cores takes for a second of work.
     unit_s: Vec<f64>,
-    /// When each server ended its last task, in seconds.
+    /// Time at which each server ended its last task, in seconds.
     last_end_s: Vec<f64>,
     waits: InputWaits,
-    /// Data that may be nowhere although it is needed.
+    /// Data that may have no copy although it is needed.
     doubtful: BTreeSet<DataId>,
-    /// Attempts that nobody waits for any more, and whose servers do not know it.
+    /// Attempts that are no longer needed, and whose servers are not notified yet.
     withdrawn: Vec<AttemptId>,
-    /// How many attempts were looked at to find those that should be done elsewhere.
+    /// Number of attempts examined to find those to be moved or copied.
     #[cfg(test)]
     pub(crate) looked_at: std::cell::Cell<usize>,
 }
 
 impl<'a> ExecutionState<'a> {
-    /// At its beginning, on servers that take so long each for a second of work, are at these
-    /// sites, and of which each second of those that are `apart` does not reach the first. `kept`
-    /// says of which data a server is to have some at the end.
+    /// Creates the initial state, with the time that each server takes for a second of work, the
+    /// site of each server, and the pairs of servers of which the second does not reach the first.
+    /// `kept` returns whether a server must have data at the end.
     pub(super) fn new(
         (graph, delivery): (&'a TaskGraph, Delivery),
         mapping: &Mapping,
@@ -84,13 +84,13 @@ impl<'a> ExecutionState<'a> {
         self.tasks.state(task) == TaskState::Done
     }
 
-    /// Whether a task waits that can be ordered, or for which the client is to bring arguments.
+    /// Whether a waiting task can be ordered, or needs arguments relayed by the client.
     fn is_ready(&self, task: TaskId) -> bool {
         let is_waiting = self.tasks.state(task) == TaskState::Waiting;
         is_waiting && (self.delivery == Delivery::Sent || self.data.has_inputs(task))
     }
 
-    /// The orders to give now.
+    /// Takes the orders to give now.
     pub(super) fn take_orders(&mut self, now_s: f64) -> Vec<Given> {
         for task in self.data.take_complete() {
             let open: Vec<AttemptId> = self.attempts.open_at(task).collect();
@@ -115,7 +115,8 @@ impl<'a> ExecutionState<'a> {
         given
     }
 
-    /// Tasks whose arguments their servers can have. What others cannot is wanted of the client.
+    /// Takes the tasks whose servers can obtain all arguments. Unreachable arguments are queued for
+    /// a relay through the client.
     fn take_reached(&mut self) -> Vec<(TaskId, ServerId)> {
         let stirred = std::mem::take(&mut self.tasks.stirred).into_iter();
         let first = stirred.filter(|&task| self.is_ready(task));
@@ -134,7 +135,7 @@ impl<'a> ExecutionState<'a> {
             match far.is_empty() {
                 true => reached.push((task, to)),
                 false if is_copy => self.tasks.copies.push((task, to)),
-                // It is ready as it is, and looked at again.
+                // The task stays ready, and is examined again.
                 false => drop(self.tasks.stirred.insert(task)),
             }
             far.into_iter().for_each(|data| self.data.relays.want(data));
@@ -142,7 +143,7 @@ impl<'a> ExecutionState<'a> {
         reached
     }
 
-    /// The servers that wait for what a task makes, and that its server reaches.
+    /// Returns the servers that wait for each output of a task and that its server reaches.
     fn readers(&self, task: TaskId, maker: ServerId) -> Vec<(DataId, Vec<ServerId>)> {
         let of = |&data: &DataId| {
             let mut readers = BTreeSet::new();
@@ -164,20 +165,22 @@ impl<'a> ExecutionState<'a> {
         self.graph.task(task).outputs.iter().map(of).collect()
     }
 
-    /// A server waits for data, unless it has it or fetches it.
+    /// Notes that a server waits for data, unless it has it or fetches it.
     fn require(&mut self, data: DataId, at: ServerId) {
         if self.delivery == Delivery::Sent {
             self.data.require(data, at);
         }
     }
 
-    /// What servers and the client are to send now. What cannot be sent is wanted of the client.
+    /// Takes the data that servers and the client are to send now. Data that cannot be sent is
+    /// queued for a relay through the client.
     pub(super) fn take_sends(&mut self) -> BTreeMap<(DataId, Endpoint), Vec<ServerId>> {
         let (graph, attempts) = (self.graph, &self.attempts);
         self.data.take_sends(|data, to| tried_for((graph, attempts), data, to))
     }
 
-    /// Who is sure to have data, or makes it if nobody has.
+    /// Iterates over the endpoints that are known to have data, or else over the servers that make
+    /// it.
     pub(super) fn sources(&self, data: DataId) -> impl Iterator<Item = Endpoint> + '_ {
         let producer = self.graph.datum(data).producer.filter(|_| !self.data.exists(data));
         let makers = producer.into_iter().flat_map(|task| self.attempts.open_at(task));
@@ -185,23 +188,24 @@ impl<'a> ExecutionState<'a> {
         self.data.sure_holders(data).chain(makers)
     }
 
-    /// Where a server has data from; nobody if it must come to the client first.
+    /// Returns the source from which a server takes data; `None` if it must first come to the
+    /// client.
     pub(super) fn source(&self, data: DataId, to: ServerId) -> Option<Endpoint> {
         self.data.source(data, to, |_| false)
     }
 
-    /// What an attempt is at, and where.
+    /// Returns the task and the server of an attempt.
     pub(super) fn attempt(&self, attempt: AttemptId) -> (TaskId, ServerId) {
         (self.attempts.at(attempt).task, self.attempts.at(attempt).server)
     }
 
-    /// The servers to which the server of an attempt sends each result.
+    /// Returns the servers to which the server of an attempt sends each result.
     pub(super) fn readers_of(&self, attempt: AttemptId) -> &[(DataId, Vec<ServerId>)] {
         &self.attempts.at(attempt).readers
     }
 
-    /// Whether the answer to an attempt is of use. One that was taken back may have begun before
-    /// its server heard of it.
+    /// Whether the report of an attempt is useful. A withdrawn attempt may have begun before its
+    /// server received the withdrawal.
     pub(super) fn is_of_use(&self, attempt: AttemptId) -> bool {
         let (task, server) = self.attempt(attempt);
         let is_early = self.delivery == Delivery::Sent
@@ -210,12 +214,12 @@ impl<'a> ExecutionState<'a> {
         self.is_open(attempt) || is_early
     }
 
-    /// Whether somebody waits for an attempt.
+    /// Whether an attempt is still needed.
     pub(super) fn is_open(&self, attempt: AttemptId) -> bool {
         self.attempts.at(attempt).is_open
     }
 
-    /// A server that computes for an attempt, or has, had what that reads.
+    /// Notes that the server of an attempt that has begun has its arguments.
     fn has_inputs_of(&mut self, attempt: AttemptId) {
         let (task, server) = self.attempt(attempt);
         for &data in &self.graph.task(task).inputs {
@@ -225,25 +229,25 @@ impl<'a> ExecutionState<'a> {
         }
     }
 
-    /// Nobody waits for an attempt any more, nor for it to send anything.
+    /// Closes an attempt that is no longer needed, and whose server no longer sends its results.
     fn close(&mut self, attempt: AttemptId) {
         for (data, servers) in self.attempts.close(attempt) {
             servers.into_iter().for_each(|server| self.require(data, server));
         }
     }
 
-    /// The same, of which its server is to hear.
+    /// Closes an attempt, and notes that its server is to be notified.
     fn withdraw(&mut self, attempt: AttemptId) {
         self.close(attempt);
         self.withdrawn.push(attempt);
     }
 
-    /// The attempts whose servers are to hear that nobody waits for them any more.
+    /// Takes the attempts whose servers are to be notified that they are no longer needed.
     pub(super) fn take_withdrawn(&mut self) -> Vec<AttemptId> {
         std::mem::take(&mut self.withdrawn)
     }
 
-    /// A task has failed for good, and with it all that depend on it: those that had not before.
+    /// Fails a task and all tasks that depend on it. Returns those that had not failed before.
     pub(super) fn fail(&mut self, task: TaskId) -> Vec<TaskId> {
         let (mut failing, mut failed) = (vec![task], Vec::new());
         while let Some(task) = failing.pop() {
@@ -265,13 +269,14 @@ impl<'a> ExecutionState<'a> {
         failed
     }
 
-    /// Whether all is done that has not failed, and the client has what it wants of that.
+    /// Whether all tasks are done or have failed, and the client has all wanted data that can be
+    /// produced.
     pub(super) fn is_over(&self) -> bool {
         self.tasks.are_settled() && self.data.are_granted()
     }
 
-    /// Data is where it was not: tasks may be ready, servers may get it, and the client may have
-    /// what it wants.
+    /// Data has a new location: tasks may be ready, servers may receive it, and the client may
+    /// request it.
     fn stir(&mut self, data: DataId) {
         let graph = self.graph;
         for &reader in &graph.datum(data).consumers {
@@ -282,15 +287,15 @@ impl<'a> ExecutionState<'a> {
         self.data.stir(data);
     }
 
-    /// Data that the client wants has come.
+    /// Data that the client wants has arrived.
     pub(super) fn granted(&mut self, data: DataId) {
         let producer = self.graph.datum(data).producer;
         let is_failed = producer.is_some_and(|task| self.tasks.state(task) == TaskState::Failed);
         self.data.granted(data, is_failed);
     }
 
-    /// What the client is to bring for others, and from which server; `bytes` says how large data
-    /// is.
+    /// Takes the data that the client is to fetch for servers, with the server to fetch it from;
+    /// `bytes` returns the size of data.
     pub(super) fn take_relays(&mut self, bytes: impl Fn(DataId) -> u64) -> Vec<(DataId, ServerId)> {
         let (graph, attempts) = (self.graph, &self.attempts);
         let is_coming = |&task: &TaskId| is_coming(attempts, task);
@@ -299,14 +304,14 @@ impl<'a> ExecutionState<'a> {
         self.data.take_relays(bytes, goes, waits)
     }
 
-    /// The client has data that it brings for others, of so many bytes.
+    /// The client has received data of `bytes` bytes that it relays.
     pub(super) fn relayed(&mut self, data: DataId, bytes: u64) {
         self.data.relayed(data, bytes);
         self.stir(data);
     }
 
-    /// What the client has brought and nobody needs any more. Who computes has what it reads, and
-    /// who was sent it does not ask.
+    /// Takes the relayed data that is no longer needed. A server that computes has its arguments,
+    /// and a server to which data was sent does not request it.
     pub(super) fn take_spent(&mut self) -> Vec<DataId> {
         let (graph, tasks, attempts) = (self.graph, &self.tasks, &self.attempts);
         let needs = |&task: &TaskId| match tasks.state(task) {
@@ -325,7 +330,7 @@ impl<'a> ExecutionState<'a> {
         self.is_there[server.index()]
     }
 
-    /// The tasks that cannot be executed any more, which are to fail.
+    /// Takes the tasks that can no longer be executed, which are to fail.
     pub(super) fn take_stuck(&mut self) -> BTreeMap<TaskId, Stuck> {
         std::mem::take(&mut self.tasks.stuck)
     }
@@ -336,13 +341,14 @@ impl<'a> ExecutionState<'a> {
     }
 }
 
-/// Whether a server may still ask for what a task reads.
+/// Whether a server may still request the arguments of a task.
 fn is_coming(attempts: &Attempts, task: TaskId) -> bool {
     attempts.open_at(task).any(|attempt| attempts.at(attempt).begun_s.is_none())
 }
 
-/// The servers that were tried before for the first task that waits on this one for data which no
-/// maker was told to send there; nothing if there is none.
+/// Returns the servers that were tried before for the first task on server `to` that waits for
+/// data, unless a maker of the data has the order to send it there; `None` if there is no such
+/// task.
 fn tried_for(
     (graph, attempts): (&TaskGraph, &Attempts),
     data: DataId,
@@ -352,7 +358,7 @@ fn tried_for(
     let first = readers.filter(|&attempt| attempts.at(attempt).server == to).min()?;
     let producer = graph.datum(data).producer.into_iter();
     let mut makers = producer.flat_map(|task| attempts.open_at(task));
-    // They are in the order of a task's outputs, whose numbers grow.
+    // The entries are in the order of the task's outputs, whose ids ascend.
     let is_sent_by = |attempt: AttemptId| {
         let readers = &attempts.at(attempt).readers;
         let found = readers.binary_search_by_key(&data, |(of, _)| *of);

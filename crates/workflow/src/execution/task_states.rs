@@ -1,13 +1,13 @@
-//! The tasks of a group: where each goes, what became of it, and which may be ordered.
+//! The tasks of a group: the server and the state of each, and the tasks that may be ordered.
 
 use crate::id::{ServerId, TaskId};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// A task is ordered so many times at most, for servers that are lost or slow. The first refusal of
-/// each server does not count.
+/// Maximum number of times that a task is ordered because servers are lost or slow. The first
+/// refusal of each server does not count.
 pub(super) const ATTEMPTS_MAX: u32 = 8;
 
-/// What became of a task.
+/// The state of a task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum TaskState {
     Waiting,
@@ -16,42 +16,43 @@ pub(super) enum TaskState {
     Failed,
 }
 
-/// Why a task cannot be executed any more.
+/// The reason that a task can no longer be executed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Stuck {
-    /// It was tried too often.
+    /// The task was tried too often.
     Tried,
     /// No server is left that could execute it.
     Alone,
-    /// An argument is lost, and cannot be made again.
+    /// An argument is lost, and cannot be produced again.
     MissingInput,
 }
 
 /// All tasks of a group.
 #[derive(Debug)]
 pub(super) struct TaskStates {
-    /// Where each goes next.
+    /// The server to which each task goes next.
     servers: Vec<ServerId>,
     states: Vec<TaskState>,
     counts: Vec<u32>,
-    /// How many are neither done nor failed; and how many of them go to each server.
+    /// Number of tasks that are neither done nor failed, in total and by server.
     unsettled: usize,
     loads: Vec<usize>,
-    /// Those that may be ready, for something has happened to them or to what they read since they
-    /// were looked at.
+    /// Tasks that may be ready, because they or their inputs have changed since they were last
+    /// examined.
     pub(super) stirred: BTreeSet<TaskId>,
-    /// Those that are begun again elsewhere while they are late.
+    /// Late tasks that are begun a second time, and their second server.
     pub(super) copies: Vec<(TaskId, ServerId)>,
-    /// Those that were moved before their arguments existed, and where a core is free for each.
+    /// Tasks that were moved before their arguments existed, and the server that keeps a core free
+    /// for each.
     pub(super) reserved: BTreeMap<TaskId, ServerId>,
-    /// How often each server refused one.
+    /// Number of refusals of a task by each server.
     refusals: BTreeMap<TaskId, BTreeMap<ServerId, u32>>,
-    /// Those that cannot be executed any more.
+    /// Tasks that can no longer be executed.
     pub(super) stuck: BTreeMap<TaskId, Stuck>,
 }
 
 impl TaskStates {
-    /// All wait, on so many servers.
+    /// Creates the states of tasks mapped to `mapped`, all waiting, on `servers` servers.
     pub(super) fn new(mapped: &[ServerId], servers: usize) -> Self {
         let mut loads = vec![0; servers];
         mapped.iter().for_each(|server| loads[server.index()] += 1);
@@ -77,22 +78,22 @@ impl TaskStates {
         self.states[task.index()]
     }
 
-    /// Whether a task is done, or has failed.
+    /// Whether a task is done or has failed.
     pub(super) fn is_settled(&self, task: TaskId) -> bool {
         matches!(self.state(task), TaskState::Done | TaskState::Failed)
     }
 
-    /// Whether all are.
+    /// Whether all tasks are done or have failed.
     pub(super) fn are_settled(&self) -> bool {
         self.unsettled == 0
     }
 
-    /// Where a task goes next.
+    /// Returns the server to which a task goes next.
     pub(super) fn server(&self, task: TaskId) -> ServerId {
         self.servers[task.index()]
     }
 
-    /// How many tasks go to a server that are neither done nor failed.
+    /// Number of tasks mapped to a server that are neither done nor failed.
     pub(super) fn load(&self, server: ServerId) -> usize {
         self.loads[server.index()]
     }
@@ -108,38 +109,38 @@ impl TaskStates {
         }
     }
 
-    /// A task that is neither done nor failed goes to another server.
+    /// Maps a task that is neither done nor failed to another server.
     pub(super) fn send(&mut self, task: TaskId, to: ServerId) {
         let from = std::mem::replace(&mut self.servers[task.index()], to);
         self.loads[from.index()] -= 1;
         self.loads[to.index()] += 1;
     }
 
-    /// A task is ordered.
+    /// Notes that a task is ordered.
     pub(super) fn ordered(&mut self, task: TaskId) {
         self.set(task, TaskState::Ordered);
         self.counts[task.index()] += 1;
     }
 
-    /// The last order of a task does not count.
+    /// Excludes the last order of a task from its count.
     pub(super) fn forgive(&mut self, task: TaskId) {
         let count = &mut self.counts[task.index()];
         *count = count.saturating_sub(1);
     }
 
-    /// Whether a task was ordered as often as it may.
+    /// Whether a task was ordered the maximum number of times.
     pub(super) fn is_tired(&self, task: TaskId) -> bool {
         self.counts[task.index()] >= ATTEMPTS_MAX
     }
 
-    /// A server refuses a task; whether for the first time.
+    /// Notes that a server refuses a task; returns whether this is its first refusal.
     pub(super) fn refused(&mut self, task: TaskId, server: ServerId) -> bool {
         let refusals = self.refusals.entry(task).or_default().entry(server).or_default();
         *refusals += 1;
         *refusals == 1
     }
 
-    /// How often a server refused a task.
+    /// Number of times that a server refused a task.
     pub(super) fn refusals(&self, task: TaskId, server: ServerId) -> u32 {
         let of_task = self.refusals.get(&task);
         of_task.and_then(|of| of.get(&server)).copied().unwrap_or(0)

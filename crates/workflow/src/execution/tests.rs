@@ -11,8 +11,8 @@ const ONE: ServerId = ServerId(0);
 const OTHER: ServerId = ServerId(1);
 const THIRD: ServerId = ServerId(2);
 
-/// `first` reads data of the client; `second` and `third` read what it makes, and `last` what the
-/// second makes.
+/// A graph in which `first` reads data of the client, `second` and `third` read its output, and
+/// `last` reads the output of `second`.
 fn graph() -> TaskGraph {
     let mut graph = GraphBuilder::default();
     let [first, second, third, last] =
@@ -32,7 +32,7 @@ const START: DataId = DataId(0);
 const MADE: DataId = DataId(1);
 const HALF: DataId = DataId(2);
 
-/// Three servers, of which those that are plain speak with the client only.
+/// Three servers, of which the plain ones exchange data only with the client.
 fn platform(plain: &[ServerId]) -> Platform {
     let server = |number: u32| ServerSpec {
         name: format!("s{number}"),
@@ -61,7 +61,7 @@ impl<'a> Run<'a> {
         Self(dispatcher)
     }
 
-    /// What is to be done, but for what is only noted.
+    /// Returns the commands except notes of the locations of data.
     fn commands(&mut self) -> Vec<DispatchCommand> {
         let all = std::iter::from_fn(|| self.0.poll_command());
         let is_noted = |command: &DispatchCommand| {
@@ -122,11 +122,11 @@ fn what_a_lost_server_was_to_do_is_done_elsewhere_with_data_of_whoever_has_it() 
     run.commands();
     run.done(0);
 
-    // The third task reads what the second server has been sent.
+    // The third task reads data that the second server has been sent.
     let again = run.happens(DispatchEvent::Lost(ONE, "gone".to_owned()));
     assert_eq!(again, [send(MADE, OTHER, &[THIRD]), order(4, (2, THIRD), &[])]);
 
-    // It has not come there yet, so it is made again, where there is least to do.
+    // It has not arrived there yet, so it is produced again on the server with the least load.
     let (data, from, to, is_sent) = (MADE, OTHER, vec![THIRD], false);
     let made_again = run.happens(DispatchEvent::Sent { data, from, to, is_sent });
     let expected = [send(START, None, &[THIRD]), order(5, (0, THIRD), &[(MADE, &[OTHER])])];
@@ -193,8 +193,8 @@ fn a_task_that_was_taken_back_counts_if_it_had_begun_before() {
     let (graph, platform) = (graph(), platform(&[]));
     let mut run = Run::begin(&graph, &platform);
     run.commands();
-    // The first task should have ended long ago: it is tried a second time, where there is nothing
-    // to do, with the client's data; and what waits for it on its server goes elsewhere.
+    // The first task should have ended long ago: it is tried a second time on an idle server with
+    // the client's data, and the task that waits on its server goes elsewhere.
     run.0.handle(100.0, DispatchEvent::Look);
     let rescued = run.commands();
     let moved = [DispatchCommand::Withdraw(2), order(4, (2, OTHER), &[])];

@@ -1,11 +1,12 @@
-//! When data is where, as heuristics believe that see no contention: each transfer has its links
-//! for itself, and data comes from whoever made it.
+//! The estimated arrival times of data, for heuristics that ignore contention: each transfer uses
+//! its links alone, and data comes from the server that made it.
 
 use crate::graph::TaskGraph;
 use crate::id::{DataId, Endpoint, ServerId, TaskId};
 use crate::platform::Platform;
 
-/// Where data is, and when: made there, or sent there for a task that was placed before.
+/// The locations of data and the times since when it is there: made there, or sent there for a task
+/// placed before.
 #[derive(Clone, Debug)]
 pub(super) struct Arrivals<'a> {
     graph: &'a TaskGraph,
@@ -19,7 +20,7 @@ impl<'a> Arrivals<'a> {
         Self { graph, platform, copies: graph.data().iter().map(held).collect() }
     }
 
-    /// When data is on a server if it is needed there; never if nobody has it.
+    /// Returns the time at which data can be on a server; infinite if nothing holds it.
     fn data_s(&self, data: DataId, server: ServerId) -> f64 {
         let (to, bytes) = (Endpoint::Server(server), self.graph.datum(data).bytes);
         let copies = &self.copies[data.index()];
@@ -27,7 +28,8 @@ impl<'a> Arrivals<'a> {
             Some(&(_, at_s)) => at_s,
             None => copies.first().map_or(f64::INFINITY, |&(from, at_s)| {
                 let bridged_s = if from == to && !self.keeps(server) {
-                    // A server that keeps nothing has even its own results back from the client.
+                    // A server that keeps no data receives even its own results back from the
+                    // client.
                     let client = Endpoint::Client;
                     self.platform.transfer_s(bytes, from, client)
                         + self.platform.transfer_s(bytes, client, to)
@@ -43,14 +45,14 @@ impl<'a> Arrivals<'a> {
         self.platform.server(server).is_direct
     }
 
-    /// When all inputs of a task whose parents are placed are on a server.
+    /// Returns the time at which all inputs of a task whose parents are placed are on a server.
     pub(super) fn inputs_s(&self, task: TaskId, server: ServerId) -> f64 {
         let inputs = self.graph.task(task).inputs.iter();
         inputs.map(|&data| self.data_s(data, server)).fold(0.0, f64::max)
     }
 
-    /// The task ends on the server at this time: its inputs have come there, and its outputs are
-    /// made.
+    /// Places a task that ends on a server at `end_s`: its inputs have arrived there, and its
+    /// outputs are made there.
     pub(super) fn place(&mut self, task: TaskId, server: ServerId, end_s: f64) {
         let at = Endpoint::Server(server);
         for &data in &self.graph.task(task).inputs {

@@ -1,10 +1,11 @@
-//! HEFT that sees links shared: `heft-c`.
+//! HEFT with a model of shared links: `heft-c`.
 //!
-//! Four things differ from HEFT. A transfer reserves what the links on its way have left, so that
-//! many of them over one link are believed to take as long as they do. What has come to a site is
-//! passed on inside it instead of crossing again. What the client wants counts: it is reserved when
-//! it is made. And a task that would end a little earlier far from the tasks with which it shares
-//! readers is not sent there, because what it makes would have to come back: see `reader_affinity.rs`.
+//! It differs from HEFT in four points. A transfer reserves the remaining bandwidth of the links on
+//! its path, so that many transfers over one link are estimated to take as long as they do. Data
+//! that has come to a site is forwarded inside it instead of crossing links again. Transfers of
+//! wanted results to the client are reserved when the results are made. And a task that would end a
+//! little earlier far from the tasks with which it shares readers is not sent there, because its
+//! results would have to come back: see `reader_affinity.rs`.
 
 use super::Heuristic;
 use super::cores::{Cores, Slot};
@@ -16,14 +17,15 @@ use crate::id::{DataId, Endpoint, ServerId, TaskId};
 use crate::mapping::{MapError, Mapping, check};
 use crate::platform::Platform;
 
-/// HEFT with links reserved and relays inside sites. The default.
+/// HEFT with reserved links and relays inside sites. The default.
 #[derive(Clone, Debug, Default)]
 pub struct HeftC {
     site: Option<usize>,
 }
 
 impl HeftC {
-    /// The same, with tasks on servers of one site alone where those can execute them.
+    /// Creates a variant that uses only the servers of one site for the tasks that these can
+    /// execute.
     pub fn in_site(site: usize) -> Self {
         Self { site: Some(site) }
     }
@@ -40,11 +42,11 @@ impl Heuristic for HeftC {
     }
 }
 
-/// A server for a task.
+/// A candidate server for a task.
 #[derive(Clone, Copy)]
 struct Reassignment {
     end_s: f64,
-    /// When its results are where they will be read, about.
+    /// Approximate time at which its results are where they will be read.
     told_s: f64,
     server: ServerId,
     slot: Slot,
@@ -55,7 +57,7 @@ struct Mapper<'a> {
     platform: &'a Platform,
     cores: Cores,
     links: Reservations,
-    /// Who has each data, and from when on.
+    /// The holders of each data, with the time since when they have it.
     copies: Vec<Vec<(Endpoint, f64)>>,
     reader_affinity: ReaderAffinity<'a>,
 }
@@ -94,12 +96,12 @@ impl<'a> Mapper<'a> {
             starts_s[task.index()] = best.slot.start_s;
             last_s = last_s.max(home_s);
         }
-        // What was put into a gap goes before what was placed earlier.
+        // Tasks placed into gaps go before tasks placed earlier.
         order.sort_by(|one, other| starts_s[one.index()].total_cmp(&starts_s[other.index()]));
         Mapping::in_order(servers, &order, true, last_s)
     }
 
-    /// The server that ends the task first.
+    /// Returns the server on which the task ends first.
     fn best(&mut self, task: TaskId, site: Option<usize>) -> Option<Reassignment> {
         let called = self.graph.task(task);
         let able = || self.platform.server_ids().filter(|&server| called.can_run_on(server));
@@ -115,7 +117,8 @@ impl<'a> Mapper<'a> {
         for server in servers {
             let time_s = self.platform.time_s(called.work_s, server);
             let away_s = away_s[self.platform.server(server).site];
-            // Not even with its inputs there as they are made would it end earlier.
+            // Even if its inputs were there as soon as they are made, it would not end earlier
+            // here.
             let least_s = self.cores.earliest(server, exist_s, time_s).start_s + time_s;
             if best.is_some_and(|best| least_s + away_s >= best.told_s) {
                 continue;
@@ -133,7 +136,7 @@ impl<'a> Mapper<'a> {
         best
     }
 
-    /// When all inputs of a task exist somewhere.
+    /// Returns the time at which all inputs of a task exist somewhere.
     fn exist_s(&self, task: TaskId) -> f64 {
         let of_data = |data: &DataId| {
             let copies = self.copies[data.index()].iter();
@@ -142,13 +145,13 @@ impl<'a> Mapper<'a> {
         self.graph.task(task).inputs.iter().map(of_data).fold(0.0, f64::max)
     }
 
-    /// Reserves the ways of all inputs to a server; when each is there.
+    /// Reserves the transfers of all inputs to a server; returns the arrival time of each.
     fn inputs(&mut self, task: TaskId, server: ServerId) -> Vec<(DataId, f64)> {
         let inputs = &self.graph.task(task).inputs;
         inputs.iter().map(|&data| (data, self.fetch(data, Endpoint::Server(server)))).collect()
     }
 
-    /// When data is at an endpoint, over ways that are reserved for it.
+    /// Reserves the transfer of data to an endpoint; returns its arrival time.
     fn fetch(&mut self, data: DataId, to: Endpoint) -> f64 {
         let copies = &self.copies[data.index()];
         let keeps = match to {
@@ -161,7 +164,8 @@ impl<'a> Mapper<'a> {
         let bytes = self.graph.datum(data).bytes;
         let direct =
             copies.iter().filter(|&&(from, _)| self.platform.is_direct(from, to) && (from != to));
-        // From the same site if it is there, otherwise from where it comes first over idle links.
+        // From the same site if possible, otherwise from the source with the earliest arrival over
+        // idle links.
         let best = direct.min_by(|one, other| {
             let far = |from| !self.platform.is_near(from, to);
             let idle_s =
@@ -185,8 +189,8 @@ impl<'a> Mapper<'a> {
         self.links.reserve(&path, at_s + self.platform.latency_s(from, to), bytes)
     }
 
-    /// The task runs there: its inputs have come, its outputs are made. When the client has what it
-    /// wants of them.
+    /// Places a task on a server: its inputs have arrived there, and its outputs are made there.
+    /// Returns the time at which the client has the outputs that it wants.
     fn place(&mut self, task: TaskId, offer: Reassignment, there: &[(DataId, f64)]) -> f64 {
         let at = Endpoint::Server(offer.server);
         self.reader_affinity.place(task, self.platform.server(offer.server).site);

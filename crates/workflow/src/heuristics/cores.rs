@@ -1,30 +1,30 @@
-//! When the cores of servers are free, in the course of a mapping.
+//! The times at which cores of servers are free, in the course of a mapping.
 
 use crate::id::ServerId;
 use crate::platform::Platform;
 
-/// A span of time in which a core is taken, in seconds.
+/// A time span in which a core is occupied, in seconds.
 type Span = (f64, f64);
 
-/// Where on a server a task would run.
+/// A slot for a task on a core of a server.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Slot {
     core: usize,
-    /// When it would begin, in seconds.
+    /// Start of the slot in seconds.
     pub(super) start_s: f64,
 }
 
-/// What is taken of a core.
+/// The occupied time of a core.
 #[derive(Clone, Debug, Default)]
 struct Taken {
     /// The span of each task, in order.
     spans: Vec<Span>,
-    /// The same without those gaps that hold nothing: as long as tasks follow each other, they are
-    /// one. So whoever looks for a gap looks at gaps, and not at tasks.
+    /// The same spans, with adjacent ones merged, so that a search for a gap examines gaps rather
+    /// than tasks.
     blocks: Vec<Span>,
 }
 
-/// What is taken, by server and core.
+/// The occupied times, by server and core.
 #[derive(Clone, Debug)]
 pub(super) struct Cores {
     taken: Vec<Vec<Taken>>,
@@ -37,7 +37,7 @@ impl Cores {
         Self { taken: platform.servers().iter().map(of).collect() }
     }
 
-    /// The earliest slot of so many seconds from a time on: in a gap, or behind all that is there.
+    /// Returns the earliest slot of `time_s` seconds from a time on: in a gap, or after all tasks.
     pub(super) fn earliest(&self, server: ServerId, from_s: f64, time_s: f64) -> Slot {
         let cores = self.taken[server.index()].iter().enumerate();
         let slots = cores.map(|(core, taken)| Slot { core, start_s: taken.gap_s(from_s, time_s) });
@@ -45,7 +45,7 @@ impl Cores {
         first.unwrap_or(Slot { core: 0, start_s: from_s })
     }
 
-    /// The earliest slot from a time on behind all that is there.
+    /// Returns the earliest slot from a time on after all tasks.
     pub(super) fn behind(&self, server: ServerId, from_s: f64) -> Slot {
         let cores = self.taken[server.index()].iter().enumerate();
         let ends =
@@ -76,7 +76,7 @@ impl Taken {
     }
 
     fn gap_s(&self, from_s: f64, time_s: f64) -> f64 {
-        // What takes no time fits between two tasks that follow each other.
+        // A task that takes no time fits between two adjacent tasks.
         gap_s(if time_s > 0.0 { &self.blocks } else { &self.spans }, from_s, time_s)
     }
 }
@@ -100,7 +100,7 @@ mod tests {
     #[test]
     fn tasks_that_follow_each_other_are_looked_at_as_one() {
         let mut taken = Taken::default();
-        // The second and the last of these close gaps.
+        // The second half of these close gaps.
         for number in (0..1000).step_by(2).chain((1..999).step_by(2)) {
             taken.take((f64::from(number), f64::from(number + 1)));
         }

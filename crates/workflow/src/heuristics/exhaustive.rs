@@ -9,11 +9,11 @@ use crate::platform::Platform;
 use crate::simulate::{Perturbations, execute};
 use crate::stragglers::StragglerPolicy;
 
-/// The best there is, for tasks that go in the order of their ranks.
+/// The optimal mapping for tasks executed in the order of their ranks.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Exhaustive;
 
-/// So many mappings take a few seconds.
+/// Maximum number of mappings, which take a few seconds.
 const MAPPINGS_MAX: usize = 100_000;
 
 impl Heuristic for Exhaustive {
@@ -59,7 +59,7 @@ fn judged(
     mapping
 }
 
-/// Counts up; false after the last.
+/// Advances to the next combination; returns false after the last.
 fn advance(digits: &mut [usize], choices: &[Vec<ServerId>]) -> bool {
     for (digit, able) in digits.iter_mut().zip(choices) {
         *digit += 1;

@@ -1,5 +1,5 @@
-//! Minimum completion time: each task, in the order of the calls, goes to the server that ends it
-//! first.
+//! Minimum completion time: each task, in the order of the calls, goes to the server on which it
+//! ends first.
 
 use super::Heuristic;
 use super::arrivals::Arrivals;
@@ -9,7 +9,7 @@ use crate::id::ServerId;
 use crate::mapping::{MapError, Mapping, check};
 use crate::platform::Platform;
 
-/// The paper's greedy heuristic.
+/// The greedy heuristic of Brady et al. (2010).
 #[derive(Clone, Copy, Debug, Default)]
 pub struct MinCompletionTime;
 

@@ -1,5 +1,5 @@
-//! Heterogeneous earliest finish time: by upward rank, each into the slot in which it ends first
-//! (Topcuoglu, Hariri and Wu, "Performance-effective and low-complexity task scheduling for
+//! Heterogeneous earliest finish time: tasks by upward rank, each into the slot in which it ends
+//! first (Topcuoglu, Hariri and Wu, "Performance-effective and low-complexity task scheduling for
 //! heterogeneous computing", 2002).
 
 use super::Heuristic;
@@ -11,7 +11,7 @@ use crate::id::ServerId;
 use crate::mapping::{MapError, Mapping, check};
 use crate::platform::Platform;
 
-/// HEFT as it was published: transfers do not disturb each other.
+/// HEFT as published: transfers do not affect each other.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Heft;
 
@@ -45,7 +45,7 @@ impl Heuristic for Heft {
                 last_s = last_s.max(end_s);
             }
         }
-        // What was put into a gap goes before what was placed earlier.
+        // Tasks placed into gaps go before tasks placed earlier.
         order.sort_by(|one, other| starts_s[one.index()].total_cmp(&starts_s[other.index()]));
         Ok(Mapping::in_order(servers, &order, false, last_s))
     }

@@ -1,16 +1,16 @@
 //! Heuristics that map a group of tasks to servers.
 //!
-//! | name | what it does | sees links shared |
+//! | name | mapping | models shared links |
 //! | --- | --- | --- |
-//! | `greedy` | in the order of the calls, each to the server that ends it first (minimum completion time) | no |
-//! | `min-min`, `max-min`, `sufferage` | of the tasks that could go next, the one that ends first, last, or would suffer most elsewhere | no |
+//! | `greedy` | in the order of the calls, each to the server on which it ends first | no |
+//! | `min-min`, `max-min`, `sufferage` | of the tasks that could go next, see [`Rule`] | no |
 //! | `heft` | by upward rank, into gaps (Topcuoglu, Hariri and Wu 2002) | no |
-//! | `heft-c` | the same, with links reserved, and one copy to each site | yes |
-//! | `portfolio` | several, and the best of them in a simulated execution | yes |
-//! | `exhaustive` | all mappings of a small group, in a simulated execution | yes |
-//! | `random` | dice | no |
+//! | `heft-c` | HEFT with reserved links, and one copy to each site | yes |
+//! | `portfolio` | the best of several mappings in a simulated execution | yes |
+//! | `exhaustive` | the best of all mappings of a small group in a simulated execution | yes |
+//! | `random` | random servers | no |
 //!
-//! All are pure functions of graph and platform, and of a seed where they throw dice.
+//! All are pure functions of the graph, the platform and, if they are random, a seed.
 
 mod arrivals;
 mod contention;
@@ -43,10 +43,10 @@ use crate::platform::Platform;
 ///
 /// The same graph, platform and seed give the same mapping.
 pub trait Heuristic: Send + Sync {
-    /// The name by which users ask for it.
+    /// The name by which users select it.
     fn name(&self) -> &'static str;
 
-    /// A server for each task, and their order.
+    /// Returns a server for each task, and the order of the tasks.
     fn map(&self, graph: &TaskGraph, platform: &Platform) -> Result<Mapping, MapError>;
 }
 

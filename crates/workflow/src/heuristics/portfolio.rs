@@ -13,8 +13,8 @@ use crate::stragglers::StragglerPolicy;
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Portfolio;
 
-/// Single sites are tried up to so many, those with most to compute with first: each takes a
-/// mapping and an execution.
+/// Maximum number of single sites that are tried, those with the highest total speed first: each
+/// takes a mapping and a simulated execution.
 const SITES_MAX: usize = 4;
 
 impl Heuristic for Portfolio {
@@ -33,8 +33,8 @@ impl Heuristic for Portfolio {
         };
         let mut best_s = consider(&Heft)?;
         for (site, speed) in strongest(platform) {
-            // With all its cores busy from the beginning a site alone takes so long; no need to
-            // look closer.
+            // A site alone takes at least this time, with all its cores busy from the beginning. If
+            // that is too long, it need not be simulated.
             if graph.work_s() / speed < best_s {
                 best_s = consider(&HeftC::in_site(site))?;
             }
@@ -43,7 +43,7 @@ impl Heuristic for Portfolio {
     }
 }
 
-/// The mapping of a heuristic, with what the simulation predicts of it.
+/// Returns the mapping of a heuristic, with the makespan that the simulation predicts.
 fn simulated(
     heuristic: &dyn Heuristic,
     graph: &TaskGraph,
@@ -56,8 +56,8 @@ fn simulated(
     Ok(mapping)
 }
 
-/// The sites with most to compute with, and the speed of all their cores; none if there is no
-/// other.
+/// Returns the sites with the highest total speed of all cores, and this speed; empty if there is
+/// only one site.
 fn strongest(platform: &Platform) -> Vec<(usize, f64)> {
     let mut speeds = vec![0.0; platform.sites().len()];
     for server in platform.servers() {

@@ -1,4 +1,4 @@
-//! Servers drawn by seeded dice, to compare with.
+//! Random servers from a seeded generator, for comparison.
 
 use super::Heuristic;
 use crate::graph::TaskGraph;
@@ -7,14 +7,14 @@ use crate::mapping::{MapError, Mapping, check};
 use crate::platform::Platform;
 use gridspan_topology::dice::Dice;
 
-/// Any server that can execute a task, each as likely as the others.
+/// A mapping of each task to a server drawn uniformly among those that can execute it.
 #[derive(Clone, Copy, Debug)]
 pub struct RandomMapping {
     seed: u64,
 }
 
 impl RandomMapping {
-    /// Dice of this seed.
+    /// Creates the heuristic with a seed.
     pub fn new(seed: u64) -> Self {
         Self { seed }
     }

@@ -1,18 +1,16 @@
-//! Upward ranks: how long it takes from the beginning of a task to the end of the group, on the
-//! mean.
+//! Upward ranks: the mean time from the beginning of a task to the end of the group.
 
 use crate::graph::TaskGraph;
 use crate::id::{Endpoint, TaskId};
 use crate::platform::Platform;
 
-/// All tasks, those from which the way to the end is longest first, and each after those it reads
+/// Returns all tasks, those with the longest path to the end first, and each after those it reads
 /// from. Times and transfers are means over all servers, as in Topcuoglu, Hariri and Wu (2002),
 /// section 4.2.
 pub(super) fn by_upward_rank(graph: &TaskGraph, platform: &Platform) -> Vec<TaskId> {
     let rank = upward_ranks(graph, platform);
     let mut order = graph.order().to_vec();
-    // Stable, so that tasks of one rank, which work that takes no time allows, keep an order that
-    // is possible.
+    // A stable sort keeps tasks of equal rank, which occur if work takes no time, in a valid order.
     order.sort_by(|one, other| rank[other.index()].total_cmp(&rank[one.index()]));
     order
 }
@@ -37,8 +35,8 @@ fn upward_ranks(graph: &TaskGraph, platform: &Platform) -> Vec<f64> {
     ranks
 }
 
-/// The mean latency, and the mean time for a byte, between two servers that may be the same; a
-/// sample of pairs where there are many.
+/// Returns the mean latency, and the mean time per byte, over all ordered pairs of servers
+/// including equal ones; over a sample of pairs if there are many.
 fn mean_transfer(platform: &Platform) -> (f64, f64) {
     const SERVERS_MAX: usize = 64;
     let step = platform.servers().len().div_ceil(SERVERS_MAX).max(1);

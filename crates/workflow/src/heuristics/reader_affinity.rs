@@ -1,18 +1,18 @@
-//! Where the readers of a task's results will probably be: at the site from which most of what they
-//! read comes.
+//! The probable sites of the readers of a task's results: for each reader, the site from which most
+//! of its inputs come.
 
 use crate::graph::TaskGraph;
 use crate::id::{Endpoint, ServerId, TaskId};
 use crate::platform::Platform;
 
-/// What each task reads from each site, of the tasks that are placed.
+/// The data that each task reads from the already placed tasks at each site.
 #[derive(Clone, Debug)]
 pub(super) struct ReaderAffinity<'a> {
     graph: &'a TaskGraph,
     platform: &'a Platform,
-    /// A server of each site that has one.
+    /// One server of each site that has any.
     servers: Vec<Option<ServerId>>,
-    /// Bytes, by task and site.
+    /// Number of bytes, by task and site.
     bytes: Vec<u64>,
 }
 
@@ -30,9 +30,9 @@ impl<'a> ReaderAffinity<'a> {
         &self.bytes[task.index() * sites..][..sites]
     }
 
-    /// How long what a task makes would be on its way to its readers, over idle links, if it ran at
-    /// each site. For each reader, either the result is sent to where the most of what it reads is,
-    /// or that is sent here.
+    /// Returns for each site the transfer time of a task's results to its readers, over idle links,
+    /// if it ran there. For each reader, either the result is sent to the site with most of its
+    /// other inputs, or these inputs are sent here.
     pub(super) fn away_s(&self, task: TaskId) -> Vec<f64> {
         let mut away_s = vec![0.0; self.servers.len()];
         if self.servers.len() < 2 {
@@ -62,7 +62,7 @@ impl<'a> ReaderAffinity<'a> {
         away_s
     }
 
-    /// A task is placed at a site.
+    /// Notes that a task is placed at a site.
     pub(super) fn place(&mut self, task: TaskId, site: usize) {
         let sites = self.servers.len();
         for &data in &self.graph.task(task).outputs {

@@ -10,18 +10,18 @@ use crate::id::{ServerId, TaskId};
 use crate::mapping::{MapError, Mapping, check};
 use crate::platform::Platform;
 
-/// Which of the tasks that could go next does.
+/// The rule that selects one of the tasks that could go next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Rule {
-    /// The one that would end first.
+    /// The task that would end first.
     MinMin,
-    /// The one that would end last.
+    /// The task that would end last.
     MaxMin,
-    /// The one that would lose most if it did not get its best server.
+    /// The task that would lose most time if it did not get its best server.
     Sufferage,
 }
 
-/// A heuristic of this rule.
+/// A heuristic with this rule.
 #[derive(Clone, Copy, Debug)]
 pub struct ReadyList(pub Rule);
 
@@ -40,13 +40,13 @@ impl Heuristic for ReadyList {
     }
 }
 
-/// A task that could go next, and when it would end on each server.
+/// A task that could go next, and the time at which it would end on each server.
 struct Candidate {
     task: TaskId,
     inputs_s: Vec<f64>,
     ends_s: Vec<f64>,
     best: usize,
-    /// The second best end less the best.
+    /// Difference between the second-best and the best end time.
     suffers_s: f64,
 }
 
@@ -136,7 +136,7 @@ impl<'a> Mapper<'a> {
         Mapping::in_order(servers, &order, false, last_s)
     }
 
-    /// The candidate that goes next; of several the first that was called.
+    /// Returns the candidate that goes next; of equal ones, the one called first.
     fn choose(&self, rule: Rule) -> Option<usize> {
         let key = |candidate: &Candidate| match rule {
             Rule::MinMin => candidate.end_s(),
@@ -150,7 +150,7 @@ impl<'a> Mapper<'a> {
         first.map(|(place, _)| place)
     }
 
-    /// One server is busier, and has more data.
+    /// Updates the candidates after a task was placed: its server is busier, and has more data.
     fn update(&mut self, placed: TaskId, server: ServerId) {
         let mut candidates = std::mem::take(&mut self.candidates);
         for candidate in &mut candidates {

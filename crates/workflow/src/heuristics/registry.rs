@@ -1,4 +1,4 @@
-//! Finds a heuristic by the name that a user wrote.
+//! Finds a heuristic by the name that the user gave.
 
 use super::Heuristic;
 use super::contention::HeftC;
@@ -23,15 +23,15 @@ pub const NAMES: &[&str] = &[
     "random",
 ];
 
-/// There is no heuristic of this name. Nothing was made; write one of the names listed.
+/// No heuristic has this name. The message lists the names.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error("there is no heuristic `{}`; write one of {}", .name.escape_debug(), NAMES.join(", "))]
 pub struct UnknownHeuristic {
-    /// The name that was asked for.
+    /// The requested name.
     pub name: String,
 }
 
-/// Makes the heuristic of this name. Those that throw dice seed them with `seed`.
+/// Creates the heuristic of this name. Random heuristics use `seed`.
 pub fn by_name(name: &str, seed: u64) -> Result<Box<dyn Heuristic>, UnknownHeuristic> {
     match name {
         "greedy" => Ok(Box::new(MinCompletionTime)),

@@ -1,27 +1,27 @@
-//! What is left of links, in the course of a mapping.
+//! The remaining bandwidth of links, in the course of a mapping.
 //!
-//! Time is cut into slices of equal length. A transfer takes, slice by slice, what the links on its
-//! way have left, so that it may go before what was reserved earlier in the mapping but flows
-//! later. The slices get longer as the group does.
+//! Time is divided into slices of equal length. A transfer takes, slice by slice, the remaining
+//! bandwidth of the links on its path, so that it may flow before a transfer that was reserved
+//! earlier in the mapping. The slices are lengthened when the group exceeds them.
 
 use crate::platform::Platform;
 
-/// How many slices there are at most: more find gaps more exactly, and take longer.
+/// Maximum number of slices: more slices find gaps more exactly, and take longer.
 const SLICES_MAX: usize = 2048;
 
-/// Bytes that are reserved, by capacity and slice.
+/// Reserved bytes, by capacity and slice.
 #[derive(Clone, Debug)]
 pub(super) struct Reservations {
     capacities: Vec<f64>,
     used: Vec<Vec<f64>>,
     slice_s: f64,
-    /// What to give back.
+    /// Reservations since the last `keep`, which can be given back.
     log: Vec<(usize, usize, f64)>,
 }
 
 impl Reservations {
-    /// Nothing is reserved; a group that takes about `guess_s` seconds has a quarter of the slices
-    /// at first.
+    /// Creates an empty set of reservations. A group that takes `guess_s` seconds uses a quarter of
+    /// the initial slices.
     pub(super) fn new(platform: &Platform, guess_s: f64) -> Self {
         let capacities = platform.capacities().to_vec();
         let used = vec![Vec::new(); capacities.len()];
@@ -29,7 +29,8 @@ impl Reservations {
         Self { capacities, used, slice_s, log: Vec::new() }
     }
 
-    /// Reserves the way for so many bytes from a time on; when the last has passed, in seconds.
+    /// Reserves the path for `bytes` bytes from a time on; returns the time in seconds at which the
+    /// last byte has passed.
     pub(super) fn reserve(&mut self, path: &[usize], from_s: f64, bytes: u64) -> f64 {
         let rate =
             path.iter().map(|&capacity| self.capacities[capacity]).fold(f64::INFINITY, f64::min);
@@ -61,14 +62,14 @@ impl Reservations {
         }
     }
 
-    /// Takes back all that was reserved since the last [`keep`](Self::keep).
+    /// Cancels all reservations since the last [`keep`](Self::keep).
     pub(super) fn give_back(&mut self) {
         for (capacity, slice, bytes) in self.log.drain(..).rev() {
             self.used[capacity][slice] -= bytes;
         }
     }
 
-    /// What was reserved stays.
+    /// Makes the reservations so far permanent.
     pub(super) fn keep(&mut self) {
         self.log.clear();
     }
@@ -76,7 +77,7 @@ impl Reservations {
     fn free(&self, capacity: usize, slice: usize) -> f64 {
         let used = self.used[capacity].get(slice).copied().unwrap_or(0.0);
         let free = self.capacities[capacity] * self.slice_s - used;
-        // What is left by rounding is nothing.
+        // A remainder due to rounding counts as zero.
         if free > self.capacities[capacity] * self.slice_s * 1e-9 { free } else { 0.0 }
     }
 
@@ -89,7 +90,7 @@ impl Reservations {
         self.log.push((capacity, slice, bytes));
     }
 
-    /// Makes one slice of two.
+    /// Merges pairs of slices.
     fn lengthen(&mut self) {
         self.slice_s *= 2.0;
         for slices in &mut self.used {
@@ -115,7 +116,7 @@ mod tests {
         let mut links = reservations(&[10.0, 20.0]);
 
         assert_eq!(links.reserve(&[0, 1], 0.0, 30), 3.0);
-        // The second link has 10 bytes left in each of the first three seconds, and all of the
+        // The second link has 10 bytes left in each of the first three seconds, and is free in the
         // fourth.
         assert_eq!(links.reserve(&[1], 0.0, 50), 4.0);
         assert_eq!(links.reserve(&[0], 0.0, 10), 4.0);

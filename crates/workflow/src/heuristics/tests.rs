@@ -1,4 +1,4 @@
-//! Properties that all heuristics have, and mappings that can be found by hand.
+//! Properties of all heuristics, and mappings that can be derived by hand.
 
 use super::*;
 use crate::graph::GraphBuilder;
@@ -39,8 +39,8 @@ fn site(speeds: &[f64]) -> Platform {
     )
 }
 
-/// The graph of Topcuoglu, Hariri and Wu (2002), figure 2: ten tasks. Their times differ from
-/// processor to processor in ways that no speeds explain, so only those of the first are taken.
+/// The graph of Topcuoglu, Hariri and Wu (2002), figure 2: ten tasks. Their times depend on the
+/// processor in ways that no speeds explain, so only the times on the first processor are used.
 fn published() -> TaskGraph {
     let times = [14.0, 13.0, 11.0, 13.0, 12.0, 13.0, 7.0, 5.0, 18.0, 21.0];
     let edges = [
@@ -98,7 +98,7 @@ fn exhaustive_search_finds_what_no_heuristic_beats() {
 
     for name in ["greedy", "min-min", "max-min", "sufferage", "heft", "heft-c", "random"] {
         let other = mapped(name, &graph, &platform);
-        // The order of the tasks on a server may differ, which the search does not vary.
+        // The search does not vary the order of the tasks on a server, which may differ.
         let other = Mapping { places: best.places.clone(), relays: true, ..other };
         assert!(makespan_s(&graph, &platform, &other) >= best.predicted_s - 1e-9, "{name}");
     }
@@ -113,8 +113,8 @@ fn what_is_too_much_for_exhaustive_search_is_refused() {
 
 #[test]
 fn collective_mapping_gives_the_larger_of_two_parallel_tasks_the_faster_server() {
-    // The paper's section 2.1: the smaller task is called first, and individual mapping gives it
-    // the faster server.
+    // Brady et al. (2010), section 2.1: the smaller task is called first, and individual mapping
+    // gives it the faster server.
     let mut builder = GraphBuilder::default();
     let (small, large) = (builder.task("small", 10.0), builder.task("large", 20.0));
     let graph = builder.build().unwrap();
@@ -134,8 +134,8 @@ fn collective_mapping_gives_the_larger_of_two_parallel_tasks_the_faster_server()
 
 #[test]
 fn with_links_reserved_a_thin_link_is_not_filled_with_more_than_it_carries() {
-    // Ten inputs of 100 MB at site a, tasks of 10 s, and a link of 10 MB/s to a site of the same
-    // speed: each task that is sent costs 10 s of the link, so half of them stay.
+    // Inputs of 100 MB at site a, tasks of 10 s, and a link of 10 MB/s to a site of the same speed:
+    // each task that is sent occupies the link for 10 s, so only a few are.
     let lan = Link::new(Latency::ZERO, Bandwidth::from_bits_per_second(80_000 * MB));
     let wan = Link::new(Latency::ZERO, Bandwidth::from_bits_per_second(80 * MB));
     let server = |site: usize| ServerSpec {
@@ -159,8 +159,8 @@ fn with_links_reserved_a_thin_link_is_not_filled_with_more_than_it_carries() {
     let (heft, reserved) = (mapped("heft", &graph, &platform), mapped("heft-c", &graph, &platform));
 
     let away = |mapping: &Mapping| mapping.servers.iter().filter(|server| server.0 == 1).count();
-    // 24 tasks on four cores take 60 s; five of them can be there and done by 60 s, of which one
-    // round is saved.
+    // 24 tasks on four cores take 60 s. Five of them can be sent and completed by 60 s, which saves
+    // one round.
     assert!(away(&heft) >= 10 && (3..=6).contains(&away(&reserved)), "{}", away(&reserved));
     assert!(makespan_s(&graph, &platform, &reserved) <= 60.0 + 1e-6);
     assert!(makespan_s(&graph, &platform, &heft) >= 100.0);

@@ -1,12 +1,12 @@
 //! Complexity formulas, such as `2 * n^3 + 50 * n * log2(n)`.
 //!
-//! Numbers, names of scalar arguments, `+ - * / ^`, parentheses, and the functions `sqrt`, `log`,
-//! `log2`, `exp`, `min` and `max`. A power binds most and to the right; then the sign, products,
-//! sums.
+//! A formula consists of numbers, names of scalar arguments, `+ - * / ^`, parentheses, and the
+//! functions `sqrt`, `log`, `log2`, `exp`, `min` and `max`. A power binds strongest and is
+//! right-associative; then follow the sign, products, and sums.
 
 use thiserror::Error;
 
-/// A formula that has been read.
+/// A parsed formula.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Formula {
     root: Term,
@@ -41,24 +41,24 @@ enum Binary {
     Max,
 }
 
-/// Why a text is no formula. Nothing was read; correct what the column names.
+/// A syntax error in a formula, with its column.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error("column {column}: {problem}")]
 pub struct FormulaError {
-    /// Where, from 1.
+    /// Column of the error, from 1.
     pub column: usize,
-    /// What is wrong there.
+    /// Description of the error.
     pub problem: String,
 }
 
-/// Longer formulas are refused rather than read, since a chain of operations is as deep as it is
-/// long.
+/// Maximum length of a formula in bytes. Longer formulas are rejected, since a chain of operations
+/// is as deep as it is long.
 const LENGTH_MAX: usize = 4096;
-/// Deeper formulas are refused rather than read: nobody writes them.
+/// Maximum depth of a formula, more than a useful formula has.
 const DEPTH_MAX: usize = 64;
 
 impl Formula {
-    /// Reads a formula of scalar arguments with these names.
+    /// Parses a formula of scalar arguments with these names.
     pub fn parse(text: &str, arguments: &[&str]) -> Result<Self, FormulaError> {
         let mut parser = Parser { text, at: 0, arguments, depth: 0 };
         if text.len() > LENGTH_MAX {
@@ -71,8 +71,8 @@ impl Formula {
         }
     }
 
-    /// Its value for these arguments, in the order of their names. What is not there counts as
-    /// zero; what has no value, or a negative one, is zero, since it says how long something takes.
+    /// Returns the value for these arguments, in the order of their names. A missing argument
+    /// counts as zero; a negative or not finite result is zero, since the formula gives a time.
     pub fn value(&self, arguments: &[f64]) -> f64 {
         let value = self.root.value(arguments);
         if value.is_finite() { value.max(0.0) } else { 0.0 }
@@ -123,7 +123,7 @@ impl Parser<'_> {
         FormulaError { column, problem: problem.into() }
     }
 
-    /// The next letter that is no blank.
+    /// Returns the next character that is not white space.
     fn peek(&mut self) -> Option<char> {
         let rest = &self.text[self.at..];
         self.at += rest.len() - rest.trim_start().len();
@@ -221,7 +221,7 @@ impl Parser<'_> {
             move |letter| !belongs(letter)
         });
         let text = &rest[..end.unwrap_or(rest.len())];
-        let number: f64 = text.parse().map_err(|_| self.error(format!("`{text}` is no number")))?;
+        let number: f64 = text.parse().map_err(|_| self.error(format!("bad number `{text}`")))?;
         self.at += text.len();
         Ok(Term::Number(number))
     }

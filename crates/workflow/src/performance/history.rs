@@ -1,15 +1,16 @@
-//! How long a function computes, as learned from calls of it.
+//! The computing time of a function, learned from its calls.
 //!
-//! The time is taken to be a power of the size of the arguments, times a constant: a line through
-//! the logarithms. Older calls count less. With one size only, the exponent is one.
+//! The time is modelled as a constant times a power of the size of the arguments: a line through
+//! the logarithms. Older calls have less weight. If all calls have about the same size, the
+//! exponent is one.
 
 use serde::{Deserialize, Serialize};
 
-/// Each call makes all earlier ones count so much less.
+/// Factor by which each call reduces the weight of all earlier ones.
 const FADING: f64 = 0.95;
-/// Sizes must spread this much, in the variance of their logarithm, before an exponent is learned.
+/// Minimum variance of the logarithm of sizes to learn an exponent.
 const SPREAD_MIN: f64 = 0.05;
-/// No function that is worth sending away grows faster, or shrinks.
+/// Maximum exponent, which no function worth a remote call exceeds; the minimum is 0.
 const EXPONENT_MAX: f64 = 4.0;
 
 /// Weighted sums over calls.
@@ -23,7 +24,8 @@ pub struct History {
 }
 
 impl History {
-    /// A call with arguments of so many bytes took so many seconds on a server of speed 1.
+    /// Adds a call with arguments of `bytes` bytes that took `time_s` seconds on a server of speed
+    /// 1.
     pub fn observe(&mut self, bytes: u64, time_s: f64) {
         if !(time_s > 0.0 && time_s.is_finite()) {
             return;
@@ -45,7 +47,7 @@ impl History {
         self.size_time += size * time;
     }
 
-    /// How long a call would take, in seconds; `None` before the first has ended.
+    /// Predicts the time of a call in seconds; `None` before the first call has ended.
     pub fn predict_s(&self, bytes: u64) -> Option<f64> {
         if self.weight == 0.0 {
             return None;

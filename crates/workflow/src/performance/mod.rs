@@ -1,4 +1,5 @@
-//! How long a call computes: by a formula of its scalar arguments, or as learned from calls before.
+//! The computing time of a call: by a formula of its scalar arguments, or learned from earlier
+//! calls.
 
 mod formula;
 mod history;

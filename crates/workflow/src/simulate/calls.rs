@@ -1,4 +1,4 @@
-//! Plain GridRPC: each call is placed by itself, once its arguments are at the client.
+//! Plain GridRPC: each call is placed independently, once its arguments are at the client.
 
 use super::Perturbations;
 use super::flows::TransferId;
@@ -9,20 +9,20 @@ use crate::id::{DataId, Endpoint, ServerId, TaskId};
 use crate::platform::{Platform, ServerSpec};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// A group whose calls know nothing of each other.
+/// The execution of a group as independent calls.
 pub(super) struct CallRun<'a> {
     graph: &'a TaskGraph,
     platform: &'a Platform,
     simulated: SimulatedPlatform<'a>,
     places: Vec<u32>,
-    /// Arguments of each task that are not at the client; and not on the server, once it was
-    /// called.
+    /// Number of arguments of each task that are not at the client; and, once it was called, that
+    /// are not on its server.
     missing: Vec<usize>,
     missing_there: Vec<usize>,
-    /// Until when each core of each server is taken by calls that were placed, as the agent
-    /// believes.
+    /// The time until which each core of each server is occupied by placed calls, as estimated by
+    /// the agent.
     taken_until_s: Vec<Vec<f64>>,
-    /// The tasks for which arguments are sent.
+    /// The task and the server for which each argument is sent.
     sent_for: BTreeMap<TransferId, (TaskId, ServerId)>,
 }
 
@@ -89,7 +89,7 @@ impl<'a> CallRun<'a> {
         self.simulated.send(data, (from, Endpoint::Client), LAST);
     }
 
-    /// An argument is at the client.
+    /// Handles the arrival of an argument at the client.
     fn at_client(&mut self, data: DataId) {
         for &task in &self.graph.datum(data).consumers {
             self.missing[task.index()] -= 1;
@@ -99,8 +99,8 @@ impl<'a> CallRun<'a> {
         }
     }
 
-    /// Calls a task on the server that would end it first: sending its arguments over an idle link,
-    /// waiting for a core, computing.
+    /// Calls a task on the server that would end it first, counting the transfer of its arguments
+    /// over an idle link, the wait for a core, and the computation.
     fn call(&mut self, task: TaskId) {
         let (graph, platform) = (self.graph, self.platform);
         let called = graph.task(task);
@@ -130,7 +130,7 @@ impl<'a> CallRun<'a> {
         }
     }
 
-    /// An argument of a call is on its server.
+    /// Handles the arrival of an argument at its server.
     fn argument(&mut self, (task, server): (TaskId, ServerId)) {
         self.missing_there[task.index()] -= 1;
         if self.missing_there[task.index()] == 0 {

@@ -1,8 +1,8 @@
-//! Transfers that flow at the same time, each at its fair share of the links on its way.
+//! Concurrent transfers, each with its fair share of the links on its path.
 //!
-//! Transfers between the same two endpoints get the same rate. So each such pair counts the bytes
-//! that any of its transfers has got since the pair was first used, and a transfer ends when that
-//! count has grown by its size.
+//! Transfers between the same two endpoints have the same rate. So each such pair counts the bytes
+//! that any of its transfers has received since the pair was first used, and a transfer ends when
+//! this count has grown by its size.
 
 use super::time::SimTime;
 use crate::id::Endpoint;
@@ -14,11 +14,11 @@ use std::collections::BinaryHeap;
 /// One transfer, by its position.
 pub(super) type TransferId = u32;
 
-/// Transfers that are this near to their end, in bytes, have ended: times are rounded.
+/// Number of missing bytes at which a transfer counts as complete, because times are rounded.
 const ROUNDING_BYTES: f64 = 1e-3;
 
 struct Pair {
-    /// Bytes that each transfer of the pair has got.
+    /// Bytes that each transfer of the pair has received.
     got: f64,
     since_s: f64,
     rate: f64,
@@ -35,16 +35,16 @@ impl Pair {
     }
 }
 
-/// All transfers that flow.
+/// All flowing transfers.
 pub(super) struct Flows<'a> {
     platform: &'a Platform,
     shares: FairShares,
     pairs: Vec<Pair>,
-    /// The number of each pair that was used, by sender and receiver.
+    /// The numbers of the pairs used so far, by sender and receiver.
     numbers: Vec<Option<u32>>,
     /// The pairs with transfers.
     active: Vec<u32>,
-    /// The pair of which a transfer ends next, and when.
+    /// The pair of the transfer that ends next, and the time of its end.
     next: Option<(f64, u32)>,
 }
 
@@ -60,12 +60,12 @@ impl<'a> Flows<'a> {
         }
     }
 
-    /// When the next transfer ends.
+    /// Returns the time at which the next transfer ends.
     pub(super) fn next_s(&self) -> f64 {
         self.next.map_or(f64::INFINITY, |(at_s, _)| at_s)
     }
 
-    /// A transfer of at least one byte begins to flow.
+    /// Begins the flow of a transfer of at least one byte.
     pub(super) fn begin(
         &mut self,
         now_s: f64,
@@ -115,7 +115,7 @@ impl<'a> Flows<'a> {
         pair.since_s = now_s;
     }
 
-    /// Takes over the rates that have changed.
+    /// Applies the rates that have changed.
     fn settle(&mut self, now_s: f64) {
         for at in 0..self.shares.changed().len() {
             let number = self.shares.changed()[at];

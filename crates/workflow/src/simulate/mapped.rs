@@ -1,5 +1,5 @@
-//! A mapped group: what the client's [`Dispatcher`] says is done on a simulated platform, as
-//! drivers of real servers do it.
+//! A mapped group: executes the commands of the client's [`Dispatcher`] on a simulated platform, as
+//! drivers of real servers do.
 
 use super::Perturbations;
 use super::flows::TransferId;
@@ -15,15 +15,15 @@ use crate::platform::Platform;
 use crate::stragglers::StragglerPolicy;
 use std::collections::{BTreeMap, VecDeque};
 
-/// What becomes of data when a transfer has brought it.
+/// The purpose of a transfer.
 enum Purpose {
-    /// The server keeps it, and passes it on to these.
+    /// The server keeps the data, and forwards it to these servers.
     Server(Vec<ServerId>),
-    /// The client has it, for other servers or for its program.
+    /// The client receives the data, for other servers or for its program.
     Client { is_relay: bool },
 }
 
-/// A group while it is executed.
+/// A group in execution.
 pub(super) struct MappedRun<'a> {
     graph: &'a TaskGraph,
     platform: &'a Platform,
@@ -32,12 +32,12 @@ pub(super) struct MappedRun<'a> {
     pub(super) simulated: SimulatedPlatform<'a>,
     /// The servers that have each data.
     held: Vec<Vec<ServerId>>,
-    /// The servers to which that of each attempt sends its results.
+    /// The servers to which each attempt's server sends results.
     readers: Vec<Vec<(DataId, Vec<ServerId>)>>,
     purposes: Vec<Purpose>,
-    /// The transfers that bring data to a server, or to one that passes it on there.
+    /// The transfers that bring data to a server, directly or through one that forwards it.
     bringing: BTreeMap<(DataId, ServerId), TransferId>,
-    /// What servers have answered at once.
+    /// Immediate answers of servers.
     answers: VecDeque<DispatchEvent>,
 }
 
@@ -70,7 +70,7 @@ impl<'a> MappedRun<'a> {
         Execution { moved: self.dispatcher.moved(), ..self.simulated.finish() }
     }
 
-    /// Beyond the end of the group until nothing is on its way.
+    /// Runs the group, and beyond its end until no event is left.
     pub(super) fn run_to_end(&mut self) {
         self.dispatcher.begin(0.0);
         loop {
@@ -83,7 +83,7 @@ impl<'a> MappedRun<'a> {
         }
     }
 
-    /// What the dispatcher hears next.
+    /// Returns the next event for the dispatcher.
     fn next(&mut self) -> Option<DispatchEvent> {
         loop {
             match self.simulated.next()? {
@@ -135,7 +135,7 @@ impl<'a> MappedRun<'a> {
                     self.answers.push_back(DispatchEvent::Fetched { data, from, is_relay, bytes });
                 }
             }
-            // A task fails if it cannot be executed, and has no run then.
+            // A task fails if it cannot be executed, and then has no run.
             DispatchCommand::Drop(_)
             | DispatchCommand::Has { .. }
             | DispatchCommand::HasNot(..)
@@ -185,7 +185,8 @@ impl<'a> MappedRun<'a> {
         }
     }
 
-    /// A server keeps what it has made, and sends it to those that wait for it.
+    /// Handles the end of an attempt: its server keeps the results, and sends them to the servers
+    /// that wait for them.
     fn ended(&mut self, attempt: AttemptId, run: &TaskRun) -> DispatchEvent {
         let outputs = &self.graph.task(run.task).outputs;
         outputs.iter().for_each(|&data| self.has(data, run.server));

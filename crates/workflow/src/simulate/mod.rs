@@ -1,23 +1,24 @@
-//! What a mapping is worth: a group of calls executed over shared links, in simulated time.
+//! Evaluates a mapping: executes a group of calls over shared links, in simulated time.
 //!
-//! - The client's [`Dispatcher`](crate::execution::Dispatcher) decides who executes which task, who
-//!   sends which data, and what happens to tasks of slow servers, as it does for real servers.
-//!   Servers send results on, as those of a job do
-//!   ([`Delivery::Sent`](crate::execution::Delivery::Sent)); those behind a registry fetch them, so
-//!   that a mapping for these is judged by the other delivery.
+//! - The client's [`Dispatcher`](crate::execution::Dispatcher) decides which server executes which
+//!   task, which endpoint sends which data, and how tasks of slow servers are treated, as it does
+//!   for real servers. Servers send results on, as those of a job do
+//!   ([`Delivery::Sent`](crate::execution::Delivery::Sent)). Servers behind a registry fetch them
+//!   instead, so that a mapping for these is evaluated with the other delivery.
 //! - A task begins when its inputs are on its server, a core is free, and no task of a lower place
 //!   could begin there.
-//! - A server takes a few transfers at a time, those for tasks of lower places first. Transfers
-//!   that meet share capacities fairly. What a server has received or made it keeps.
-//! - With relays, one server of a site is sent data from outside, and passes it on to the others.
-//! - What goes to or from a server that speaks with the client only goes by way of the client.
+//! - A server receives a few transfers at a time, those for tasks of lower places first.
+//!   Concurrent transfers share capacities fairly. A server keeps the data that it has received or
+//!   made.
+//! - With relays, one server of a site receives data from outside, and forwards it to the others.
+//! - Data to or from a server that is not direct passes the client.
 //! - Orders and answers take no time, and an attempt that is withdrawn ends at once.
 //!
 //! | part | holds |
 //! | --- | --- |
-//! | `mapped` | the driver of a dispatcher: does what that says on a simulated platform |
-//! | `calls` | plain GridRPC: each call is placed by itself when its arguments are at the client |
-//! | `platform` | cores, orders that wait in a [queue](crate::execution::TaskQueue) of each server, and transfers that wait and flow |
+//! | `mapped` | the driver of a dispatcher, which executes its commands on a simulated platform |
+//! | `calls` | plain GridRPC: each call is placed alone when its arguments are at the client |
+//! | `platform` | cores, the [queue](crate::execution::TaskQueue) of each server, transfers |
 //! | `flows` | transfers that share links |
 
 mod calls;
@@ -37,12 +38,12 @@ use crate::stragglers::StragglerPolicy;
 use calls::CallRun;
 use mapped::MappedRun;
 
-/// What differs from what the heuristic was told.
+/// The deviations of actual times from those known to the heuristic.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Perturbations {
-    /// What the time of each task is multiplied by; 1 where nothing is said.
+    /// Factor of the time of each task; the default is 1.
     pub tasks: Vec<f64>,
-    /// What the time of every task on each server is multiplied by; 1 where nothing is said.
+    /// Factor of the time of every task on each server; the default is 1.
     pub servers: Vec<f64>,
 }
 
@@ -53,7 +54,7 @@ impl Perturbations {
     }
 }
 
-/// Executes a group as mapped. The mapping names servers that can execute the tasks.
+/// Executes a group as mapped. Every task must be mapped to a server that can execute it.
 pub fn execute(
     graph: &TaskGraph,
     platform: &Platform,
@@ -64,8 +65,9 @@ pub fn execute(
     MappedRun::new(graph, platform, mapping, perturbations, policy).run()
 }
 
-/// Executes a group as plain GridRPC does: each task is called when the client has all its inputs,
-/// goes to the server that would end it first, is sent everything, and sends everything back.
+/// Executes a group as plain GridRPC does: a task is called when the client has all its inputs, on
+/// the server that would end it first, to which the client sends all inputs and which returns all
+/// outputs.
 pub fn execute_calls(
     graph: &TaskGraph,
     platform: &Platform,

@@ -1,8 +1,9 @@
-//! Servers and links in simulated time: what waits, computes and flows, until when.
+//! Servers and links in simulated time: queued and running orders, and queued and flowing
+//! transfers.
 //!
 //! When a core is free, a server begins the order with the lowest place among those whose data has
-//! arrived. It takes a few transfers at a time, those of the lowest places first; the client takes
-//! all at once. What is said rather than sent takes no time.
+//! arrived. It receives a few transfers at a time, those of the lowest places first; the client
+//! receives all at once. Orders and answers take no time.
 
 use super::Perturbations;
 use super::flows::{Flows, TransferId};
@@ -16,22 +17,22 @@ use crate::stragglers::Watch;
 use std::cmp::Reverse;
 use std::collections::{BTreeSet, BinaryHeap, VecDeque};
 
-/// A server takes so many transfers at a time: enough to fill its link from several sources, and
-/// few enough that what is needed first comes first.
+/// Maximum number of transfers that a server receives at a time: enough to fill its link from
+/// several sources, and few enough that the data needed first arrives first.
 const TRANSFERS_MAX: u32 = 4;
 /// A place behind all tasks.
 pub(super) const LAST: u32 = u32::MAX;
 
-/// What happens.
+/// An event of the simulated platform.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum PlatformEvent {
-    /// A server computes for an attempt.
+    /// A server has begun to compute an attempt.
     Begun(AttemptId),
     /// An attempt has ended.
     Ended(AttemptId, TaskRun),
-    /// An attempt goes on and should have ended long ago.
+    /// A running attempt should have ended long ago.
     Late,
-    /// A transfer has come to its end.
+    /// A transfer has ended.
     Arrived(TransferId, Transfer),
 }
 
@@ -45,7 +46,7 @@ enum Timer {
 
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Stage {
-    /// It has this number in the queue of its server.
+    /// The number of the order in the queue of its server.
     Queued(u64),
     Running {
         since_s: f64,
@@ -53,7 +54,7 @@ enum Stage {
     Over,
 }
 
-/// An order that a server has.
+/// An order of a server.
 struct SimulatedOrder {
     task: TaskId,
     server: ServerId,
@@ -65,7 +66,7 @@ struct SimulatedServer {
     queue: TaskQueue<DataId, AttemptId>,
 }
 
-/// A transfer, and the place of the first task that needs it; its times as far as they are known.
+/// A transfer with its times, once they are known, and the place of the first task that needs it.
 struct SimulatedTransfer {
     transfer: Transfer,
     place: u32,
@@ -77,23 +78,23 @@ pub(super) struct SimulatedPlatform<'a> {
     graph: &'a TaskGraph,
     platform: &'a Platform,
     perturbations: &'a Perturbations,
-    /// Whether it says which attempts are late.
+    /// Whether late attempts are reported.
     is_watched: bool,
     servers: Vec<SimulatedServer>,
     orders: Vec<SimulatedOrder>,
     transfers: Vec<SimulatedTransfer>,
     flows: Flows<'a>,
-    /// What waits to be sent to each endpoint, and how much is on its way.
+    /// The transfers queued for each endpoint, and the number in progress.
     queues: Vec<BTreeSet<(u32, TransferId)>>,
     incoming: Vec<u32>,
-    /// Servers on which an order may begin, and endpoints to which a transfer may.
+    /// Servers on which an order may begin, and endpoints to which a transfer may begin.
     stirred: BTreeSet<ServerId>,
     stirred_ends: BTreeSet<Endpoint>,
     begun: VecDeque<AttemptId>,
     timers: BinaryHeap<Reverse<(SimTime, u64, Timer)>>,
     count: u64,
     pub(super) now_s: f64,
-    /// When the client had what it wanted.
+    /// Time at which the client had all wanted data.
     pub(super) makespan_s: f64,
     pub(super) execution: Execution,
 }
@@ -129,7 +130,8 @@ impl<'a> SimulatedPlatform<'a> {
         }
     }
 
-    /// A server gets an order, and lacks this data for it. Its number: they are counted from 0.
+    /// Adds an order to a server that lacks the data in `missing`. Returns its number, counted from
+    /// 0.
     pub(super) fn order(
         &mut self,
         (task, server): (TaskId, ServerId),
@@ -143,12 +145,12 @@ impl<'a> SimulatedPlatform<'a> {
         attempt
     }
 
-    /// The place of the first order of a server that lacks data.
+    /// Returns the lowest place of a server's orders that lack data.
     pub(super) fn place(&self, data: DataId, server: ServerId) -> u32 {
         self.servers[server.index()].queue.place_for(data).unwrap_or(LAST)
     }
 
-    /// Data is on a server.
+    /// Notes that data is on a server.
     pub(super) fn has(&mut self, data: DataId, server: ServerId) {
         self.servers[server.index()].queue.arrived(data);
         self.stirred.insert(server);
@@ -170,8 +172,8 @@ impl<'a> SimulatedPlatform<'a> {
         }
     }
 
-    /// Data is to go to one who has room for it before all of higher places. Transfers are counted
-    /// from 0.
+    /// Queues a transfer, which begins before those of higher places once its receiver can take it.
+    /// Transfers are numbered from 0.
     pub(super) fn send(
         &mut self,
         data: DataId,
@@ -186,7 +188,7 @@ impl<'a> SimulatedPlatform<'a> {
         number
     }
 
-    /// A task of this place needs a transfer, too.
+    /// Notes that a task of this place also needs a transfer.
     pub(super) fn prefer(&mut self, number: TransferId, place: u32) {
         let SimulatedTransfer { transfer, place: before, is_queued } =
             &mut self.transfers[number as usize];
@@ -198,7 +200,7 @@ impl<'a> SimulatedPlatform<'a> {
         }
     }
 
-    /// What happens next; nothing if nothing goes on.
+    /// Returns the next event; `None` if nothing is in progress.
     pub(super) fn next(&mut self) -> Option<PlatformEvent> {
         self.begin();
         if let Some(attempt) = self.begun.pop_front() {
@@ -225,7 +227,7 @@ impl<'a> SimulatedPlatform<'a> {
         }
     }
 
-    /// How it went, once nothing goes on.
+    /// Returns the record of the execution, once nothing is in progress.
     pub(super) fn finish(self) -> Execution {
         let last_s = self.execution.runs.last().map_or(0.0, |run| run.end_s);
         Execution { makespan_s: self.makespan_s.max(last_s), ..self.execution }
@@ -236,7 +238,7 @@ impl<'a> SimulatedPlatform<'a> {
         self.count += 1;
     }
 
-    /// Begins all orders and transfers that may. Only when all that happens at once has been seen,
+    /// Begins all orders and transfers that may. This happens only after all simultaneous events,
     /// so that the lowest place goes first.
     fn begin(&mut self) {
         while let Some(server) = self.stirred.pop_first() {

@@ -1,4 +1,4 @@
-//! Executions that can be computed by hand.
+//! Executions whose results can be computed by hand.
 
 use super::*;
 use crate::graph::GraphBuilder;
@@ -13,8 +13,8 @@ fn link(megabytes_per_s: u64) -> Link {
     Link::new(Latency::ZERO, bandwidth)
 }
 
-/// Sites of single-core servers of these speeds; 100 MB/s inside, 10 MB/s out of each site and to
-/// the client.
+/// Sites of single-core servers of these speeds, with 100 MB/s inside each site, and 10 MB/s out of
+/// each site and to the client.
 fn platform(sites: &[&[f64]]) -> Platform {
     let mut servers = Vec::new();
     for (site, speeds) in sites.iter().enumerate() {
@@ -40,7 +40,7 @@ fn run(graph: &TaskGraph, platform: &Platform, mapping: &Mapping) -> Execution {
     execute(graph, platform, mapping, &Perturbations::default(), StragglerPolicy::None)
 }
 
-/// A task of 2 s that writes 50 MB, read by another of 3 s, whose 10 MB the client wants.
+/// A task of 2 s that writes 50 MB, read by another of 3 s, which writes 10 MB for the client.
 fn chain() -> TaskGraph {
     let mut builder = GraphBuilder::default();
     let (first, second) = (builder.task("first", 2.0), builder.task("second", 3.0));
@@ -105,7 +105,7 @@ fn what_a_server_cannot_have_from_another_comes_by_way_of_the_client() {
     assert!(back.makespan_s < 10.0, "the other way is direct: {back:?}");
 }
 
-/// One input of 40 MB at the client that each of so many tasks of 1 s reads.
+/// A number of tasks of 1 s each that read one input of 40 MB held by the client.
 fn readers(tasks: u32) -> TaskGraph {
     let mut builder = GraphBuilder::default();
     let input = builder.external("input", 40 * MB, [Endpoint::Client]);
@@ -154,7 +154,7 @@ fn of_tasks_that_could_begin_the_lowest_place_does() {
     assert!((execution.makespan_s - 1.5).abs() < 1e-9);
 }
 
-/// Independent tasks of 10 s, so many on each of two servers.
+/// Independent tasks of 10 s, `each` on each of two servers.
 fn bag(each: u32) -> (TaskGraph, Mapping) {
     let mut builder = GraphBuilder::default();
     for number in 0..2 * each {
@@ -187,7 +187,8 @@ fn a_long_task_that_is_late_is_begun_again_elsewhere() {
 
     let copied = execute(&graph, &platform, &mapping, &stuck, StragglerPolicy::StealAndCopy);
 
-    // The copy takes 10 s, and it takes a while to be sure that the first is not just a long task.
+    // The copy takes 10 s, and it takes a while to decide that the first attempt is not just a long
+    // task.
     assert!((25.0..=40.0).contains(&copied.makespan_s), "{copied:?}");
     assert_eq!((copied.runs.len(), copied.wasted.len()), (2, 1));
 }
@@ -210,8 +211,8 @@ fn while_nobody_is_slow_nothing_is_moved() {
     assert!((execution.makespan_s - 60.0).abs() < 1e-6);
 }
 
-/// Whatever waits costs nothing when a task ends: with a look at all of it these did not end in
-/// minutes.
+/// The end of a task takes no time for waiting tasks; an examination of all of them would take
+/// minutes in total.
 #[test]
 fn large_groups_are_judged_in_no_more_time_for_each_task_than_small_ones() {
     const TASKS: usize = 100_000;
@@ -244,8 +245,8 @@ fn large_groups_are_judged_in_no_more_time_for_each_task_than_small_ones() {
     }
 }
 
-/// How many attempts are looked at for each task of a bag on 16 servers, of which one is three
-/// times as slow as it was said to be.
+/// Returns the number of attempts examined per task of a bag on 16 servers, of which one is three
+/// times as slow as stated.
 fn looked_at(tasks: usize) -> usize {
     let mut graph = GraphBuilder::default();
     for number in 0..tasks {

@@ -2,7 +2,7 @@
 
 use std::cmp::Ordering;
 
-/// Seconds since a group began; never not a number.
+/// Seconds since a group began; never NaN.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct SimTime(pub(crate) f64);
 

@@ -1,13 +1,12 @@
-//! What is done about servers that turn out to be slow: one policy, for simulated executions and
-//! for real ones.
+//! The treatment of slow servers: one policy, for simulated and real executions.
 //!
-//! The client compares how long tasks took with how long they should have taken. A server that is
-//! much slower than another by this measure may lose tasks to it that have not begun, or whose
-//! inputs are being made, if the other has an idle core and would end them clearly earlier. What
-//! counts is the time until the outputs are where they are needed: transfers are estimated over idle
-//! links, times the congestion that was seen. While no server is much slower than another no task
-//! is moved, because the mapping was made with more knowledge. With copies, a task that is late and
-//! runs on a slow server is begun again elsewhere on the same terms.
+//! The client compares the times that tasks took with the expected times. A server that is much
+//! slower than another by this measure may lose tasks to it that have not begun, or whose inputs
+//! are being made, if the other server has an idle core and would end them clearly earlier. The
+//! decisive time is that until the outputs are where they are needed; transfers are estimated as
+//! their time over idle links, times the observed congestion. While no server is much slower than
+//! another, no task is moved, because the mapping is based on more knowledge. With copies, a late
+//! task on a slow server is begun a second time elsewhere under the same conditions.
 
 mod watch;
 
@@ -17,55 +16,57 @@ use crate::platform::Platform;
 use std::time::Duration;
 pub use watch::Watch;
 
-/// A server is much slower than another if its tasks take so many times as long as they should,
-/// measured by how long those of the other take.
+/// Ratio of slowness at which a server is much slower than another, where slowness is the ratio of
+/// actual to expected times of its tasks.
 const MUCH_SLOWER: f64 = 1.5;
-/// A task must end within this part of the time that is left to it where it is.
+/// Part of its remaining time within which a task must end elsewhere to be moved.
 const CLEARLY_EARLIER: f64 = 0.8;
-/// What is seen of a server counts as much as the belief that it is as it was said to be once it
-/// has computed for so many tasks of mean size.
+/// Number of tasks of mean size after which the observations of a server have the same weight as
+/// its stated speed.
 const BELIEF_TASKS: f64 = 1.0;
-/// So many attempts that wait on a server are compared for each move, at most: what moves cost is
-/// near-linear in the tasks of a slow server then.
+/// Maximum number of attempts queued on a server that are compared for each move, which makes the
+/// cost of moves near-linear in the number of tasks of a slow server.
 const CONSIDERED_MAX: usize = 32;
 
-/// What may be done while a group is executed.
+/// The measures against slow servers during an execution.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum StragglerPolicy {
-    /// Nothing: tasks run where they were mapped.
+    /// None: tasks run where they were mapped.
     #[default]
     None,
-    /// Servers without work take tasks from those that were seen to be slow.
+    /// Idle servers take tasks from slow ones.
     Steal,
-    /// The same, and tasks that are late are begun a second time elsewhere; who ends first counts.
+    /// Like [`Steal`](Self::Steal), and late tasks are begun a second time elsewhere; the attempt
+    /// that ends first counts.
     StealAndCopy,
 }
 
-/// How far an attempt is.
+/// The progress of an attempt.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum AttemptState {
     /// The last of its inputs are being made.
     Imminent,
-    /// Its inputs are on their way.
+    /// Its inputs are being transferred.
     Waiting,
     /// It could begin.
     Ready,
     /// It runs.
     Running {
-        /// Since when, in seconds.
+        /// Start in seconds.
         since_s: f64,
     },
 }
 
-/// How often real servers are looked at, as a part of the time of a mean task; and in which bounds.
+/// Number of looks at real servers in the time of a mean task, and the maximum interval between
+/// looks.
 const GLANCES_PER_TASK: f64 = 4.0;
 const GLANCE_MAX: Duration = Duration::from_secs(1);
-/// Each look at a group takes a time that grows with its tasks, and so do the times between them:
-/// looking after a large one takes a small part of the client's time.
+/// Minimum interval between looks per task of the group. The cost of a look grows with the number
+/// of tasks, so that looks at a large group take only a small part of the client's time.
 const GLANCE_EACH: Duration = Duration::from_micros(5);
 
-/// How long to wait between two looks at the servers of a group: `least` if its tasks are few and
-/// short.
+/// Returns the interval between two looks at the servers of a group: `least` if its tasks are few
+/// and short.
 pub fn polling_interval(graph: &TaskGraph, least: Duration) -> Duration {
     let tasks = graph.tasks().len().max(1);
     let glance_s = graph.work_s() / tasks as f64 / GLANCES_PER_TASK;
@@ -79,17 +80,17 @@ pub fn polling_interval(graph: &TaskGraph, least: Duration) -> Duration {
 pub struct OngoingAttempt {
     /// Its number, if its server has the order.
     pub number: Option<usize>,
-    /// What is attempted.
+    /// The task.
     pub task: TaskId,
-    /// Where.
+    /// The server.
     pub server: ServerId,
-    /// How far it is.
+    /// Its progress.
     pub state: AttemptState,
-    /// Whether it is the only one at its task.
+    /// Whether it is the only attempt at its task.
     pub is_alone: bool,
 }
 
-/// A task that could run elsewhere.
+/// A possible move of a task to another server.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Reassignment {
     gain_s: f64,
@@ -97,33 +98,33 @@ pub struct Reassignment {
     pub attempt: Option<usize>,
     /// The task.
     pub task: TaskId,
-    /// Where it could run.
+    /// The server to which it could move.
     pub to: ServerId,
-    /// Whether the attempt goes on beside the new one.
+    /// Whether the old attempt continues beside the new one.
     pub is_copy: bool,
 }
 
-/// An execution as it stands.
+/// A snapshot of an execution.
 pub struct Observations<'a> {
     /// The tasks.
     pub graph: &'a TaskGraph,
     /// The servers.
     pub platform: &'a Platform,
-    /// What was seen of them.
+    /// The observations of the servers.
     pub watch: &'a Watch,
-    /// The time, in seconds.
+    /// Current time in seconds.
     pub now_s: f64,
-    /// The attempts that are not over and whose inputs exist, or will soon: those that a server
-    /// takes first before others of it.
+    /// The open attempts whose inputs exist or will soon, those of a server in the order in which
+    /// it begins them.
     pub ongoing: Vec<OngoingAttempt>,
-    /// For how many cores of each server nothing is there or on its way.
+    /// Number of cores of each server with no task present or coming.
     pub idle: Vec<usize>,
-    /// How many cores of each server are for tasks that were moved there and whose inputs are being
-    /// made: others may have them meanwhile, but no more such tasks.
+    /// Number of cores of each server that are reserved for tasks moved there whose inputs are
+    /// being made: other tasks may use them meanwhile, but no more such tasks may be moved there.
     pub reserved: Vec<usize>,
-    /// How long the inputs of a task take to a server, in seconds.
+    /// Transfer time of the inputs of a task to a server, in seconds.
     pub inputs_s: &'a dyn Fn(TaskId, ServerId) -> f64,
-    /// How long the outputs of a task take from a server to where they are needed, in seconds.
+    /// Transfer time of the outputs of a task from a server to where they are needed, in seconds.
     pub outputs_s: &'a dyn Fn(TaskId, ServerId) -> f64,
 }
 
@@ -132,8 +133,9 @@ impl Observations<'_> {
         self.platform.time_s(self.graph.task(task).work_s, server)
     }
 
-    /// How many times as long as they should tasks take on each server, with what those that run
-    /// show already; nothing if no server is much slower than another.
+    /// Returns the slowness of each server, the ratio of actual to expected times of its tasks,
+    /// including running tasks that are already over their time; `None` if no server is much slower
+    /// than another.
     pub fn slowness(&self) -> Option<Vec<f64>> {
         let mut seen_s = self.watch.seen_s.clone();
         for attempt in &self.ongoing {
@@ -157,7 +159,7 @@ impl Observations<'_> {
         slowness.iter().any(|&slow| slow >= fastest * MUCH_SLOWER).then_some(slowness)
     }
 
-    /// The move that gains most.
+    /// Returns the move that gains most time.
     pub fn best_offer(&self, slowness: &[f64]) -> Option<Reassignment> {
         let idle: Vec<ServerId> =
             self.platform.server_ids().filter(|server| self.idle[server.index()] > 0).collect();
@@ -196,8 +198,8 @@ impl Observations<'_> {
         best
     }
 
-    /// The attempts that might be moved: of those that wait on a server only the last ones, for
-    /// these wait longest.
+    /// Iterates over the attempts that might be moved: of those queued on a server only the last
+    /// ones, because they wait longest.
     fn considered(&self) -> impl Iterator<Item = &OngoingAttempt> {
         let is_waiting =
             |attempt: &OngoingAttempt| !matches!(attempt.state, AttemptState::Running { .. });
@@ -215,7 +217,8 @@ impl Observations<'_> {
         })
     }
 
-    /// How long an attempt that might be moved, or copied, has to go where it is, in seconds.
+    /// Returns the remaining time in seconds of an attempt that might be moved, and whether it
+    /// would be copied.
     fn left_s(
         &self,
         attempt: &OngoingAttempt,
@@ -236,12 +239,13 @@ impl Observations<'_> {
         };
         let ran_s = self.now_s - since_s;
         let is_late = ran_s >= Watch::patience_s(expected_s / slowness[from]) * 0.999;
-        // What is late without end is expected to take half as long again as it did.
+        // An attempt that is already over its expected time is estimated to take half as long again
+        // as it has run.
         let left_s = (expected_s - ran_s).max(ran_s / 2.0);
         (self.watch.is_copying && attempt.is_alone && is_late).then_some((left_s, true))
     }
 
-    /// How long what can begin on each server waits for a core, about, in seconds.
+    /// Returns the approximate time in seconds that an attempt waits for a core of each server.
     fn waits_s(&self, slowness: &[f64]) -> Vec<f64> {
         let mut waits_s = vec![0.0; slowness.len()];
         let mut queued = vec![0_u32; slowness.len()];

@@ -1,29 +1,29 @@
-//! What was seen of the servers while a group is executed, and when a task is late.
+//! The observations of servers during an execution, and the time at which a task is late.
 
 use crate::graph::TaskGraph;
 use crate::id::ServerId;
 use crate::platform::Platform;
 
-/// A task is late when it has taken so many times as long as it should.
+/// Multiple of its expected time after which a task is late.
 const LATE: f64 = 1.5;
-/// A late task is looked at again after this part of the time for which it has run, and at least so
-/// many seconds.
+/// Interval between looks at a late task, as a part of the time for which it has run, and the
+/// minimum interval in seconds.
 const AGAIN: f64 = 0.25;
 const AGAIN_S_MIN: f64 = 1e-3;
 
-/// What was seen of the servers.
+/// The observations of the servers.
 #[derive(Clone, Debug)]
 pub struct Watch {
     /// Whether late tasks are begun again elsewhere.
     pub is_copying: bool,
-    /// How long the tasks that ended on each server took and should have taken, in seconds.
+    /// Total actual and expected time of the tasks that ended on each server, in seconds.
     pub seen_s: Vec<(f64, f64)>,
-    /// The time of a mean task on each server.
+    /// The time of a mean task on each server, in seconds.
     pub mean_s: Vec<f64>,
 }
 
 impl Watch {
-    /// Nothing yet.
+    /// Creates an empty set of observations.
     pub fn new(graph: &TaskGraph, platform: &Platform, is_copying: bool) -> Self {
         let mean = graph.work_s() / graph.tasks().len().max(1) as f64;
         let mean_s = platform.server_ids().map(|server| platform.time_s(mean, server));
@@ -31,7 +31,8 @@ impl Watch {
         Self { is_copying, seen_s, mean_s: mean_s.collect() }
     }
 
-    /// A task on a server has ended, or was given up: then it says something only if it was late.
+    /// Adds a task that has ended on a server, or was given up; a task given up counts only if it
+    /// was late.
     pub fn observe(&mut self, server: ServerId, took_s: f64, should_s: f64, has_ended: bool) {
         if has_ended || took_s > should_s {
             let (seen_took_s, seen_should_s) = &mut self.seen_s[server.index()];
@@ -40,12 +41,12 @@ impl Watch {
         }
     }
 
-    /// After which time a task that should take so long is late.
+    /// Returns the time after which a task with an expected time of `expected_s` is late.
     pub fn patience_s(expected_s: f64) -> f64 {
         expected_s * LATE
     }
 
-    /// When to look again at a late task that has run for so long.
+    /// Returns the time until the next look at a late task that has run for `ran_s`.
     pub fn look_again_s(ran_s: f64) -> f64 {
         (ran_s * AGAIN).max(AGAIN_S_MIN)
     }

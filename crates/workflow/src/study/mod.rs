@@ -1,36 +1,36 @@
-//! What heuristics are compared on: four platforms from a wide area that hardly matters to one that
-//! decides.
+//! Platforms for the comparison of heuristics: four platforms, from one whose wide-area links
+//! hardly matter to one where they dominate.
 
 use crate::platform::{ClientSpec, Platform, ServerSpec, Site};
 use gridspan_topology::{Bandwidth, Latency, Link};
 use std::time::Duration;
 
-/// A platform and what it is called.
+/// A named platform.
 #[derive(Clone, Debug)]
 pub struct Ground {
-    /// One letter.
+    /// Name of one letter.
     pub name: &'static str,
-    /// What it is like.
+    /// Short description.
     pub description: &'static str,
     /// The platform.
     pub platform: Platform,
 }
 
-/// What differs from platform to platform.
+/// The parameters of a platform.
 struct Recipe {
     name: &'static str,
     description: &'static str,
-    /// How fast the servers of each site are, and what its uplink carries, in Mbit/s.
+    /// Speed of the servers of each site, and bandwidth of its uplink in Mbit/s.
     sites: &'static [(f64, u64)],
-    /// Between sites, in ms.
+    /// Round-trip time between sites, in ms.
     round_trip: u64,
     client_mbit: u64,
 }
 
-/// Every site has so many servers of so many cores.
+/// Number of servers of each site, and number of cores of each server.
 const SERVERS: usize = 4;
 const CORES: u32 = 4;
-/// How fast the servers of a site are, beside each other.
+/// Relative speeds of the servers of a site.
 const SPEEDS: [f64; SERVERS] = [1.0, 1.2, 0.9, 1.1];
 
 const RECIPES: [Recipe; 4] = [
@@ -64,14 +64,14 @@ const RECIPES: [Recipe; 4] = [
     },
 ];
 
-/// The four platforms, A to D. Servers have four cores and 10 Gbit/s to the others of their site;
-/// each site has one uplink to all others, and the client a link of its own.
+/// Returns the four platforms, A to D. Servers have four cores and 10 Gbit/s to the others of their
+/// site; each site has one uplink to all others, and the client its own link.
 pub fn grounds() -> Vec<Ground> {
     RECIPES.iter().map(ground).collect()
 }
 
 fn ground(recipe: &Recipe) -> Ground {
-    // Half of a latency at each end, so that two uplinks make one way.
+    // Half of a one-way latency at each end, so that two uplinks make one way.
     let half = Latency(Duration::from_millis(recipe.round_trip) / 4);
     let link = |mbit: u64| Link::new(half, Bandwidth::from_bits_per_second(mbit * 1_000_000));
     let mut servers = Vec::new();

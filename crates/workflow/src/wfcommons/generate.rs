@@ -1,17 +1,17 @@
-//! Generated workflows, where recorded ones are not at hand or not large enough.
+//! Generated workflows, for cases in which recorded ones are not available or not large enough.
 
 use crate::graph::{GraphBuilder, TaskGraph, TaskGraphError};
 use crate::id::{DataId, Endpoint};
 use gridspan_topology::dice::Dice;
 
-/// So many levels, each of which reads what the one before it has written.
+/// Number of levels, each of which reads files written by the level before it.
 const LEVELS: u32 = 10;
-/// A task reads so many files at most.
+/// Maximum number of files that a task reads.
 const READS_MAX: u32 = 3;
 
-/// A workflow in levels: each task reads one to three files of the level before it, of 0.1 to 100
-/// MB, and computes for 1 to 100 s, both spread evenly over orders of magnitude; those of the first
-/// level read a file of the client's.
+/// Generates a workflow in levels: each task reads one to three files of the level before it, of
+/// 0.1 to 100 MB, and computes for 1 to 100 s, both distributed log-uniformly; the tasks of the
+/// first level read a file from the client.
 pub fn layered(tasks: u32, seed: u64) -> Result<TaskGraph, TaskGraphError> {
     let mut dice = Dice::new(seed);
     let width = tasks.div_ceil(LEVELS).max(1);

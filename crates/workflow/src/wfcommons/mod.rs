@@ -1,4 +1,4 @@
-//! Workflows to execute: recorded ones in the WfCommons format, and generated ones.
+//! Workflows: recorded ones in the WfCommons format, and generated ones.
 
 mod generate;
 mod wfformat;

@@ -1,8 +1,8 @@
-//! Reads workflows in WfFormat, the JSON format of the WfCommons project (schema 1.5 and near it).
+//! Reads workflows in WfFormat, the JSON format of the WfCommons project (schema 1.5 and similar).
 //!
-//! A reader of other people's files is lenient: unknown fields, odd identifiers, missing times and
-//! sizes, and relations written at one end only are no errors. Only what leaves nothing to execute
-//! is one. What it had to guess it says, for that decides how long the execution takes.
+//! The reader is lenient: unknown fields, odd identifiers, missing times and sizes, and relations
+//! given at one end only are not errors. It fails only if there is nothing to execute or no valid
+//! graph. It reports all assumptions, because they determine how long the execution takes.
 
 use crate::graph::{GraphBuilder, TaskGraph, TaskGraphError};
 use crate::id::{DataId, Endpoint, TaskId};
@@ -13,34 +13,34 @@ use thiserror::Error;
 /// A workflow, ready to be mapped.
 #[derive(Clone, Debug)]
 pub struct Workflow {
-    /// What it is called.
+    /// Name of the workflow.
     pub name: String,
-    /// Its tasks, which take as long on a core of speed 1 as was recorded. A file that no task
-    /// writes is held by the client, and a file that no task reads is wanted by it.
+    /// The tasks, with their recorded times on a core of speed 1. A file that no task writes is
+    /// held by the client, and a file that no task reads is wanted by it.
     pub graph: TaskGraph,
-    /// How long it took where it was recorded, in seconds.
+    /// Recorded makespan in seconds.
     pub recorded_s: Option<f64>,
-    /// What the file does not say or says wrong, and what was taken instead: one sentence for each
-    /// kind.
+    /// The missing and invalid values of the file and the assumptions made for them: one sentence
+    /// for each kind.
     pub guesses: Vec<String>,
 }
 
-/// Why a file is no workflow. Nothing was read.
+/// The reason that a file is not a workflow. Nothing was read.
 #[derive(Debug, Error)]
 pub enum WorkflowError {
-    /// The text is no JSON, or says nothing of tasks.
-    #[error("this is no workflow in WfFormat 1.4 or later: {0}")]
+    /// The text is not JSON, or does not contain tasks.
+    #[error("this is not a workflow in WfFormat 1.4 or later: {0}")]
     Format(#[from] serde_json::Error),
     /// There are no tasks.
     #[error("the workflow has no tasks; there is nothing to execute")]
     Empty,
-    /// Two tasks cannot be told apart.
-    #[error("two tasks have the identifier `{id}`; give each its own")]
+    /// Two tasks have the same identifier.
+    #[error("two tasks have the identifier `{id}`; give each a different one")]
     Twice {
         /// The identifier.
         id: String,
     },
-    /// The tasks are no graph.
+    /// The tasks do not form a valid graph.
     #[error(transparent)]
     Graph(#[from] TaskGraphError),
 }
@@ -107,7 +107,7 @@ struct Executed {
     core_count: Option<f64>,
 }
 
-/// Reads a workflow from the text of its file.
+/// Parses a workflow from the text of its file.
 pub fn load(text: &str) -> Result<Workflow, WorkflowError> {
     let Document { name, workflow } = serde_json::from_str(text)?;
     let Body { specification, execution } = workflow;
@@ -119,12 +119,13 @@ pub fn load(text: &str) -> Result<Workflow, WorkflowError> {
     Ok(Workflow { name, graph, recorded_s: execution.makespan_in_seconds, guesses })
 }
 
-/// A size or time, if it is one.
+/// Returns a size or time if it is valid.
 fn sensible(number: Option<f64>) -> Option<f64> {
     number.filter(|number| number.is_finite() && *number >= 0.0)
 }
 
-/// What the file does not say or says wrong, each kind with how often and the first case of it.
+/// Returns the missing and invalid values of the file, with the number of cases and the first case
+/// of each kind.
 fn guesses(from: &Specification, execution: &Execution) -> Vec<String> {
     let tasks: BTreeSet<&str> = from.tasks.iter().map(|task| task.id.as_str()).collect();
     let times: BTreeMap<&str, &Executed> =
@@ -142,11 +143,11 @@ fn guesses(from: &Specification, execution: &Execution) -> Vec<String> {
     let ids = || from.tasks.iter().map(|task| task.id.as_str());
     [
         guess(ids().filter(|id| time(id).is_none()), "has no recorded runtime", "0 s"),
-        guess(ids().filter(|id| wrong(time(id))), "has a runtime that is none", "0 s"),
+        guess(ids().filter(|id| wrong(time(id))), "has an invalid recorded runtime", "0 s"),
         guess(
             ids().filter(|id| cores(id).is_some_and(|cores| cores > 1.0)),
             "used several cores",
-            "one core for as long",
+            "one core for the same time",
         ),
         guess(
             files.iter().copied().filter(|id| size(id).is_none()),
@@ -155,13 +156,13 @@ fn guesses(from: &Specification, execution: &Execution) -> Vec<String> {
         ),
         guess(
             files.iter().copied().filter(|id| wrong(size(id))),
-            "has a size that is none",
+            "has an invalid recorded size",
             "0 bytes",
         ),
         guess(
             related.map(String::as_str).filter(|id| !tasks.contains(id)),
-            "is waited for or to wait, and is no task of the file",
-            "nothing",
+            "is a parent or child, but no task of the file",
+            "no dependency",
         ),
     ]
     .into_iter()
@@ -169,17 +170,17 @@ fn guesses(from: &Specification, execution: &Execution) -> Vec<String> {
     .collect()
 }
 
-/// One sentence of all that have something in common.
+/// Formats one sentence about all items with the same problem.
 fn guess<'a>(mut all: impl Iterator<Item = &'a str>, is: &str, taken: &str) -> Option<String> {
     let first = all.next()?;
     let others = match all.count() {
         0 => String::new(),
-        more => format!(", as {more} more"),
+        more => format!(", like {more} more"),
     };
-    Some(format!("`{first}` {is}{others}: {taken} is taken"))
+    Some(format!("`{first}` {is}{others}: assuming {taken}"))
 }
 
-/// A graph in the making.
+/// A graph under construction.
 struct Reader<'a> {
     specified: &'a [Specified],
     sizes: BTreeMap<&'a str, u64>,
@@ -215,8 +216,8 @@ impl<'a> Reader<'a> {
         Ok(self.builder.build()?)
     }
 
-    /// Adds the files, and gives the pairs of tasks between which one goes. Of several writers of a
-    /// file the first counts, and a task that says it reads what it writes only writes it.
+    /// Adds the files, and returns the pairs of tasks connected by a file. Of several writers of a
+    /// file the first counts, and a task that claims to read its own output only writes it.
     fn files(&mut self) -> BTreeSet<(TaskId, TaskId)> {
         let tasks = self.specified.iter().map(|task| (self.ids[task.id.as_str()], task));
         let tasks: Vec<(TaskId, &Specified)> = tasks.collect();
@@ -256,7 +257,7 @@ impl<'a> Reader<'a> {
         fed
     }
 
-    /// Adds what one task must wait for although no file goes to it: a message of no bytes.
+    /// Adds the dependencies without a file, as data of zero bytes.
     fn relations(&mut self, fed: &BTreeSet<(TaskId, TaskId)>) {
         let mut pairs = BTreeSet::new();
         for task in self.specified {
@@ -313,7 +314,7 @@ mod tests {
         assert_eq!(find("in").consumers, [TaskId(0), TaskId(1)]);
         assert_eq!((find("mid").bytes, find("mid").producer), (20, Some(TaskId(0))));
         assert!(find("out").is_wanted && !find("mid").is_wanted);
-        // c waits for b, which gives it no file.
+        // c waits for b, although b writes no file for it.
         assert_eq!(find("done").consumers, [TaskId(2)]);
         assert_eq!(graph.data().len(), 4);
     }
@@ -323,8 +324,8 @@ mod tests {
         assert_eq!(
             load(SMALL).unwrap().guesses,
             [
-                "`c` has no recorded runtime: 0 s is taken",
-                "`gone` is waited for or to wait, and is no task of the file: nothing is taken",
+                "`c` has no recorded runtime: assuming 0 s",
+                "`gone` is a parent or child, but no task of the file: assuming no dependency",
             ]
         );
 
@@ -343,10 +344,10 @@ mod tests {
         assert_eq!(
             load(odd).unwrap().guesses,
             [
-                "`a` has a runtime that is none: 0 s is taken",
-                "`b` used several cores: one core for as long is taken",
-                "`y` has no recorded size, as 1 more: 0 bytes is taken",
-                "`x` has a size that is none: 0 bytes is taken",
+                "`a` has an invalid recorded runtime: assuming 0 s",
+                "`b` used several cores: assuming one core for the same time",
+                "`y` has no recorded size, like 1 more: assuming 0 bytes",
+                "`x` has an invalid recorded size: assuming 0 bytes",
             ]
         );
     }
@@ -355,7 +356,7 @@ mod tests {
     fn what_is_no_workflow_is_refused_with_the_reason() {
         let refused = |text: &str| load(text).unwrap_err().to_string();
 
-        assert!(refused("{").starts_with("this is no workflow in WfFormat"));
+        assert!(refused("{").starts_with("this is not a workflow in WfFormat"));
         assert!(refused(r#"{"workflow": {"tasks": []}}"#).contains("specification"));
         let empty = r#"{"workflow": {"specification": {"tasks": []}}}"#;
         assert!(refused(empty).contains("no tasks"));
@@ -363,7 +364,7 @@ mod tests {
         assert!(refused(twice).contains("two tasks have the identifier `a`"));
         let circle = r#"{"workflow": {"specification": {"tasks": [
             {"id": "a", "parents": ["b"]}, {"id": "b", "parents": ["a"]}]}}}"#;
-        assert!(refused(circle).contains("waits for what it makes itself"));
+        assert!(refused(circle).contains("depends on its own output"));
     }
 
     #[test]

@@ -1,18 +1,18 @@
-//! How long tasks that wait will last, in a site or on one node.
+//! Estimates how long waiting tasks will last, in a site or on one node.
 
 use gridspan_topology::Time;
 
-/// Since when some tasks have waited, and how many were seen to come since then.
+/// Time since which tasks have waited, and the number that has come since.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Backlog {
     since: Option<Time>,
     queued: u64,
-    /// Those that waited at first, and by how many they became more.
+    /// Number of tasks that waited at first, plus those that came from elsewhere since.
     came: u64,
 }
 
 impl Backlog {
-    /// So many tasks wait now. What is more than before came from elsewhere.
+    /// Records that `queued` tasks wait now. An increase came from elsewhere.
     pub(super) fn observe(&mut self, now: Time, queued: u64) {
         let more = queued.saturating_sub(self.queued);
         let is_new = self.since.is_none();
@@ -20,7 +20,7 @@ impl Backlog {
         self.expect(if is_new { 0 } else { more });
     }
 
-    /// So many tasks wait now. What is more than before was spawned by other tasks.
+    /// Records that `queued` tasks wait now. An increase was spawned by other tasks.
     pub(super) fn observe_spawned(&mut self, now: Time, queued: u64) {
         if self.since.is_none() && queued > 0 {
             (self.since, self.came) = (Some(now), queued);
@@ -28,14 +28,14 @@ impl Backlog {
         self.queued = queued;
     }
 
-    /// So many tasks come from elsewhere.
+    /// Records that `tasks` tasks come from elsewhere.
     pub(super) fn expect(&mut self, tasks: u64) {
         if self.since.is_some() {
             self.came = self.came.saturating_add(tasks);
         }
     }
 
-    /// So many tasks leave; the rest will last for so much less.
+    /// Records that `tasks` tasks leave; the time that the backlog lasts shrinks in proportion.
     pub(super) fn gave(&mut self, now: Time, tasks: u64) {
         if let Some(since) = &mut self.since {
             let part = tasks as f64 / self.queued.max(tasks).max(1) as f64;
@@ -45,31 +45,31 @@ impl Backlog {
         }
     }
 
-    /// For how long tasks have waited, in nanoseconds.
+    /// Returns the nanoseconds for which tasks have waited.
     pub(super) fn lasted_ns(&self, now: Time) -> u64 {
         self.since.map_or(0, |since| now.0.saturating_sub(since.0))
     }
 
-    /// Whether tasks that wait must have come from others that were done, as so many workers would
-    /// be through by now if each took what was observed, in nanoseconds.
+    /// Returns whether waiting tasks must have been spawned by tasks that were done: if each task
+    /// took `observed` nanoseconds, `workers` workers would have done all of them by now.
     pub(super) fn is_replenished(&self, now: Time, workers: u64, observed: u64) -> bool {
         self.outlasts_at(workers, observed).is_some_and(|time| time <= now)
     }
 
-    /// When [`Backlog::is_replenished`] will hold if tasks wait until then.
+    /// Returns the time from which [`Backlog::is_replenished`] will hold if tasks wait until then.
     pub(super) fn outlasts_at(&self, workers: u64, observed: u64) -> Option<Time> {
-        // They may have had to wait for one to end that ran already.
+        // They may have waited for the end of a task that was already running.
         let rounds = self.came as f64 / workers.max(1) as f64 + 1.0;
         let plausible = DOUBT * rounds * observed as f64;
         self.since.map(|since| Time(since.0.saturating_add(plausible as u64).saturating_add(1)))
     }
 
-    /// What each of so many tasks that wait takes one of so many workers, in nanoseconds; 0 as long
-    /// as there is nothing to tell it by.
+    /// Returns the nanoseconds that each of `queued` waiting tasks takes one of `workers` workers;
+    /// 0 while there is no data.
     ///
-    /// That is what nodes have observed, unless tasks spawn others: what was observed of those that
-    /// were done then says nothing of those that wait. Like anything whose life is unknown, these
-    /// are taken to last as long as they have lasted, and so they are while nothing was observed.
+    /// This is the observed time, unless tasks spawn others: the time of tasks that are done then
+    /// says nothing about those that wait. Like anything of unknown life, these are expected to
+    /// last as long as they have lasted, also while no time was observed.
     pub(super) fn task_ns(&self, now: Time, queued: u64, workers: u64, observed: u64) -> f64 {
         if self.is_replenished(now, workers, observed) {
             self.lasted_ns(now) as f64 * workers as f64 / queued.max(1) as f64
@@ -79,7 +79,7 @@ impl Backlog {
     }
 }
 
-/// What is reported may be out by a factor of two.
+/// Factor by which reported numbers may be off.
 const DOUBT: f64 = 2.0;
 
 #[cfg(test)]
@@ -104,7 +104,7 @@ mod tests {
         let mut backlog = Backlog::default();
         backlog.observe(Time(0), 50);
 
-        // 50 nodes of a tree of 100 ns each were there, and 40 are after a second.
+        // A tree has 50 waiting nodes of 100 ns each, and 40 after a second.
         backlog.observe(Time(1000 * MS), 40);
 
         assert!(backlog.is_replenished(Time(1000 * MS), 2, 100));

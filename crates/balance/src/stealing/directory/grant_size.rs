@@ -1,30 +1,31 @@
-//! How many tasks a thief gets of those that spawn others.
+//! The number of tasks that a thief gets where tasks spawn others.
 //!
-//! The size of such a task shows only afterwards. Of a tree that divides evenly the oldest task has
-//! half of the work, and more than one would leave the holder crumbs; where most tasks spawn
-//! nothing, one is not worth its messages. So grants grow while thieves come back soon, and shrink
-//! while they stay away for long.
+//! The size of such a task shows only afterwards. In a tree that divides evenly, the oldest task
+//! has half of the work, and a grant of more than one would leave the holder very little; where
+//! most tasks spawn nothing, a single task is not worth its messages. So grants grow while thieves
+//! return soon, and shrink while they stay away for long.
 
 use gridspan_topology::{NodeId, Time};
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// Below this many round trips a grant was too small to pay for its messages.
+/// Number of round trips below which a grant was too small to pay for its messages.
 const SOON: u32 = 4;
-/// Beyond this many it was more than enough.
+/// Number of round trips above which a grant was more than enough.
 const LATE: u32 = 32;
-/// The largest grant. Tasks of which as many last for less than some round trips are not worth
-/// more.
+/// Largest grant. If this many tasks last for less than some round trips, they are not worth a
+/// larger one.
 const MAX: u64 = 256;
 
-/// At least this part of an even share is granted: of many tasks one is no large part of the work.
+/// Divisor of an even share that gives the least grant: of many tasks, one is no large part of the
+/// work.
 const LEAST_PART: u64 = 8;
 
-/// The size of grants, for each worker of a thief.
+/// Size of grants, per worker of a thief.
 #[derive(Clone, Debug)]
 pub(super) struct GrantSize {
     tasks: u64,
-    /// When each thief was served last.
+    /// Time at which each thief was last served.
     served: BTreeMap<NodeId, Time>,
 }
 
@@ -35,18 +36,19 @@ impl Default for GrantSize {
 }
 
 impl GrantSize {
-    /// How many tasks a thief with this many workers gets, if so many would be its even share.
+    /// Returns the number of tasks for a thief with `workers` workers and an even share of `even`
+    /// tasks.
     pub(super) fn limit(&self, even: u64, workers: u32) -> u64 {
         let grant = self.tasks.saturating_mul(u64::from(workers.max(1)));
         even.min(grant.max(even / LEAST_PART))
     }
 
-    /// A thief is served now.
+    /// Records that a thief is served now.
     pub(super) fn note_served(&mut self, thief: NodeId, now: Time) {
         self.served.insert(thief, now);
     }
 
-    /// A thief asks again.
+    /// Records that a thief asks again, and adapts the size of grants.
     pub(super) fn note_back(&mut self, thief: NodeId, now: Time, round_trip: Duration) {
         let Some(served) = self.served.remove(&thief) else { return };
         let away = now.since(served);
@@ -57,7 +59,7 @@ impl GrantSize {
         }
     }
 
-    /// A thief is gone.
+    /// Forgets a thief that has left.
     pub(super) fn forget(&mut self, thief: NodeId) {
         self.served.remove(&thief);
     }
@@ -69,7 +71,7 @@ mod tests {
 
     const RTT: Duration = Duration::from_micros(100);
 
-    /// The grant after a thief was away for this long, this many times.
+    /// Returns the grant after a thief was away for `micros`, `times` times.
     fn after(grant: &mut GrantSize, times: u32, micros: u64) -> u64 {
         for _ in 0..times {
             grant.note_served(NodeId(1), Time(0));

@@ -1,15 +1,15 @@
-//! How long a node keeps what it has to itself, where stealing costs more than it brings.
+//! How long a node keeps its tasks to itself where stealing costs more than it brings.
 //!
-//! A tree may consist of a long trunk with little beside it. Whoever steals its oldest task steals
-//! the trunk, and leaves the holder nothing: then a node has work for less time than a steal takes,
-//! steals the trunk back, and all of them wait for messages. A node that had work for such a short
-//! time keeps what it gets next for about as long as a steal takes, and offers it only if it has
-//! lasted by then.
+//! A tree may consist of a long trunk with little beside it. A thief of its oldest task steals the
+//! trunk, and leaves the holder nothing: then a node has work for less time than a steal takes,
+//! steals the trunk back, and all nodes wait for messages. A node that had work for such a short
+//! time keeps its next tasks for about as long as a steal takes, and offers them only if they last
+//! until then.
 
 use gridspan_topology::Time;
 use std::time::Duration;
 
-/// One node's times with work.
+/// Periods in which one node has work.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Holdback {
     since: Option<Time>,
@@ -17,14 +17,14 @@ pub(super) struct Holdback {
 }
 
 impl Holdback {
-    /// The node has work now; `steal` is what a steal takes. Until when it keeps that to itself,
-    /// if it does.
+    /// Records that the node has work, where `steal` is the time that a steal takes. Returns the
+    /// time until which the node keeps its tasks, if it does.
     pub(super) fn keeps_until(&mut self, now: Time, steal: Duration) -> Option<Time> {
         let until = *self.since.get_or_insert(now) + steal;
         (self.was_brief && now < until).then_some(until)
     }
 
-    /// The node has no work any more.
+    /// Records that the node has run out of work.
     pub(super) fn ended(&mut self, now: Time, steal: Duration) {
         if let Some(since) = self.since.take() {
             self.was_brief = now.since(since) < steal;

@@ -1,4 +1,4 @@
-//! Who holds tasks, as a directory believes.
+//! The nodes that hold tasks, as estimated by a directory.
 
 use super::backlog::Backlog;
 use gridspan_topology::{NodeId, Time};
@@ -6,17 +6,17 @@ use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// What a task is taken to take before anybody knows.
+/// Assumed time of a task before any was observed.
 const UNKNOWN_TASK_NS: u64 = 1_000_000;
 
 /// The holders of one directory.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Holders(BTreeMap<NodeId, Holder>);
 
-/// What one node is believed to hold.
+/// Estimated tasks of one node.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Holder {
-    /// As of `at`.
+    /// Number of tasks at the time `at`.
     tasks: u64,
     at: Time,
     pub(super) workers: u32,
@@ -24,8 +24,8 @@ pub(super) struct Holder {
 }
 
 impl Holder {
-    /// When its last task will have been taken to run, in nanoseconds; who is latest can spare
-    /// most.
+    /// Returns the estimated time in nanoseconds at which its last task starts to run; the holder
+    /// with the latest time can spare most.
     fn dry_ns(&self, now: Time, task_ns: u64) -> u128 {
         if self.is_replenished(now, task_ns) {
             return u128::from(now.0) + u128::from(self.backlog.lasted_ns(now));
@@ -34,13 +34,13 @@ impl Holder {
         u128::from(self.at.0) + lasts
     }
 
-    /// Whether its tasks spawn others, as far as is known.
+    /// Returns whether its tasks spawn others, as far as is known.
     pub(super) fn is_replenished(&self, now: Time, task_ns: u64) -> bool {
         self.backlog.is_replenished(now, u64::from(self.workers), known(task_ns))
     }
 
-    /// How many it should have by now, or had when it last said if nobody knows what a task takes.
-    /// At least one: it says itself when there is none.
+    /// Returns the number of tasks that it should have by now, or that it last reported if the time
+    /// of a task is not known. At least one: the node itself reports when it has none.
     pub(super) fn tasks(&self, now: Time, task_ns: u64) -> u64 {
         if task_ns == 0 || self.is_replenished(now, task_ns) {
             return self.tasks.max(1);
@@ -56,7 +56,7 @@ fn known(task_ns: u64) -> u64 {
 }
 
 impl Holders {
-    /// The node has so many now.
+    /// Sets the present number of tasks of a node.
     pub(super) fn set(&mut self, node: NodeId, tasks: u64, workers: u32, now: Time) {
         if tasks == 0 {
             self.0.remove(&node);
@@ -67,7 +67,7 @@ impl Holders {
         }
     }
 
-    /// The node, which has `of`, is to give so many away.
+    /// Records that a node, which has `of` tasks, gives `tasks` of them away.
     pub(super) fn gives(&mut self, node: NodeId, tasks: u64, of: u64, now: Time) {
         let Some(holder) = self.0.get_mut(&node).filter(|_| tasks < of) else {
             return self.remove(node);
@@ -76,7 +76,7 @@ impl Holders {
         (holder.tasks, holder.at) = (of - tasks, now);
     }
 
-    /// What this node is believed to hold, if it is believed to hold anything.
+    /// Returns the estimate for a node, if it is assumed to hold tasks.
     pub(super) fn of(&self, node: NodeId) -> Option<Holder> {
         self.0.get(&node).copied()
     }
@@ -89,18 +89,18 @@ impl Holders {
         self.0.retain(|&node, _| keep(node));
     }
 
-    /// How many workers they have.
+    /// Returns the total number of workers.
     pub(super) fn workers(&self) -> u64 {
         self.0.values().map(|holder| u64::from(holder.workers)).sum()
     }
 
-    /// How many tasks they should have by now.
+    /// Returns the estimated total number of tasks.
     pub(super) fn tasks(&self, now: Time, task_ns: u64) -> u64 {
         let tasks = self.0.values().map(|holder| holder.tasks(now, task_ns));
         tasks.fold(0, u64::saturating_add)
     }
 
-    /// For how long one worker would be busy with all of them, as far as is known.
+    /// Returns the estimated time for which one worker would be busy with all of them.
     pub(super) fn lasts(&self, now: Time, task_ns: u64) -> Duration {
         let lasts = |holder: &Holder| match holder.is_replenished(now, task_ns) {
             true => holder.backlog.lasted_ns(now).saturating_mul(holder.workers.into()),
@@ -109,21 +109,21 @@ impl Holders {
         Duration::from_nanos(self.0.values().map(lasts).fold(0, u64::saturating_add))
     }
 
-    /// Who will have some for longest, of those that may be asked.
+    /// Returns the holder that will have tasks for longest, of those that may be asked.
     pub(super) fn richest(
         &self,
         now: Time,
         task_ns: u64,
         is_meant: impl Fn(NodeId) -> bool,
     ) -> Option<(NodeId, Holder)> {
-        // The lowest number among equals.
+        // Among equals, the lowest number.
         let rank = |node: NodeId, holder: &Holder| (holder.dry_ns(now, task_ns), Reverse(node));
         let all = self.0.iter().map(|(&node, &holder)| (node, holder));
         let all = all.filter(|&(node, _)| is_meant(node));
         all.max_by_key(|(node, holder)| rank(*node, holder))
     }
 
-    /// All, those first that will have some for longest.
+    /// Returns all holders, first those that will have tasks for longest.
     pub(super) fn richest_first(&self, now: Time, task_ns: u64) -> Vec<(NodeId, Holder)> {
         let mut all: Vec<_> = self.0.iter().map(|(&node, &holder)| (node, holder)).collect();
         all.sort_by_key(|(node, holder)| (Reverse(holder.dry_ns(now, task_ns)), *node));
@@ -131,8 +131,8 @@ impl Holders {
     }
 }
 
-/// The time after which this directory's node may have heard everything that was sent to it at
-/// once.
+/// Returns the time within which this directory's node should have received all messages sent to it
+/// at the same moment.
 pub(super) fn quiet(one_way: Duration) -> Duration {
     const UNKNOWN: Duration = Duration::from_micros(100);
     if one_way.is_zero() { UNKNOWN } else { one_way * 2 }
@@ -187,7 +187,7 @@ mod tests {
         let mut holders = Holders::default();
         holders.set(NodeId(1), 40, 1, Time(0));
         holders.set(NodeId(2), 5, 1, Time(0));
-        // Tasks of 100 ns each; the first ran dry and has some again, the second never did.
+        // Tasks of 100 ns each; the first node ran dry and has tasks again, the second never did.
         holders.set(NodeId(1), 0, 1, Time(400 * MS));
         holders.set(NodeId(1), 60, 1, Time(800 * MS));
         holders.set(NodeId(2), 4, 1, Time(900 * MS));

@@ -1,4 +1,4 @@
-//! How far other sites are: as the hierarchy has it, or else as this head has measured it.
+//! Latencies to other sites: from the hierarchy, or else as measured by this head.
 //!
 //! A job may run tasks before its hierarchy is measured. A head that holds tasks then asks each
 //! other head for an echo, once, and knows the latency after a round trip. Work stays in the site
@@ -10,19 +10,19 @@ use gridspan_topology::{NodeId, Time};
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// One way to the heads of other sites.
+/// Latencies to the heads of other sites in one direction.
 #[derive(Clone, Debug, Default)]
 pub(super) struct SiteLatencies(BTreeMap<NodeId, SiteLatency>);
 
 #[derive(Clone, Copy, Debug)]
 enum SiteLatency {
-    /// An echo was asked for then.
+    /// An echo was requested at this time.
     Asked(Time),
     Measured(Duration),
 }
 
 impl SiteLatencies {
-    /// One way to another site; `None` as long as it is not known.
+    /// Returns the latency to another site in one direction; `None` while it is not known.
     pub(super) fn latency(&self, site: usize, post: &Outgoing<'_>) -> Option<Duration> {
         let (own, _) = post.own();
         let given = post.places.latency(own, site).duration();
@@ -35,7 +35,7 @@ impl SiteLatencies {
         }
     }
 
-    /// Asks the heads of other sites for an echo that are not known yet.
+    /// Asks the heads of other sites for an echo, if their latency is not known.
     pub(super) fn ask(&mut self, post: &mut Outgoing<'_>) {
         let (own, _) = post.own();
         for site in (0..post.places.site_count()).filter(|&site| site != own) {
@@ -48,17 +48,17 @@ impl SiteLatencies {
         }
     }
 
-    /// An echo comes. One that was not asked for shows nothing.
+    /// Handles an echo; one that was not requested is ignored.
     pub(super) fn heard(&mut self, from: NodeId, now: Time) {
         if let Some(way) = self.0.get_mut(&from)
             && let SiteLatency::Asked(at) = *way
         {
-            // At least a nanosecond: zero would mean unknown.
+            // At least a nanosecond: zero means unknown.
             *way = SiteLatency::Measured((now.since(at) / 2).max(Duration::from_nanos(1)));
         }
     }
 
-    /// A node is lost: another may be the head of its site.
+    /// Forgets a lost node: another may be the head of its site.
     pub(super) fn forget(&mut self, node: NodeId) {
         self.0.remove(&node);
     }

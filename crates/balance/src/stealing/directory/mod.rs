@@ -1,27 +1,31 @@
-//! `directory`: idle nodes sleep at the directory of their site, which knows who has tasks.
+//! `directory`: idle nodes sleep at the directory of their site, which knows the nodes that have
+//! tasks.
 //!
-//! Ours, not of a paper: no node polls, and nearly every request is answered with tasks.
+//! This policy was designed for Gridspan: no node polls, and nearly every request is answered with
+//! tasks.
 //!
 //! - *Start*: all nodes compute the same directories and heads from the places
-//!   ([`StealingLayout`](super::StealingLayout)). A directory is empty until nodes speak to it.
-//! - *Steady state*: a node that has tasks to spare says so to its directory (`part_directory.rs`),
-//!   again when that has doubled, and when it has none left. An idle node asks once and sleeps. The
-//!   directory has the holder that has work for longest (`holders.rs`) send it half; the tasks go
-//!   straight from holder to thief. When tasks appear while many wait, the directory gathers
-//!   adverts for a moment, and then has each holder serve many at once, so that all have the same.
-//!   Directories report to the head of their site what they lack or can spare
-//!   (`site_directory.rs`), which levels work between them and with other sites.
-//! - *Keeping*: a node whose last work lasted for less than a steal takes keeps the next for as
-//!   long (`holdback.rs`).
+//!   ([`StealingLayout`](super::StealingLayout)). A directory is empty until nodes send it
+//!   messages.
+//! - *Steady state*: a node that has tasks to spare sends an advert to its directory
+//!   (`part_directory.rs`), again when that number has doubled, and when it has none left. An idle
+//!   node asks once and sleeps. The directory makes the holder that has work for longest
+//!   (`holders.rs`) send it half; the tasks go straight from holder to thief. When tasks appear
+//!   while many nodes wait, the directory gathers adverts for a moment, and then makes each holder
+//!   serve many nodes at once, so that all have the same number. Directories report to the head of
+//!   their site the tasks they lack or can spare (`site_directory.rs`), and the head levels work
+//!   between them and with other sites.
+//! - *Keeping*: if a node's last work took less time than a steal, the node keeps its next tasks
+//!   for as long as a steal takes (`holdback.rs`).
 //! - *Crossing*: a task leaves its site only if its result is expected back before the site would
-//!   have come to it. Nodes observe what a task takes (`task_time.rs`). Tasks that spawn others are
-//!   expected to last as long as they have lasted, and leave after one and a half round trips. A
-//!   latency that is not measured yet is measured first (`latencies.rs`).
-//! - *Grants* (`grant_size.rs`): of tasks that spawn others a thief gets one, and more while it is
-//!   soon back.
-//! - *Failure*: when any node is lost, every sleeper asks again, since the lost one may have been
-//!   about to serve it, and nodes whose directory was lost tell the next one, which is the next
-//!   node of the part. Directories have those served that the lost node was to serve. Requests at
+//!   have started it. Nodes observe the time of a task (`task_time.rs`). Tasks that spawn others
+//!   are expected to last as long again as they have lasted, and leave after one and a half round
+//!   trips. A latency that is not known is measured first (`latencies.rs`).
+//! - *Grants* (`grant_size.rs`): of tasks that spawn others a thief gets one, and more while it
+//!   soon returns.
+//! - *Failure*: when any node is lost, every sleeper asks again, since the lost node may have been
+//!   about to serve it. Nodes that have lost their directory report to the next one, on the next
+//!   node of the part. Directories serve the nodes that the lost node was to serve. Requests at
 //!   other sites are parked again.
 
 mod backlog;
@@ -52,25 +56,25 @@ use std::collections::VecDeque;
 use std::time::Duration;
 use task_time::TaskTime;
 
-/// One node's part in it: thief and holder, and perhaps keeper of a directory and head of a site.
+/// The policy of one node: thief and holder, and perhaps keeper of a directory and head of a site.
 #[derive(Clone, Debug, Default)]
 pub struct Directory {
-    /// The keeper that was last spoken to.
+    /// The keeper to which this node last sent a message.
     home: Option<NodeId>,
-    /// How many tasks the keeper takes this node to have.
+    /// Number of tasks that the keeper assumes this node to have.
     told: u64,
-    /// Whether the keeper takes this node to sleep.
+    /// Whether the keeper assumes this node to sleep.
     is_asleep: bool,
-    /// Whether the keeper was told, since the node asked, that there is nothing to be had here: it
-    /// then does not count on what may be on its way.
+    /// Whether the node has reported, since it asked, that it could not serve others: the keeper
+    /// then does not count on tasks that may be on their way to it.
     is_disowned: bool,
     task_time: TaskTime,
     brief: Holdback,
-    /// When what is kept so far is to be offered.
+    /// Time at which tasks kept so far should be offered.
     offering: Option<Time>,
     keeper: PartDirectory,
     head: SiteDirectory,
-    /// Messages to be sent, those to the own keeper and head among them.
+    /// Messages to send, including those to the node's own keeper and head.
     out: VecDeque<(NodeId, StealMessage)>,
     waking: Option<Time>,
 }
@@ -96,7 +100,7 @@ impl Directory {
         );
     }
 
-    /// Tells the keeper if it is wrong enough about this node.
+    /// Sends an advert if the keeper's data about this node are too far off.
     fn correct(&mut self, turn: &Turn<'_>) {
         if !turn.is_idle {
             self.offering = self.keeps_until(turn);
@@ -111,7 +115,7 @@ impl Directory {
         }
     }
 
-    /// Until when the node offers nothing of what it has.
+    /// Returns the time until which the node offers none of its tasks.
     fn keeps_until(&mut self, turn: &Turn<'_>) -> Option<Time> {
         let steal = steal_takes(turn);
         let until = self.brief.keeps_until(turn.now, steal);
@@ -124,7 +128,7 @@ impl Directory {
         let stock = turn.stock;
         let mut unserved = Vec::new();
         for share in shares {
-            // Who has less than the keeper takes it to have, gives less.
+            // A node that has fewer tasks than the keeper assumes gives fewer.
             let part = u128::from(share.tasks) * u128::from(stock);
             let scaled = u64::try_from(part.div_ceil(u128::from(of.max(1)))).unwrap_or(u64::MAX);
             let tasks = share.tasks.min(scaled);
@@ -144,12 +148,12 @@ impl Directory {
         self.correct(turn);
     }
 
-    /// Handles a message, to whichever role of this node it is.
+    /// Handles a message, in the role of this node to which it is addressed.
     fn handle(&mut self, from: NodeId, message: StealMessage, turn: &mut Turn<'_>) {
         match message {
             StealMessage::Assign { of, shares } => return self.serve(from, of, &shares, turn),
             StealMessage::Retry if turn.is_idle => return self.ask(turn),
-            // A thief of another policy is not left waiting.
+            // A thief with another policy is not left waiting.
             StealMessage::Request => {
                 let nothing = StealMessage::NoTasks { hint: None };
                 return self.out.push_back((from, nothing));
@@ -181,7 +185,7 @@ impl Directory {
         }
     }
 
-    /// Sends what is to be sent, has the own keeper and head handle what is theirs, and asks to be
+    /// Sends the queued messages, handles those to the node's own keeper and head, and asks to be
     /// woken.
     fn flush(&mut self, turn: &mut Turn<'_>) {
         loop {
@@ -237,7 +241,7 @@ impl StealingPolicy for Directory {
         self.task_time.works(turn.now, turn.done, turn.workers);
         let is_from_here = turn.places.place(from) == turn.places.place(turn.me);
         if is_from_here && self.is_asleep && !self.is_disowned {
-            // The keeper had it sent.
+            // The keeper ordered these tasks.
             self.is_asleep = false;
             self.told = tasks.saturating_sub(u64::from(turn.workers));
         }
@@ -292,7 +296,7 @@ impl StealingPolicy for Directory {
     }
 }
 
-/// What a steal inside the site takes.
+/// Returns the time that a steal inside the site takes.
 fn steal_takes(turn: &Turn<'_>) -> Duration {
     let site = turn.places.site_of(turn.me).unwrap_or_default();
     quiet(turn.places.latency(site, site).duration())

@@ -1,11 +1,11 @@
-//! What a directory or a head has to say, to other nodes or to the one it is on.
+//! Messages of a directory or a head, to other nodes or to its own node.
 
 use super::super::layout::StealingLayout;
 use super::super::message::StealMessage;
 use gridspan_topology::{NodeId, Time};
 use std::collections::VecDeque;
 
-/// The time, the places, and the messages to be sent.
+/// The time, the places, and the queue of messages to send.
 #[derive(Debug)]
 pub(super) struct Outgoing<'a> {
     pub(super) now: Time,
@@ -19,17 +19,17 @@ impl Outgoing<'_> {
         self.out.push_back((to, message));
     }
 
-    /// The site and the part that this node is in.
+    /// Returns the site and the part of this node.
     pub(super) fn own(&self) -> (usize, usize) {
         self.places.place(self.me).unwrap_or_default()
     }
 
-    /// Whether there is anyone that a head would level work with.
+    /// Returns whether there are other sites or parts with which a head could level work.
     pub(super) fn has_head(&self) -> bool {
         self.places.site_count() > 1 || self.places.part_count(self.own().0) > 1
     }
 
-    /// The nodes whose directory is here if one is.
+    /// Returns the nodes of this node's part.
     pub(super) fn own_nodes(&self) -> &[NodeId] {
         let (site, part) = self.own();
         self.places.nodes_of_part(site, part)

@@ -1,4 +1,5 @@
-//! The directory of one part of a site: who waits, who holds, and who serves whom.
+//! The directory of one part of a site: waiting nodes, holders of tasks, and which holder serves
+//! which node.
 
 use super::super::message::{Demand, MAX_LISTED, Share, StealMessage};
 use super::grant_size::GrantSize;
@@ -9,22 +10,22 @@ use gridspan_topology::{NodeId, Time};
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// A gathering ends after so many times the quiet it waits for, however much there is still to
-/// hear.
+/// A gathering ends after this multiple of its quiet time, even if more adverts arrive.
 const GATHER_AT_MOST: u32 = 10;
 
-/// Tasks for a whole part are sent to so many of its nodes, which then serve the others.
+/// Number of nodes that receive tasks for a whole part and then serve the others.
 const RECEIVERS: usize = 8;
 
-/// What the keeper of a part knows. It exists on every node and is empty where nobody speaks to it.
+/// Data of the keeper of a part. It exists on every node and is empty where no node sends messages
+/// to it.
 #[derive(Clone, Debug, Default)]
 pub(super) struct PartDirectory {
     holders: Holders,
     grant: GrantSize,
-    /// Idle nodes that sleep here, and how many workers they have.
+    /// Idle nodes that sleep here, and their numbers of workers.
     waiting: BTreeMap<NodeId, u32>,
-    /// The holder that was to serve a node that has not spoken since, and the workers of that node;
-    /// of nodes from elsewhere these are 0.
+    /// By node that has not sent a message since it was to be served: the holder that was to serve
+    /// it, and its number of workers, which is 0 for nodes from elsewhere.
     served: BTreeMap<NodeId, (NodeId, u32)>,
     task_ns: u64,
     gathering: Option<Gathering>,
@@ -32,7 +33,8 @@ pub(super) struct PartDirectory {
     reported: Option<Demand>,
 }
 
-/// Adverts are heard before those who wait are served, so that they are served evenly.
+/// A period in which adverts are collected before waiting nodes are served, so that they are served
+/// evenly.
 #[derive(Clone, Copy, Debug)]
 struct Gathering {
     due: Time,
@@ -40,41 +42,44 @@ struct Gathering {
     stage: Stage,
 }
 
-/// What a gathering does next. What leaves the part goes first, while few hold much.
+/// Stage of a gathering. Tasks that leave the part go first, while few nodes hold much.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Stage {
-    /// Hears adverts.
+    /// Collects adverts.
     Hear,
     /// Reports to the head.
     Report,
-    /// Does what the head says to that.
+    /// Carries out the head's answer.
     Obey,
 }
 
-/// The head needs one quiet time to hear others and one for the way there and back.
+/// Quiet times that the head needs: one to receive reports of others and one for the way there and
+/// back.
 const OBEY: u32 = 2;
 
-/// Much is on its way and comes in several grants; the first are not spread over all who wait.
+/// A large number of tasks is on its way in several grants; the first grants are not spread over
+/// all waiting nodes.
 #[derive(Clone, Copy, Debug)]
 struct Expecting {
-    /// What each worker should get of it.
+    /// Number of tasks that each worker should get.
     for_each: f64,
     until: Time,
 }
 
 impl PartDirectory {
-    /// When [`PartDirectory::woken`] is due.
+    /// Returns the time at which [`PartDirectory::woken`] is due.
     pub(super) fn due(&self) -> Option<Time> {
         self.gathering.map(|gathering| gathering.due)
     }
 
-    /// An idle node asks: half of what the richest has, or sleep.
+    /// Handles the request of an idle node: it gets half of the tasks of the richest holder, or
+    /// sleeps.
     pub(super) fn ask(&mut self, from: NodeId, workers: u32, post: &mut Outgoing<'_>) {
         self.holders.remove(from);
         self.served.remove(&from);
         self.grant.note_back(from, post.now, self.quiet(post));
         if self.waiting.insert(from, workers).is_some() {
-            // It waited for something that did not come: the head may still count on that.
+            // It waited for tasks that did not come: the head may still count on its earlier state.
             self.reported = None;
         }
         if self.gathering.is_some() {
@@ -91,7 +96,7 @@ impl PartDirectory {
         }
     }
 
-    /// A node says what it holds.
+    /// Handles the advert of a node.
     pub(super) fn advert(
         &mut self,
         from: NodeId,
@@ -109,14 +114,14 @@ impl PartDirectory {
         }
         let idle: u32 = self.waiting.values().sum();
         if self.gathering.is_none() && tasks <= u64::from(idle) {
-            // There is nothing to level: each goes to another that waits.
+            // There is nothing to level: each task goes to another waiting node.
             self.spread(from, tasks, post);
         } else {
             self.gather(post);
         }
     }
 
-    /// Has a holder give its tasks to those that wait, one for each worker.
+    /// Makes a holder give its tasks to waiting nodes, one for each worker.
     fn spread(&mut self, victim: NodeId, mut tasks: u64, post: &mut Outgoing<'_>) {
         let Some(holder) = self.holders.of(victim) else { return };
         let mut shares = Vec::new();
@@ -131,7 +136,7 @@ impl PartDirectory {
         }
     }
 
-    /// A holder had nothing for these.
+    /// Handles the report of a holder that had no tasks for these nodes.
     pub(super) fn unserved(&mut self, from: NodeId, thieves: &[NodeId], post: &mut Outgoing<'_>) {
         self.holders.remove(from);
         for &thief in thieves {
@@ -139,7 +144,8 @@ impl PartDirectory {
         }
     }
 
-    /// A holder gave a node of this part fewer than it was to give.
+    /// Handles the report of a holder that gave a node of this part fewer tasks than it was to
+    /// give.
     pub(super) fn gave(&mut self, from: NodeId, to: NodeId, tasks: u64, post: &Outgoing<'_>) {
         if let Some(&(_, workers)) = self.served.get(&to).filter(|served| served.0 == from)
             && workers > 0
@@ -148,7 +154,7 @@ impl PartDirectory {
         }
     }
 
-    /// The head has so many tasks given to these.
+    /// Sends `tasks` tasks to the nodes `to`, as ordered by the head.
     pub(super) fn ship(
         &mut self,
         tasks: u64,
@@ -195,7 +201,7 @@ impl PartDirectory {
         }
     }
 
-    /// So many tasks will come to nodes of this part.
+    /// Records that `tasks` tasks will come to nodes of this part.
     pub(super) fn incoming(&mut self, tasks: u64, post: &Outgoing<'_>) {
         let waiting: u32 = self.waiting.values().sum();
         let busy = post.own_nodes().len().saturating_sub(self.waiting.len()) as f64;
@@ -205,7 +211,7 @@ impl PartDirectory {
         self.expecting = Some(Expecting { for_each, until });
     }
 
-    /// A node is gone; those that it was to serve ask again.
+    /// Removes a node; the nodes that it was to serve ask again.
     pub(super) fn lost(&mut self, node: NodeId, post: &mut Outgoing<'_>) {
         self.holders.remove(node);
         self.waiting.remove(&node);
@@ -219,8 +225,7 @@ impl PartDirectory {
         }
     }
 
-    /// The places are others: nodes of other directories are forgotten, and the head may be
-    /// another.
+    /// Adapts to changed places: forgets nodes of other directories; the head may be another.
     pub(super) fn moved(&mut self, post: &Outgoing<'_>) {
         let is_own = |node: NodeId| post.own_nodes().binary_search(&node).is_ok();
         self.holders.retain(is_own);
@@ -229,8 +234,8 @@ impl PartDirectory {
         self.reported = None;
     }
 
-    /// Whether the head may send tasks away: the part has more than one of the site, or tasks that
-    /// last for longer than the round trip to another site.
+    /// Returns whether the head may send tasks away: the site has several parts, or the tasks last
+    /// for longer than the round trip to another site.
     fn may_leave(&self, post: &Outgoing<'_>) -> bool {
         let (own, _) = post.own();
         if post.places.part_count(own) > 1 {
@@ -245,7 +250,7 @@ impl PartDirectory {
         (0..post.places.site_count()).filter(|&site| site != own).any(is_worth)
     }
 
-    /// Serves those who wait from those who hold, so that all have the same for each worker.
+    /// Serves waiting nodes from holders, so that all have the same number of tasks per worker.
     pub(super) fn woken(&mut self, post: &mut Outgoing<'_>) {
         let quiet = self.quiet(post);
         let may_leave = self.may_leave(post);
@@ -263,7 +268,7 @@ impl PartDirectory {
         let waiting: u64 = self.waiting.values().copied().map(u64::from).sum();
         let held = self.holders.tasks(post.now, self.task_ns);
         let workers = self.holders.workers();
-        // Those who hold tasks run others.
+        // Nodes that hold tasks are running others.
         let mut for_each = (held + workers) as f64 / (workers + waiting).max(1) as f64;
         self.expecting.take_if(|expecting| expecting.until < post.now);
         if let Some(expecting) = self.expecting {
@@ -274,7 +279,7 @@ impl PartDirectory {
             let held = holder.tasks(post.now, self.task_ns);
             let keeps = for_each.max(1.0) * f64::from(holder.workers) - f64::from(holder.workers);
             let mut spare = held.saturating_sub(keeps.round() as u64);
-            // Too much for those that one message names: they pass it on.
+            // One message cannot name enough nodes for this many tasks: its receivers pass them on.
             let is_replenished = holder.is_replenished(post.now, self.task_ns);
             let least = if is_replenished { 0 } else { spare.div_ceil(MAX_LISTED as u64) };
             let mut shares = Vec::new();
@@ -308,7 +313,7 @@ impl PartDirectory {
         }
     }
 
-    /// What the head must know and does not yet.
+    /// Returns a report for the head, if there is something new to report.
     pub(super) fn report(&mut self, post: &Outgoing<'_>) -> Option<Demand> {
         match &mut self.gathering {
             _ if !post.has_head() => return None,
@@ -375,7 +380,7 @@ impl PartDirectory {
         post.send(victim, StealMessage::Assign { of, shares });
     }
 
-    /// A node that was to be served was not.
+    /// Serves a node again that was not served.
     fn again(&mut self, thief: NodeId, post: &mut Outgoing<'_>) {
         match self.served.remove(&thief) {
             Some((_, workers)) if workers > 0 => self.ask(thief, workers, post),
@@ -384,14 +389,14 @@ impl PartDirectory {
     }
 }
 
-/// What a thief gets of what is held, so that both have the same for each worker, one of
-/// whose tasks the holder's workers run.
+/// Returns the number of tasks that a thief gets of `held`, so that both have the same number per
+/// worker, counting the tasks that the holder's workers run.
 fn even(held: u64, holders: u64, thieves: u64) -> u64 {
     let fair = (held + holders) * thieves / (holders + thieves);
     fair.clamp(1, held.max(1))
 }
 
-/// How long nobody needs to be asked again after tasks were announced to be on their way.
+/// Returns the time for which a site need not ask again after tasks on their way were announced.
 pub(super) fn settling(one_way: Duration) -> Duration {
     quiet(one_way) * GATHER_AT_MOST
 }

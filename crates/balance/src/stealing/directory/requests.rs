@@ -1,4 +1,4 @@
-//! What other sites ask of this one, and what they were sent.
+//! Requests of other sites at this one, and the tasks sent to them.
 
 use super::super::message::StandingRequest;
 use super::latencies::SiteLatencies;
@@ -15,24 +15,24 @@ pub(super) struct Requests {
     sent: BTreeMap<usize, Sent>,
 }
 
-/// What a site was sent, as long as it has not run dry since.
+/// Tasks sent to a site that has not run dry since.
 #[derive(Clone, Copy, Debug)]
 struct Sent {
     tasks: u64,
     at: Time,
 }
 
-/// How long tasks take, as the head of a site believes.
+/// Time of a task, as estimated by the head of a site.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct TaskPace {
-    /// Nanoseconds for each task.
+    /// Nanoseconds per task.
     pub(super) task_ns: f64,
-    /// Whether tasks spawn others: those of the same origin then last as long as those that stayed.
+    /// Whether tasks spawn others: tasks of the same origin then last as long as those that stayed.
     pub(super) is_replenished: bool,
 }
 
 impl Requests {
-    /// A site asks now.
+    /// Adds a request of a site.
     pub(super) fn park(&mut self, site: usize, standing: StandingRequest, post: &Outgoing<'_>) {
         if standing.backlog.is_zero() && !self.is_blind(site, post.now, post) {
             self.sent.remove(&site);
@@ -40,19 +40,19 @@ impl Requests {
         self.standing.insert(site, (standing, post.now));
     }
 
-    /// A site asks no more.
+    /// Removes the request of a site.
     pub(super) fn withdraw(&mut self, site: usize) {
         self.standing.remove(&site);
     }
 
-    /// A site asks no more if it asked before that.
+    /// Removes the request of a site if it was made at a time for which `is_old` holds.
     pub(super) fn withdraw_if(&mut self, site: usize, is_old: impl Fn(Time) -> bool) {
         if self.standing.get(&site).is_some_and(|&(_, at)| is_old(at)) {
             self.standing.remove(&site);
         }
     }
 
-    /// The places are others: requests stand for the sites that their receivers are in now.
+    /// Adapts to changed places: requests belong to the present sites of their receivers.
     pub(super) fn move_to(&mut self, post: &Outgoing<'_>) {
         let (own, _) = post.own();
         let standing = std::mem::take(&mut self.standing).into_values();
@@ -62,30 +62,30 @@ impl Requests {
         self.sent.clear();
     }
 
-    /// Forgets the sites that have no nodes any more.
+    /// Forgets the sites that have no nodes left.
     pub(super) fn retain(&mut self, has_nodes: impl Fn(usize) -> bool) {
         self.standing.retain(|&site, _| has_nodes(site));
         self.sent.retain(|&site, _| has_nodes(site));
     }
 
-    /// Answers a request: to whom tasks are to be sent.
+    /// Answers a request: returns it, with the nodes that receive tasks.
     pub(super) fn answer(&mut self, site: usize) -> Option<StandingRequest> {
         self.standing.remove(&site).map(|(standing, _)| standing)
     }
 
-    /// So many tasks were sent to a site.
+    /// Records that `tasks` tasks were sent to a site.
     pub(super) fn note_sent(&mut self, site: usize, tasks: u64, pace: TaskPace, now: Time) {
         let before = self.sent.get(&site).filter(|_| pace.is_replenished);
         let tasks = before.map_or(tasks, |before| before.tasks.saturating_add(tasks));
         self.sent.insert(site, Sent { tasks, at: now });
     }
 
-    /// How far the nearest site is that asks.
+    /// Returns the latency to the nearest site that asks.
     pub(super) fn nearest(&self, ways: &SiteLatencies, post: &Outgoing<'_>) -> Option<Duration> {
         self.standing.keys().filter_map(|&site| ways.latency(site, post)).min()
     }
 
-    /// Who asks, and when they can begin with what they are sent now.
+    /// Returns the sites that ask, and when each can begin with tasks sent now.
     pub(super) fn receivers(
         &self,
         pace: TaskPace,
@@ -94,7 +94,7 @@ impl Requests {
     ) -> Vec<(usize, Receivers)> {
         let receiver = |(&site, (standing, _)): (&usize, &(StandingRequest, Time))| {
             let way = ways.latency(site, post)?;
-            // The tasks take the way there, and their results the way back.
+            // The tasks travel there, and their results travel back.
             let begins = way.max(self.backlog(site, pace, post)) + way;
             let from = begins.as_nanos() as f64 / pace.task_ns;
             let nodes = f64::from(standing.nodes).min(post.places.nodes_in(site).len() as f64);
@@ -103,7 +103,7 @@ impl Requests {
         self.standing.iter().filter_map(receiver).collect()
     }
 
-    /// How long a site that asks still has work.
+    /// Returns the time for which a site that asks still has work.
     fn backlog(&self, site: usize, pace: TaskPace, post: &Outgoing<'_>) -> Duration {
         let Some((standing, at)) = self.standing.get(&site) else { return Duration::ZERO };
         let left = |said: Duration| said.saturating_sub(post.now.since(*at));
@@ -112,14 +112,14 @@ impl Requests {
         let lasts = Duration::from_nanos((pace.task_ns * each as f64) as u64);
         let is_blind = self.is_blind(site, *at, post);
         match pace.is_replenished {
-            // What was sent spawns others, too.
+            // The tasks that were sent spawn others, too.
             true if is_blind || !standing.backlog.is_zero() => left(standing.backlog).max(lasts),
             false if is_blind => left(standing.backlog.saturating_add(lasts)),
             _ => left(standing.backlog),
         }
     }
 
-    /// Whether the site asked then before it knew what was on its way to it.
+    /// Returns whether the site made its request before it knew about tasks on their way to it.
     fn is_blind(&self, site: usize, asked: Time, post: &Outgoing<'_>) -> bool {
         let round_trip = post.places.latency(post.own().0, site).duration() * 2;
         self.sent.get(&site).is_some_and(|sent| asked < sent.at + round_trip)

@@ -1,18 +1,19 @@
-//! How work is levelled between groups of nodes that can begin with it at different times.
+//! Levels work between groups of nodes that can begin with it at different times.
 
 /// A group of nodes.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Receivers {
-    /// How many workers or nodes it has.
+    /// Number of its workers or nodes.
     pub(super) nodes: f64,
-    /// When they can begin with more, in tasks' times from now.
+    /// Time until they can begin with more work, in units of the time of a task.
     pub(super) from: f64,
 }
 
-/// The time, in tasks' times from now, at which all parties are done with `tasks` if each gets what
-/// makes it end with the others. Who cannot begin before that gets nothing.
+/// Returns the time from now, in units of the time of a task, at which all groups are done with
+/// `tasks` if each gets the share that makes it end with the others. A group that cannot begin
+/// before that gets nothing.
 ///
-/// This is the fluid optimum: the latency a task pays on its way is discounted from its receiver's
+/// This is the fluid optimum: the latency of a task on its way is discounted from its receiver's
 /// share.
 pub(super) fn level(receivers: &[Receivers], tasks: f64) -> f64 {
     let mut sorted: Vec<Receivers> =
@@ -30,7 +31,7 @@ pub(super) fn level(receivers: &[Receivers], tasks: f64) -> f64 {
     level
 }
 
-/// What a party gets at this level.
+/// Returns the share of a group at this level.
 pub(super) fn share(receiver: Receivers, level: f64) -> f64 {
     if level.is_finite() { receiver.nodes * (level - receiver.from).max(0.0) } else { 0.0 }
 }

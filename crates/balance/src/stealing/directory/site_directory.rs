@@ -1,11 +1,11 @@
 //! The head of a site: levels work between the parts of the site, and between the site and others.
 //!
-//! A site that will run dry soon parks a *standing request* at every other one. Where much work is,
-//! the head answers all that stand with it at once and early: it computes when everything would be
-//! done if each site got what it can do by then (`shares.rs`), the latency being discounted from
-//! shares. It tells each site that it answers which others it answers, so that these do not feed
-//! each other. A site that is answered takes its other requests back. Where tasks spawn others,
-//! nobody knows when they will be done (`backlog.rs`): a site then asks as long as they have lasted
+//! A site that will run dry soon parks a *standing request* at every other one. A head with much
+//! work answers all standing requests at once and early: it computes when all work would be done if
+//! each site got as much as it can do by then (`shares.rs`), with latencies discounted from shares.
+//! It names to each site that it answers the others that it answers, so that these do not feed each
+//! other. A site that is answered withdraws its other requests. Where tasks spawn others, the time
+//! at which they will be done is unknown (`backlog.rs`): a site then asks while they have lasted
 //! for less than a round trip, and gets one of the oldest for each of its nodes.
 
 use super::super::message::{Demand, StandingRequest, StealMessage};
@@ -21,30 +21,31 @@ use gridspan_topology::{NodeId, Time};
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-/// What the head of a site knows. It exists on every node and is empty where nobody speaks to it.
+/// Data of the head of a site. It exists on every node and is empty where no node sends messages to
+/// it.
 #[derive(Clone, Debug, Default)]
 pub(super) struct SiteDirectory {
     outlook: SiteOutlook,
     requests: Requests,
     ways: SiteLatencies,
-    /// How many tasks that spawn others each site gets at once.
+    /// Sizes of grants to each site where tasks spawn others.
     grants: BTreeMap<usize, GrantSize>,
-    /// The sites where a request of this one stands.
+    /// Sites at which a request of this one stands.
     parked: BTreeSet<usize>,
-    /// Tasks are on their way here until then.
+    /// Time until which tasks are on their way here.
     fed_until: Time,
-    /// Parts may have more to report until then.
+    /// Time until which parts may have more to report.
     hearing: Option<Time>,
     due: Option<Time>,
 }
 
 impl SiteDirectory {
-    /// When [`SiteDirectory::settle`] is due although nothing comes.
+    /// Returns the time at which [`SiteDirectory::settle`] is due even if no message arrives.
     pub(super) fn due(&self) -> Option<Time> {
         self.due
     }
 
-    /// A part of the site says what it has and lacks.
+    /// Handles the report of a part of the site.
     pub(super) fn report(&mut self, from: NodeId, mut demand: Demand, post: &mut Outgoing<'_>) {
         let (own, _) = post.own();
         let Some((_, part)) = post.places.place(from).filter(|&(site, _)| site == own) else {
@@ -59,13 +60,13 @@ impl SiteDirectory {
         self.settle(post);
     }
 
-    /// The head of another site answers.
+    /// Handles the echo of the head of another site.
     pub(super) fn echo(&mut self, from: NodeId, post: &mut Outgoing<'_>) {
         self.ways.heard(from, post.now);
         self.settle(post);
     }
 
-    /// Another site asks.
+    /// Handles a request of another site.
     pub(super) fn park(
         &mut self,
         from: NodeId,
@@ -82,14 +83,14 @@ impl SiteDirectory {
         self.settle(post);
     }
 
-    /// Another site asks no more.
+    /// Handles the withdrawal of another site's request.
     pub(super) fn unpark(&mut self, from: NodeId, post: &Outgoing<'_>) {
         if let Some(site) = post.places.site_of(from) {
             self.requests.withdraw(site);
         }
     }
 
-    /// Another site has answered.
+    /// Handles the answer of another site to a request.
     pub(super) fn shipped(
         &mut self,
         from: NodeId,
@@ -109,11 +110,11 @@ impl SiteDirectory {
         let latency = |site| post.places.latency(own, site).duration();
         let farthest = (0..post.places.site_count()).map(latency).max().unwrap_or_default();
         self.fed_until = post.now + settling(latency(own)).min(farthest);
-        // Who sends tasks has work itself; what it asked for before is out of date.
+        // A site that sends tasks has work itself; its earlier request is out of date.
         self.requests.withdraw(answering);
         let others = fed.iter().filter_map(|&head| post.places.site_of(head));
         for site in others {
-            // A request that the other sent after it was fed stands.
+            // A request that the other site sent after it was fed stands.
             let way = |from, to| post.places.latency(from, to).duration();
             let since_fed = way(answering, site) + way(site, own);
             let is_old = |at: Time| at + way(answering, own) < post.now + since_fed;
@@ -122,7 +123,7 @@ impl SiteDirectory {
         self.settle(post);
     }
 
-    /// Lets the keepers of parts whose nodes were named as receivers know what comes.
+    /// Announces tasks to the keepers of parts that have nodes among the receivers.
     fn announce(&self, tasks: u64, post: &mut Outgoing<'_>) {
         let (own, _) = post.own();
         let lacking =
@@ -136,7 +137,7 @@ impl SiteDirectory {
         }
     }
 
-    /// The places are others.
+    /// Adapts to changed places.
     pub(super) fn moved(&mut self, lost: Option<NodeId>, post: &mut Outgoing<'_>) {
         let (own, _) = post.own();
         match lost {
@@ -151,8 +152,8 @@ impl SiteDirectory {
             }
             Some(node) => {
                 self.ways.forget(node);
-                // Requests stood with heads that may be gone; there they replace those that still
-                // stand.
+                // Requests stood at heads that may be gone; at the others, new requests replace
+                // them.
                 self.parked.clear();
                 let has_nodes = |site: usize| !post.places.nodes_in(site).is_empty();
                 self.requests.retain(has_nodes);
@@ -162,7 +163,7 @@ impl SiteDirectory {
         }
     }
 
-    /// Does what is to be done: ships, and parks requests.
+    /// Ships tasks and parks requests, as far as they are due.
     pub(super) fn settle(&mut self, post: &mut Outgoing<'_>) {
         self.due = None;
         if post.places.head(post.own().0) != Some(post.me) {
@@ -176,7 +177,8 @@ impl SiteDirectory {
         self.ask(post);
     }
 
-    /// Others may have as much to say: nothing is decided before they had the time to.
+    /// Delays decisions until other parts and sites have had time to report, since they may have as
+    /// much to report.
     fn hear(&mut self, post: &Outgoing<'_>) {
         let (own, _) = post.own();
         let quiet = quiet(post.places.latency(own, own).duration());
@@ -189,10 +191,10 @@ impl SiteDirectory {
         }
     }
 
-    /// The sites that ask, and when what they do of this site's work could be back here.
+    /// Returns the sites that ask, and when the results of tasks sent to them could be back here.
     ///
-    /// How long tasks that spawn others will last is a guess: sites that are too far for it are
-    /// left out.
+    /// The time that tasks which spawn others will last is a guess: sites that are too far for it
+    /// are left out.
     fn askers(&self, pace: TaskPace, post: &Outgoing<'_>) -> Vec<(usize, Receivers)> {
         if pace.task_ns <= 0.0 {
             return Vec::new();
@@ -227,8 +229,7 @@ impl SiteDirectory {
         let mut lacking: Vec<(Option<usize>, u64, Vec<NodeId>)> = Vec::new();
         let (mut fair, mut handed) = (0.0, 0.0);
         for &(site, receiver) in &askers {
-            // Fractions of tasks add up over the sites, so that together they get what is their
-            // share.
+            // Fractions of tasks add up over the sites, so that together they get their share.
             fair += share(receiver, level);
             let mut tasks = (fair.floor() - handed) as u64;
             handed = fair.floor();
@@ -267,9 +268,9 @@ impl SiteDirectory {
         self.wake_for_those_who_wait(post);
     }
 
-    /// Looks again when what is known of tasks will have changed although nobody reports: once the
-    /// backlog is older than what nodes observed explains, and then whenever it has lasted twice as
-    /// long, and as long as the way takes.
+    /// Sets the time to look again at requests: estimates of tasks change even without a report.
+    /// They change once the backlog is older than the observed times explain, then whenever it has
+    /// lasted twice as long, and when it has lasted as long as the way requires.
     fn wake_for_those_who_wait(&mut self, post: &Outgoing<'_>) {
         let Some(way) = self.requests.nearest(&self.ways, post) else { return };
         let nodes = post.places.nodes_in(post.own().0).len() as u64;
@@ -289,7 +290,7 @@ impl SiteDirectory {
         self.wake(outlasts.unwrap_or(post.now + again), post);
     }
 
-    /// Has parts with something to spare send it to those that lack it.
+    /// Makes parts with tasks to spare send them to those that lack tasks.
     fn hand_out(
         &mut self,
         lacking: Vec<(Option<usize>, u64, Vec<NodeId>)>,
@@ -320,15 +321,15 @@ impl SiteDirectory {
                 self.requests.note_sent(site, sent, pace, post.now);
                 self.grants.entry(site).or_default().note_served(head, post.now);
                 self.outlook.backlog.gave(post.now, sent);
-                // There, what this site asked for before is out of date now.
+                // The earlier request of this site at that one is out of date now.
                 self.parked.remove(&site);
                 post.send(head, StealMessage::RemoteGrant { tasks: sent, fed: fed.clone() });
             }
         }
     }
 
-    /// Parks a request wherever none stands and the site would run dry before an answer could be
-    /// here.
+    /// Parks a request at each site where none stands, if this site would run dry before the answer
+    /// could arrive.
     fn ask(&mut self, post: &mut Outgoing<'_>) {
         let (own, _) = post.own();
         if post.now < self.fed_until {
@@ -337,7 +338,7 @@ impl SiteDirectory {
         if self.outlook.parts.is_empty() {
             return;
         }
-        // It will have to be known when there are tasks.
+        // The latency must be known as soon as there are tasks.
         self.ways.ask(post);
         let nodes = post.places.nodes_in(own).len();
         let work: f64 =
@@ -351,7 +352,7 @@ impl SiteDirectory {
             let is_low = self.outlook.task_ns > 0 && backlog <= round_trip;
             if self.parked.contains(&site) {
                 if !is_starving && backlog > round_trip * 2 {
-                    // The site has found work of its own.
+                    // This site has found work by itself.
                     self.parked.remove(&site);
                     let head = post.places.head(site);
                     head.iter().for_each(|&head| post.send(head, StealMessage::WithdrawRequest));
@@ -378,7 +379,7 @@ impl SiteDirectory {
         }
     }
 
-    /// Idle nodes of all parts; if there are none, some that will be.
+    /// Returns some idle nodes of all parts; if there are none, some nodes that will be idle.
     fn receivers(&self, post: &Outgoing<'_>) -> Vec<NodeId> {
         let of_part = |part: &Part| part.demand.receivers.clone();
         let mut idle: Vec<NodeId> = self.outlook.parts.values().flat_map(of_part).collect();
@@ -391,7 +392,7 @@ impl SiteDirectory {
     }
 }
 
-/// Some of these nodes, evenly, that anybody may send tasks to.
+/// Returns some of these nodes, evenly spaced, to which any node may send tasks.
 fn few(nodes: &[NodeId], post: &Outgoing<'_>) -> Vec<NodeId> {
     let founders: Vec<NodeId> =
         nodes.iter().copied().filter(|&node| !post.places.is_late(node)).collect();
@@ -399,20 +400,20 @@ fn few(nodes: &[NodeId], post: &Outgoing<'_>) -> Vec<NodeId> {
     founders.into_iter().step_by(step).collect()
 }
 
-/// How long tasks that spawn others must have lasted before some go to a site that is this far.
-/// They are expected to last as long again: the way there and back, and half of that for the site
-/// to be of use.
+/// Returns the time for which tasks that spawn others must have lasted before some go to a site
+/// with this latency. They are expected to last as long again: the way there and back, and half of
+/// that for the site to be of use.
 fn enough(way: Duration) -> Duration {
     way * 3
 }
 
-/// Sites whose measured latencies differ by less than this part are equally far.
+/// Part by which measured latencies of sites may differ and count as equal.
 const WAY_TOLERANCE: f64 = 1.0 / 16.0;
 
-/// A part that has this share of what would be even is left alone while it has some: what it
-/// reported may be out by a factor of two.
+/// A part that has this fraction of an even share gets no tasks while it has some: its report may
+/// be off by a factor of two.
 const LEVEL_ENOUGH: f64 = 0.5;
 
-/// A request names so many nodes: tasks for a site go to few, in large packets, and are spread
-/// there.
+/// Number of nodes named in a request: tasks for a site go to few nodes, in large packets, and are
+/// spread there.
 const RECEIVERS: usize = 16;

@@ -1,4 +1,4 @@
-//! How much work a site has, and how long it will last, as its head believes.
+//! The work of a site and how long it will last, as estimated by its head.
 
 use super::super::message::Demand;
 use super::backlog::Backlog;
@@ -8,16 +8,16 @@ use super::task_time::blend;
 use gridspan_topology::Time;
 use std::collections::BTreeMap;
 
-/// What the parts of a site reported, and what follows from it.
+/// Reports of the parts of a site, and the estimates derived from them.
 #[derive(Clone, Debug, Default)]
 pub(super) struct SiteOutlook {
     pub(super) parts: BTreeMap<usize, Part>,
-    /// What nodes observed a task to take; 0 as long as none has.
+    /// Observed time of a task in nanoseconds; 0 while there is none.
     pub(super) task_ns: u64,
     pub(super) backlog: Backlog,
 }
 
-/// One part of the site, as it last reported.
+/// One part of the site, as last reported.
 #[derive(Clone, Debug)]
 pub(super) struct Part {
     pub(super) demand: Demand,
@@ -25,7 +25,7 @@ pub(super) struct Part {
 }
 
 impl SiteOutlook {
-    /// A part of the site says what it has and lacks.
+    /// Handles the report of a part.
     pub(super) fn report(&mut self, part: usize, demand: Demand, now: Time) {
         if demand.task_ns > 0 {
             self.task_ns = blend(self.task_ns, demand.task_ns);
@@ -38,18 +38,18 @@ impl SiteOutlook {
         }
     }
 
-    /// Whether nothing waits although nodes are idle. While all are busy, what they run may spawn
-    /// others.
+    /// Returns whether no tasks wait although nodes are idle. While all nodes are busy, the running
+    /// tasks may spawn others.
     fn is_dry(&self) -> bool {
         self.queued() == 0 && self.parts.values().any(|part| part.demand.idle > 0)
     }
 
-    /// The same site as long as its parts have not reported again.
+    /// Returns the outlook of the site until its parts report again.
     pub(super) fn without_parts(&self) -> Self {
         Self { parts: BTreeMap::new(), ..self.clone() }
     }
 
-    /// How long tasks take; 0 as long as nobody knows.
+    /// Returns the time of a task; 0 while it is not known.
     pub(super) fn pace(&self, post: &Outgoing<'_>) -> TaskPace {
         let nodes = post.places.nodes_in(post.own().0).len() as u64;
         TaskPace {
@@ -59,17 +59,18 @@ impl SiteOutlook {
         }
     }
 
-    /// How many tasks wait in the site.
+    /// Returns the number of tasks that wait in the site.
     pub(super) fn queued(&self) -> u64 {
         self.parts.values().fold(0, |sum, part| sum.saturating_add(part.demand.queued))
     }
 
-    /// Tasks of a part that run or wait to, and those alone that wait.
+    /// Returns the number of tasks of a part that run or wait, and the number of those that wait.
     pub(super) fn work(&self, number: usize, post: &Outgoing<'_>) -> (f64, f64) {
         let nodes = post.places.nodes_of_part(post.own().0, number).len() as f64;
         let Some(Part { demand, at }) = self.parts.get(&number) else { return (0.0, 0.0) };
         let busy = nodes - f64::from(demand.idle).min(nodes);
-        // What is queued is reported when it halves; what runs is not when it ends.
+        // Queued tasks are reported when their number halves; the end of running tasks is not
+        // reported.
         let elapsed = post.now.0.saturating_sub(at.0) as f64;
         let rounds = if self.task_ns > 0 { elapsed / self.task_ns as f64 } else { 0.0 };
         if demand.queued == 0 {
@@ -102,7 +103,7 @@ mod tests {
         };
 
         assert_eq!(lasted(1), 10 * MS);
-        // A trunk of tasks, of which one runs and none waits, goes on.
+        // A trunk of tasks, one of which runs while none waits, goes on.
         assert_eq!(lasted(0), 30 * MS);
     }
 }

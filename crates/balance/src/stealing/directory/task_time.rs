@@ -1,32 +1,32 @@
-//! What a task takes, as one node has observed it.
+//! The time of a task, as observed by one node.
 
 use gridspan_topology::Time;
 
-/// An estimate from the tasks that are done in a time in which the node is not idle. Those that
-/// they spawn count like any others.
+/// Estimate from the tasks that are done while the node is not idle. Tasks that they spawn count
+/// like any others.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct TaskTime {
     known_ns: u64,
     spell: Option<Spell>,
 }
 
-/// A time in which the node is not idle.
+/// A period in which the node is not idle.
 #[derive(Clone, Copy, Debug)]
 struct Spell {
     since: Time,
-    /// How many tasks were done before.
+    /// Number of tasks that were done before it.
     done: u64,
 }
 
 impl TaskTime {
-    /// What a task takes; 0 as long as that is not known.
+    /// Returns the nanoseconds of a task; 0 while they are not known.
     pub(super) fn nanos(&self) -> u64 {
         self.known_ns
     }
 
-    /// The node has work, and so many tasks are done in all. Whether that shows for the first time
-    /// what a task takes. The first that each worker runs does not: roots are unlike what they
-    /// spawn.
+    /// Records that the node has work and that `done` tasks are done in total. Returns whether this
+    /// gives the first estimate. The first task of each worker does not count: roots differ from
+    /// the tasks that they spawn.
     pub(super) fn works(&mut self, now: Time, done: u64, workers: u32) -> bool {
         let spell = *self.spell.get_or_insert(Spell { since: now, done });
         let roots = spell.done.saturating_add(workers.into());
@@ -37,7 +37,7 @@ impl TaskTime {
         is_first
     }
 
-    /// The node has become idle.
+    /// Records that the node has become idle.
     pub(super) fn ended(&mut self, now: Time, done: u64, workers: u32) {
         if let Some(spell) = self.spell.take().filter(|spell| done > spell.done) {
             self.known_ns = blend(self.known_ns, spell.sample(now, done, workers));
@@ -46,7 +46,7 @@ impl TaskTime {
 }
 
 impl Spell {
-    /// What each of the tasks took that were done since the spell began.
+    /// Returns the average nanoseconds of the tasks done since the spell began.
     fn sample(&self, now: Time, done: u64, workers: u32) -> u64 {
         let nanos = u128::from(now.0.saturating_sub(self.since.0)) * u128::from(workers);
         let tasks = u128::from(done.saturating_sub(self.done).max(1));
@@ -54,7 +54,7 @@ impl Spell {
     }
 }
 
-/// An estimate moved a quarter of the way to a sample; the sample if there was none.
+/// Moves an estimate a quarter of the way to a sample; returns the sample if there was no estimate.
 pub(super) fn blend(known: u64, sample: u64) -> u64 {
     if known == 0 { sample } else { known - known / 4 + sample / 4 }
 }

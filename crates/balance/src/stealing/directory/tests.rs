@@ -1,4 +1,4 @@
-//! What a directory and the head of a site do over some time.
+//! Tests of a directory and the head of a site over some time.
 
 use super::super::{Command, Stealing, StealingLayout, stealing_policy};
 use super::*;
@@ -16,8 +16,8 @@ fn head() -> Stealing {
     Stealing::new(stealing_policy("directory").unwrap(), NodeId(0), 1, places, 1)
 }
 
-/// Lets time pass; the first time at which somebody is to send tasks to the other site, and how
-/// many.
+/// Lets time pass; returns the first time at which a node is to send tasks to the other site, and
+/// their number.
 fn first_shipment(head: &mut Stealing, until: Time) -> Option<(Time, u64)> {
     let mut now = Time(0);
     loop {
@@ -51,10 +51,10 @@ fn subtrees_go_to_another_site_although_each_node_of_the_tree_is_short() {
     let advert = StealMessage::Advertise { tasks: 40, task_ns: 100, workers: 1 };
     head.handle_message(Time(0), NodeId(1), advert);
 
-    // Nobody says that the tasks, which would have been done after 2 us, are.
+    // No report says that the tasks, which would have been done after 2 us, are done.
     let (time, tasks) = first_shipment(&mut head, Time(100 * MS)).unwrap();
 
-    // After the time of the way the rest may well last as long again; a little pays then.
+    // After the latency, the rest may well last as long again; sending a few tasks pays then.
     assert!(time >= Time(10 * MS) && time <= Time(40 * MS), "{time:?}");
     assert!((1..20).contains(&tasks), "{tasks}");
 }
@@ -70,8 +70,8 @@ fn short_tasks_that_are_done_in_time_stay() {
     assert_eq!(first_shipment(&mut head, Time(100 * MS)), None);
 }
 
-/// Whether the head parks a request at the other site by the end of this time, a busy site that
-/// holds so many tasks.
+/// Returns whether the head of a busy site that holds `tasks` tasks parks a request at the other
+/// site by the time `until`.
 fn asks(head: &mut Stealing, tasks: u64, until: Time) -> bool {
     let advert = StealMessage::Advertise { tasks, task_ns: 100, workers: 1 };
     head.handle_message(Time(0), NodeId(1), advert);
@@ -95,13 +95,13 @@ fn asks(head: &mut Stealing, tasks: u64, until: Time) -> bool {
 
 #[test]
 fn a_site_asks_before_it_is_dry_while_its_tasks_have_not_lasted_for_a_round_trip() {
-    // Whatever 40 tasks spawn: they may be done at once.
+    // 40 tasks may be done at once, whether or not they spawn others.
     assert!(asks(&mut head(), 40, Time(MS)));
-    // At 100 ns each, a million last for longer than any way.
+    // At 100 ns each, a million tasks last for longer than any latency.
     assert!(!asks(&mut head(), 1_000_000, Time(MS)));
 }
 
-/// The first of two nodes of the first of two sites, as long as no latency is measured.
+/// The first of two nodes of the first of two sites, while no latency is measured.
 fn unmeasured_head() -> Stealing {
     let grid = GridSpec::from_emulate("2x2").unwrap();
     let places = Arc::new(StealingLayout::new(&Hierarchy::from_layout(grid.layout())));
@@ -122,8 +122,7 @@ fn work_stays_in_its_site_until_the_way_to_another_is_measured() {
     assert_eq!(commands.iter().filter(|command| is_echo(command)).count(), 1);
     assert_eq!(first_shipment(&mut head, Time(1000 * MS)), None);
 
-    // One way takes 10 ms: tasks that have lasted for one and a half round trips
-    // are worth it.
+    // The latency is 10 ms: tasks that have lasted for one and a half round trips are worth it.
     let mut head = unmeasured_head();
     park(&mut head);
     let advert = StealMessage::Advertise { tasks: 40, task_ns: 100, workers: 1 };
@@ -151,7 +150,7 @@ fn an_echo_is_answered_and_one_that_was_not_asked_for_shows_nothing() {
 
 #[test]
 fn a_task_whose_result_would_be_late_stays() {
-    // Two nodes do 40 tasks of a millisecond in 20 ms, as long as the way there and back takes.
+    // Two nodes do 40 tasks of a millisecond in 20 ms, as long as the round trip.
     let mut head = head();
     park(&mut head);
     let advert = |tasks| StealMessage::Advertise { tasks, task_ns: MS, workers: 1 };
@@ -166,7 +165,8 @@ fn a_task_whose_result_would_be_late_stays() {
     assert!((75..=82).contains(&tasks), "{tasks}");
 }
 
-/// How many tasks node 1 is to give to each of those that wait, after it has advertised this many.
+/// Returns the number of tasks that node 1 is to give to each waiting node, after it has advertised
+/// `tasks` tasks.
 fn served(waiting: &[u32], tasks: u64) -> Vec<(u32, u64)> {
     let grid = GridSpec::from_emulate("1x8,lan=50us").unwrap();
     let places = Arc::new(StealingLayout::new(&Hierarchy::from_grid(&grid)));
@@ -189,7 +189,7 @@ fn served(waiting: &[u32], tasks: u64) -> Vec<(u32, u64)> {
 #[test]
 fn fewer_tasks_than_wait_for_them_are_served_at_once() {
     assert_eq!(served(&[2, 3, 4], 2), [(2, 1), (3, 1)]);
-    // Others may have more to spare: adverts are gathered first.
+    // Other nodes may have more to spare: adverts are gathered first.
     assert_eq!(served(&[2, 3, 4], 4), []);
 }
 
@@ -211,7 +211,7 @@ fn a_thief_gets_one_task_of_those_that_spawn_others() {
         };
         keeper.commands().find_map(tasks)
     };
-    // Seven tasks of 100 ns are halved; had they spawned nothing, they would be done after 10 ms.
+    // Seven tasks of 100 ns are halved; if they spawned nothing, they would be done after 10 ms.
     assert_eq!(asked(Time(0)), Some(4));
     assert_eq!(asked(Time(10 * MS)), Some(1));
 }
@@ -233,8 +233,8 @@ fn the_ways_to_other_sites_are_measured_before_there_are_tasks() {
     assert!(time < Time(21 * MS), "{time:?}");
 }
 
-/// What a node with so many tasks, which serves two others, tells the keeper of its part when both
-/// have been sent so many.
+/// Returns the messages to the keeper of its part from a node with `stock` tasks that serves two
+/// others, after `sent` tasks have left for each.
 fn told(stock: u64, sent: u64) -> Vec<StealMessage> {
     let grid = GridSpec::from_emulate("1x4").unwrap();
     let places = Arc::new(StealingLayout::new(&Hierarchy::from_grid(&grid)));
@@ -272,8 +272,8 @@ fn a_holder_says_if_much_less_left_than_its_directory_believes() {
     assert_eq!(told(300, 20), [gave(2), gave(3), advert]);
 }
 
-/// Whom a directory has serve a third node after one with 180 tasks was to give half of them to a
-/// second, and has said what it gave.
+/// Returns the node that a directory makes serve a third node, after a node with 180 tasks was to
+/// give half of them to a second and may have reported how many it gave.
 fn holder_after(message: Option<StealMessage>) -> NodeId {
     let grid = GridSpec::from_emulate("1x4").unwrap();
     let places = Arc::new(StealingLayout::new(&Hierarchy::from_grid(&grid)));

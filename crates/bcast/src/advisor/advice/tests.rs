@@ -37,7 +37,7 @@ fn tell(advisor: &mut Advisor, now: Time, bytes: u64, edges: &[EdgeTiming]) {
     advisor.observe(now, &Broadcast { root: ROOT, bytes, began: now, took: None, plan, edges });
 }
 
-/// Ten times as slow.
+/// Makes an edge ten times as slow.
 fn slow_down(edge: &mut EdgeTiming) {
     edge.flowing_s *= 10.0;
     edge.later.1 *= 10.0;
@@ -92,7 +92,7 @@ fn plans_for_the_size_that_comes_next_are_made_before_it_comes() {
 fn of_several_roots_the_one_that_broadcasts_next_is_planned_for_first() {
     let mut advisor = advisor();
     let other = NodeId(14);
-    // One every ten seconds, the other every second.
+    // `ROOT` broadcasts every ten seconds, the other every second.
     for n in 0..4 {
         observe(&mut advisor, ROOT, at(10 * n), 1_000_000);
         observe(&mut advisor, other, at(27 + n), 1_000_000);
@@ -112,7 +112,7 @@ fn a_link_that_turned_slow_is_noticed_probed_and_avoided() {
     let plan = advisor.plan(at(2), ROOT, 1_000_000).unwrap().id();
     let kept = advisor.find(plan).unwrap();
     let mut edges = kept.draft.simulate(&advisor.network, 1_000_000).edges;
-    // What crosses from the root's site to the second takes ten times as long.
+    // Transfers from the root's site to the second take ten times as long.
     let is_hit = |edge: &EdgeTiming| edge.from / 3 == 0 && edge.to / 3 == 1;
     assert!(edges.iter().any(is_hit));
     edges.iter_mut().filter(|edge| is_hit(edge)).for_each(slow_down);
@@ -168,7 +168,8 @@ fn what_is_believed_to_be_bad_is_probed_again_though_nothing_flows_there() {
     let probe_requests = |commands: &[AdvisorCommand]| {
         commands.contains(&AdvisorCommand::Probe(ProbeRequest::Pair { from: 0, to: 1 }))
     };
-    // What differed is looked at from all sides at once, then left alone for a while.
+    // A pair that differed is probed along with its neighbours at once, then left alone for a
+    // while.
     assert!(probe_requests(&advisor.tick(at(3), &SearchBudget::unlimited())));
     assert!(
         !probe_requests(&advisor.tick(at(7), &SearchBudget::unlimited())),
@@ -258,8 +259,8 @@ fn default_plan() -> BroadcastPlan {
     BroadcastPlan::known_to_all(Tree::from_edges(ROOT, &edges).unwrap(), 68 << 10)
 }
 
-/// Broadcasts so many times over a network where each plan takes as long as `takes_s` says of it,
-/// with time to think after each. The plans used.
+/// Broadcasts `rounds` times over a network where a plan takes `takes_s` seconds, with a tick after
+/// each. Returns the plans used.
 fn play(
     advisor: &mut Advisor,
     rounds: u64,
@@ -285,7 +286,7 @@ fn a_plan_that_is_slower_than_the_standing_tree_is_given_up_after_two_trials() {
     let mut advisor = advisor();
     advisor.introduce(default_plan());
 
-    // Whatever is planned takes three times as long as the default tree.
+    // Every plan of the planner takes three times as long as the default tree.
     let plans = play(&mut advisor, 30, 1_000_000, |plan, _| match plan.id().version {
         0 => 0.4,
         _ => 1.2,

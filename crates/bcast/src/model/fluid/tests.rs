@@ -1,4 +1,4 @@
-//! The simulation against values computed by hand, and against the cost model where both must
+//! Tests the simulation against values computed by hand, and against the cost model where both must
 //! agree.
 
 use super::*;
@@ -55,7 +55,7 @@ fn children_served_at_once_share_the_senders_capacity() {
 
 #[test]
 fn a_shared_pipe_is_divided_and_what_is_left_over_goes_to_the_other() {
-    // Two clusters with a pipe of 1 MB/s between them; nodes have 2 MB/s, but node 3 has 0.25.
+    // Two clusters with a pipe of 1 MB/s between them; nodes receive 2 MB/s, node 3 only 0.25 MB/s.
     let node = |cluster, into| NodeLink { cluster, out: 2e6, into, initiation_s: 0.0 };
     let mut network = Network::new(vec![node(0, 2e6), node(0, 2e6), node(1, 2e6), node(1, 0.25e6)]);
     let pipe = network.share(1e6);
@@ -72,8 +72,8 @@ fn a_shared_pipe_is_divided_and_what_is_left_over_goes_to_the_other() {
 
 #[test]
 fn two_stripes_fill_what_one_chain_leaves_idle() {
-    // From the root to both and across: each half takes 0.5 s, in two segments one more hop of
-    // 0.25.
+    // Each half goes from the root to one node and from there to the other. It takes 0.5 s, and in
+    // two segments 0.25 s more for the second hop.
     let one = run(&[(0, 1), (1, 2)], 0.5e6, 2);
     let other = run(&[(0, 2), (2, 1)], 0.5e6, 2);
 
@@ -84,7 +84,8 @@ fn two_stripes_fill_what_one_chain_leaves_idle() {
 }
 
 proptest! {
-    /// With nothing shared and blocking sends, the simulation is the cost model of paper 2.
+    /// Without shared capacities and with blocking sends, the simulation equals the cost model of
+    /// Gupta and Vadhiyar (2006).
     #[test]
     fn blocking_sends_over_nothing_shared_take_what_the_cost_model_says(
         draws in prop::collection::vec(0..1000_usize, 11),
@@ -97,8 +98,9 @@ proptest! {
         let mut network = Network::new((0..12).map(node).collect());
         for from in 0..4 {
             for to in 0..4 {
-                // A capacity for each pair of nodes would be exact; nodes of 1 GB/s and one pipe
-                // for each pair of clusters are, as long as one sender at a time uses it.
+                // A capacity for each pair of nodes would be exact. Nodes of 1 GB/s and one pipe
+                // for each pair of clusters are equivalent as long as one sender at a time uses a
+                // pipe.
                 let pipe = network.share(links.bandwidth(3 * from, 3 * to + 1));
                 network.connect(from, to, links.latency_s(3 * from, 3 * to + 1), vec![pipe]);
             }

@@ -5,18 +5,19 @@ use super::fabric::NodeLink;
 use gridspan_topology::{GridSpec, Link, NodeId};
 use std::collections::BTreeMap;
 
-/// What is described as unlimited, in bytes per second: a terabit per second, which no message
-/// notices. Sums over thousands of such links stay exact beside slow ones.
+/// Bytes per second of a link described as unlimited: a terabit per second, which affects no
+/// message. Sums over thousands of such links stay exact beside slow ones.
 const UNLIMITED: f64 = 125e9;
 
 impl NetworkEstimate {
-    /// What a grid's description says of its nodes, in their order. Clusters are numbered as their
-    /// first nodes are; nodes of a site that are in none are one together.
+    /// Makes the estimate that a grid's description gives for its nodes, in their order. Clusters
+    /// are numbered in the order of their first nodes; the nodes of a site outside all clusters
+    /// form one.
     ///
-    /// A node sends and receives at the bandwidth inside its cluster. Clusters of one site reach
-    /// each other, and all else, over an access with the bandwidth of the site's LAN; the only
-    /// cluster of a site needs none. Between sites, `sharing` says what a link stands for, since
-    /// descriptions do not. Latency includes mean jitter; losses, changes that are to come, and
+    /// A node sends and receives at the bandwidth inside its cluster. If a site has several
+    /// clusters, each is connected by an access with the bandwidth of the site's LAN; the only
+    /// cluster of a site has no such limit. `sharing` sets how transfers share the links between
+    /// sites, since descriptions do not. Latency includes mean jitter. Losses, future changes, and
     /// hosts that run several nodes are left out.
     pub fn from_grid(grid: &GridSpec, initiation_s: f64, sharing: Sharing) -> Self {
         let layout = grid.layout();
@@ -31,7 +32,7 @@ impl NetworkEstimate {
             });
             places.push(Place { site: site.0, cluster });
         }
-        // A node's link to itself is that inside its cluster.
+        // The link of a node to itself is the link inside its cluster.
         let inside = |node: NodeId| bytes_per_second(grid.link(node, node));
         let nodes = places.iter().zip(layout.nodes()).map(|(place, node)| NodeLink {
             cluster: place.cluster,
@@ -69,8 +70,8 @@ mod tests {
 
     const MBIT: f64 = 125_000.0;
 
-    /// Paper 2's second site: clusters of 100 Mbit/s behind accesses of 60, and pipes of 30 to
-    /// another site.
+    /// The second site of Gupta and Vadhiyar (2006): clusters of 100 Mbit/s behind accesses of 60,
+    /// and pipes of 30 to another site.
     const GRID: &str = "wan = { latency = \"33ms\", bandwidth = \"30mbit\" }\n\
         [site.anl]\nlan = { latency = \"50us\", bandwidth = \"60mbit\" }\n\
         [site.anl.cluster.one]\nhosts = [\"a[1-2]\"]\n\
@@ -113,7 +114,7 @@ mod tests {
             least.fold(f64::INFINITY, f64::min)
         };
 
-        // Both into the same cluster: the pipe, or only the access there, of two nodes.
+        // Both go into the same cluster and share the pipe, or only the access there, of two nodes.
         assert_eq!(shared(Sharing::SitePairs, (0, 2), (1, 2)), 30.0);
         assert_eq!(shared(Sharing::ClusterPairs, (0, 2), (1, 2)), 2000.0);
         assert_eq!(shared(Sharing::SitePairs, (0, 2), (0, 1)), 60.0);

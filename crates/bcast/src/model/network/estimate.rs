@@ -1,16 +1,16 @@
-//! What is believed of a network: measurements from end to end between clusters, and what follows
-//! from them for capacities that transfers share.
+//! The estimate of a network: end-to-end measurements between clusters, and the shared capacities
+//! that follow from them.
 //!
-//! A transfer between clusters is held back by the access of either, by what lies between the
-//! sites, or by something that only this pair meets. Each is taken to be as fast as the fastest
-//! transfer ever seen through it: what slows all is shared, what slows one pair is its own. How
-//! sites share what lies between them cannot be seen from single transfers; a joint probe tells
-//! ([`Uplink`](gridspan_topology::Uplink)), and [`Sharing`] says it.
+//! A transfer between clusters is limited by the access of either cluster, by the capacity between
+//! the sites, or by a limit of this pair alone. Each capacity is estimated to be as fast as the
+//! fastest transfer measured through it: a limit on all transfers is shared, a limit on one pair
+//! belongs to that pair. Single transfers do not show how sites share the capacity between them; a
+//! joint probe does ([`Uplink`](gridspan_topology::Uplink)), and [`Sharing`] states the result.
 
 use super::fabric::{Network, NodeLink};
 use gridspan_topology::{Bandwidth, Hierarchy, Link, NodeId, Time};
 
-/// Where a node is: its cluster, numbered from 0 over the whole grid, and that cluster's site.
+/// The place of a node: its cluster, numbered from 0 over the whole grid, and that cluster's site.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Place {
     /// The site.
@@ -19,22 +19,22 @@ pub struct Place {
     pub cluster: u32,
 }
 
-/// What transfers between sites share.
+/// The capacities that transfers between sites share.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Sharing {
-    /// Each pair of clusters has a pipe of its own.
+    /// Each pair of clusters has a separate pipe.
     ClusterPairs,
-    /// Each pair of sites has one.
+    /// Each pair of sites has a pipe.
     SitePairs,
-    /// Each site has one uplink for all others.
+    /// Each site has one uplink to all others.
     SiteUplinks,
 }
 
-/// What is known from one cluster to another.
+/// Measurements from one cluster to another.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Pair {
     latency_s: f64,
-    /// Bytes per second of one transfer alone.
+    /// Bytes per second of a single transfer.
     bandwidth: f64,
     measured: Time,
 }
@@ -47,17 +47,16 @@ pub struct NetworkEstimate {
     sharing: Sharing,
     /// Row by row, from cluster to cluster.
     pairs: Vec<Pair>,
-    /// What all nodes of a cluster together were seen to send and to receive.
+    /// Bytes per second measured when all nodes of a cluster together send, and receive.
     together: Vec<(f64, f64)>,
 }
 
-/// A pair this much slower than the capacities on its way has a limit of its own.
+/// A pair slower than this part of the least capacity on its route gets a separate limit.
 const OWN_LIMIT: f64 = 0.95;
 
 impl NetworkEstimate {
-    /// Nodes at these places with these links of their own; between clusters `link` gives the
-    /// latency in seconds and the bandwidth in bytes per second from a cluster to a cluster, or
-    /// inside one.
+    /// An estimate for nodes at these places with these links. `link` gives the latency in seconds
+    /// and the bandwidth in bytes per second from a cluster to a cluster, or inside one.
     pub fn new(
         places: &[Place],
         nodes: Vec<NodeLink>,
@@ -77,13 +76,14 @@ impl NetworkEstimate {
         Self { nodes, site_of, sharing, pairs, together: vec![(0.0, 0.0); clusters] }
     }
 
-    /// What a hierarchy says of `members`, which are numbered in the order given: clusters are its
-    /// groups of the last level, sites those of level 1. Where it knows no bandwidth, that of
-    /// [`Link::lan`] and [`Link::wan`] is taken; where no round trip, their latency. Nodes it does
-    /// not know are together in a cluster of their own. A cluster sends and receives what its nodes
-    /// can, or what a link to another cluster of its site can, as [`NetworkEstimate::from_grid`] has it:
-    /// what else holds it back shows when it is used. `initiation_s` has the seconds that
-    /// it costs a node to begin a message.
+    /// Makes the estimate that a hierarchy gives for `members`, which are numbered in this order.
+    ///
+    /// Clusters are the hierarchy's groups of the last level, sites those of level 1. Where it has
+    /// no bandwidth, that of [`Link::lan`] or [`Link::wan`] is taken; where it has no round-trip
+    /// time, their latency. Nodes outside the hierarchy form one cluster. The access of a cluster
+    /// is the link to another cluster of its site, as in [`NetworkEstimate::from_grid`], or the sum
+    /// over its nodes if the site has no other; tighter limits show in use. `initiation_s` gives
+    /// the seconds that a node needs to begin a message.
     pub fn from_hierarchy(
         hierarchy: &Hierarchy,
         members: &[NodeId],
@@ -147,7 +147,7 @@ impl NetworkEstimate {
         estimate
     }
 
-    /// How many clusters there are.
+    /// Number of clusters.
     pub fn clusters(&self) -> usize {
         self.site_of.len()
     }
@@ -162,45 +162,46 @@ impl NetworkEstimate {
         self.site_of[cluster]
     }
 
-    /// Bytes per second that one transfer between two clusters is believed to get.
+    /// Estimated bytes per second of one transfer between two clusters.
     pub fn bandwidth(&self, from: usize, to: usize) -> f64 {
         self.pairs[from * self.clusters() + to].bandwidth
     }
 
-    /// When that was last measured.
+    /// Time at which the bandwidth between two clusters was last measured.
     pub fn measured(&self, from: usize, to: usize) -> Time {
         self.pairs[from * self.clusters() + to].measured
     }
 
-    /// One transfer between two clusters got so many bytes per second.
+    /// Sets the measured bytes per second of one transfer between two clusters.
     pub fn set_bandwidth(&mut self, now: Time, from: usize, to: usize, bandwidth: f64) {
         let place = from * self.clusters() + to;
         (self.pairs[place].bandwidth, self.pairs[place].measured) = (bandwidth, now);
     }
 
-    /// One message between two clusters took so long on its way, in seconds.
+    /// Sets the measured latency of one message between two clusters, in seconds.
     pub fn set_latency(&mut self, from: usize, to: usize, latency_s: f64) {
         let place = from * self.clusters() + to;
         self.pairs[place].latency_s = latency_s;
     }
 
-    /// What transfers between sites are taken to share.
+    /// The capacities that transfers between sites are assumed to share.
     pub fn sharing(&self) -> Sharing {
         self.sharing
     }
 
-    /// The same measurements with another explanation.
+    /// Returns the estimate with another assumption about sharing.
     pub fn with_sharing(&self, sharing: Sharing) -> Self {
         Self { sharing, ..self.clone() }
     }
 
-    /// What all nodes of a cluster were seen to send and to receive together, in bytes per second.
+    /// Bytes per second measured when all nodes of a cluster together send, and receive.
     pub fn together(&self, cluster: usize) -> (f64, f64) {
         self.together[cluster]
     }
 
-    /// All nodes of a cluster together sent and received so many bytes per second to and from
-    /// several others. Without it, a cluster is taken to do no more than its best single transfer.
+    /// Sets the measured bytes per second that all nodes of a cluster together sent to and received
+    /// from several others. Without it, a cluster has at most the bandwidth of its best single
+    /// transfer.
     pub fn set_together(&mut self, cluster: usize, out: f64, into: f64) {
         self.together[cluster] = (out, into);
     }
@@ -243,7 +244,7 @@ impl NetworkEstimate {
         pairs.map(|(from, to)| self.bandwidth(from, to)).fold(0.0, f64::max)
     }
 
-    /// What transfers between sites share, as fast as the fastest of them.
+    /// The capacities that transfers between sites share, each as fast as the fastest of its pairs.
     fn between_sites(&self, network: &mut Network) -> Vec<SiteLink> {
         let mut sites = self.site_of.clone();
         sites.sort_unstable();
@@ -280,7 +281,7 @@ impl NetworkEstimate {
     }
 }
 
-/// A capacity between sites, or between one and all others.
+/// A capacity between two sites, or between one and all others.
 #[derive(Clone, Copy)]
 struct SiteLink {
     from: Option<u32>,
@@ -341,8 +342,8 @@ mod tests {
             (meet((0, 2), (1, 2)), meet((0, 2), (1, 3)))
         };
 
-        // Into the same cluster both meet in its access; to different sites only in a common
-        // uplink.
+        // Transfers into the same cluster share its access; to different sites, they share only a
+        // common uplink.
         assert_eq!(shared(Sharing::SitePairs), (true, false));
         assert_eq!(shared(Sharing::SiteUplinks), (true, true));
     }
@@ -371,7 +372,8 @@ mod tests {
         let network = estimate.network();
         assert_eq!(network.latency_s(0, 5), 0.032);
         assert!(network.latency_s(0, 1) < 0.001);
-        // Two transfers to different sites do not share the way out of a site before that was seen.
+        // Two transfers to different sites do not share the access of a site until that was
+        // measured.
         let grid = GridSpec::from_emulate("3x2,wan=10ms").unwrap();
         let nodes: Vec<NodeId> = (0..6).map(NodeId).collect();
         let hierarchy = Hierarchy::from_grid(&grid);

@@ -1,12 +1,11 @@
 //! Nodes, clusters, and the capacities that transfers share.
 //!
-//! A transfer from node to node takes from the sender's own capacity, from those on the route
-//! between the clusters, and from the receiver's own. Both directions of a link are capacities of
-//! their own.
+//! A transfer from node to node uses the sender's capacity, those on the route between the
+//! clusters, and the receiver's. Each direction of a link is a separate capacity.
 
 use super::super::links::LinkMatrix;
 
-/// How a node is connected.
+/// The connection of a node.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct NodeLink {
     /// The cluster it is in.
@@ -15,12 +14,12 @@ pub struct NodeLink {
     pub out: f64,
     /// Bytes per second that it can receive.
     pub into: f64,
-    /// Seconds to begin a message or a segment, for which it does nothing else.
+    /// Seconds to begin a message or a segment, in which it begins no other.
     pub initiation_s: f64,
 }
 
-/// A network. Nodes and clusters are numbered from 0; capacities are the nodes' own, out then in,
-/// followed by those that are shared.
+/// A network. Nodes and clusters are numbered from 0. Capacities are numbered with the nodes'
+/// first, all outgoing then all incoming, followed by the shared ones.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Network {
     nodes: Vec<NodeLink>,
@@ -32,12 +31,12 @@ pub struct Network {
     routes: Vec<Vec<u32>>,
 }
 
-/// A capacity is never less: a link on which nothing arrives would never end.
+/// Least capacity, in bytes per second: a transfer over a link without bandwidth would never end.
 const BANDWIDTH_MIN: f64 = 1.0;
 
 impl Network {
-    /// A network whose clusters reach each other, and the nodes inside, with no latency over
-    /// nothing shared, until [`Network::connect`] says otherwise.
+    /// A network in which clusters, and the nodes inside, reach each other without latency and
+    /// without shared capacities until [`Network::connect`] sets them.
     pub fn new(nodes: Vec<NodeLink>) -> Self {
         let clusters = nodes.iter().map(|node| node.cluster as usize + 1).max().unwrap_or(0);
         let mut members = vec![Vec::new(); clusters];
@@ -56,40 +55,41 @@ impl Network {
         }
     }
 
-    /// Adds a capacity that routes can share; its number.
+    /// Adds a capacity that routes can share, and returns its number.
     pub fn share(&mut self, bytes_per_second: f64) -> u32 {
         self.capacities.push(bytes_per_second.max(BANDWIDTH_MIN));
         self.capacities.len() as u32 - 1
     }
 
-    /// Says what is between two clusters, or inside one. Panics if there are no such clusters.
+    /// Sets the latency and the shared capacities between two clusters, or inside one. Panics if
+    /// there are no such clusters.
     pub fn connect(&mut self, from: usize, to: usize, latency_s: f64, shared: Vec<u32>) {
         let place = from * self.clusters + to;
         self.latency_s[place] = latency_s;
         self.routes[place] = shared;
     }
 
-    /// Changes a capacity. Panics if there is none of this number.
+    /// Changes a capacity. Panics if there is no such number.
     pub fn set_capacity(&mut self, capacity: u32, bytes_per_second: f64) {
         self.capacities[capacity as usize] = bytes_per_second.max(BANDWIDTH_MIN);
     }
 
-    /// Makes the beginning of each message or segment take so many times as long.
+    /// Multiplies the time to begin a message or segment by `factor`.
     pub fn scale_initiation(&mut self, factor: f64) {
         self.nodes.iter_mut().for_each(|node| node.initiation_s *= factor);
     }
 
-    /// How many nodes there are.
+    /// Number of nodes.
     pub fn len(&self) -> usize {
         self.nodes.len()
     }
 
-    /// Whether there are none.
+    /// Whether there are no nodes.
     pub fn is_empty(&self) -> bool {
         self.nodes.is_empty()
     }
 
-    /// How many clusters there are.
+    /// Number of clusters.
     pub fn clusters(&self) -> usize {
         self.clusters
     }
@@ -99,7 +99,7 @@ impl Network {
         &self.members[cluster]
     }
 
-    /// How a node is connected.
+    /// The connection of a node.
     pub fn node(&self, node: u32) -> &NodeLink {
         &self.nodes[node as usize]
     }
@@ -119,37 +119,37 @@ impl Network {
         &self.routes[from * self.clusters + to]
     }
 
-    /// Seconds from cluster to cluster, one way.
+    /// One-way latency from cluster to cluster, in seconds.
     pub fn latency_between_s(&self, from: usize, to: usize) -> f64 {
         self.latency_s[from * self.clusters + to]
     }
 
-    /// Seconds from node to node, one way.
+    /// One-way latency from node to node, in seconds.
     pub fn latency_s(&self, from: u32, to: u32) -> f64 {
         self.latency_between_s(self.cluster_of(from), self.cluster_of(to))
     }
 
-    /// The capacities on the way from node to node, all of them.
+    /// All capacities on the way from node to node.
     pub fn path(&self, from: u32, to: u32) -> impl Iterator<Item = u32> {
         let shared = self.route(self.cluster_of(from), self.cluster_of(to));
         let into = self.nodes.len() as u32 + to;
         [from].into_iter().chain(shared.iter().copied()).chain([into])
     }
 
-    /// Bytes per second of the shared capacities between two clusters alone; infinite if there are
-    /// none.
+    /// Bytes per second of the shared capacities between two clusters; infinite without any.
     pub fn route_bandwidth(&self, from: usize, to: usize) -> f64 {
         let shared = self.route(from, to).iter();
         shared.map(|&capacity| self.capacities[capacity as usize]).fold(f64::INFINITY, f64::min)
     }
 
-    /// What one transfer alone gets from node to node, in bytes per second.
+    /// Bytes per second of a single transfer from node to node.
     pub fn bandwidth(&self, from: u32, to: u32) -> f64 {
         let path = self.path(from, to);
         path.map(|capacity| self.capacities[capacity as usize]).fold(f64::INFINITY, f64::min)
     }
 
-    /// What is seen from end to end, one transfer at a time: all that paper 2's system knows.
+    /// The end-to-end view, one transfer at a time, which is all that the system of Gupta and
+    /// Vadhiyar (2006) uses.
     pub fn links(&self) -> LinkMatrix {
         let class_of = self.nodes.iter().map(|node| node.cluster).collect();
         let initiation_s = self.nodes.iter().map(|node| node.initiation_s).collect();

@@ -1,8 +1,9 @@
-//! The network as a planner believes it to be, or as a simulation has it.
+//! The network as a planner estimates it, or as a simulation runs it.
 //!
-//! - [`Network`]: nodes in clusters, and which capacities a transfer shares with others on its way.
-//! - [`NetworkEstimate`]: makes one from a description, or a hierarchy and measurements, and keeps it up to
-//!   date.
+//! - [`Network`]: nodes in clusters, and the capacities that a transfer shares with others on its
+//!   way.
+//! - [`NetworkEstimate`]: makes a network from a description, or a hierarchy and measurements, and
+//!   keeps it up to date.
 
 mod described;
 mod estimate;

@@ -8,11 +8,13 @@ use crate::svg::{Anchor, Text, put};
 
 pub(super) const WIDE_COLOUR: &str = "#c2412d";
 pub(super) const NEAR_COLOUR: &str = "#5b7083";
-/// Numbers at more edges than this from one node could not be told apart.
+/// Largest number of edges of one node that are numbered; more numbers could not be told apart.
 const NUMBERED_MAX: usize = 12;
-/// Longer edges are bent, so that they do not run through the nodes between their ends; in steps.
+/// Length in steps above which edges are bent, so that they do not run through the nodes between
+/// their ends.
 const STRAIGHT_STEPS: f64 = 1.2;
-/// How much, as a part of their length, at least in steps so that they clear a node, and at most.
+/// Bend as a share of the edge's length, its minimum in steps, so that an edge clears a node, and
+/// its maximum.
 const BEND: f64 = 0.16;
 const BEND_STEPS_MIN: f64 = 0.75;
 const BEND_MAX: f64 = 60.0;
@@ -32,7 +34,7 @@ struct Curve {
     end: [f64; 2],
 }
 
-/// How wide an edge is that carries such a part of the message.
+/// Returns the width of an edge that carries this share of the message.
 pub(super) fn stroke(share: f64, is_wide: bool) -> f64 {
     if is_wide { 0.9 + 1.9 * share.sqrt() } else { 0.7 + 0.9 * share.sqrt() }
 }
@@ -46,7 +48,7 @@ impl Drawing<'_> {
             frame(cluster, "#fff", "#c9d1d8", TITLE_SIZE - 1.0, svg);
         }
         let is_wide = |from, to| self.inputs.is_wide_area(from, to);
-        // What is between sites lies above the rest.
+        // Edges between sites lie above the rest.
         for wide in [false, true] {
             for edge in self.tree.edges.iter().filter(|edge| is_wide(edge.from, edge.to) == wide) {
                 self.edge(edge.from, edge.to, wide, svg);
@@ -133,7 +135,7 @@ impl Drawing<'_> {
         }
     }
 
-    /// The place of an edge among those of its sender.
+    /// Draws the position of an edge among those of its sender.
     fn number(&self, from: u32, to: u32, number: usize, svg: &mut String) {
         let is_wide = self.inputs.is_wide_area(from, to);
         let [x, y] = self.curve(from, to).at(if is_wide { 0.4 } else { 0.45 });
@@ -149,7 +151,7 @@ impl Drawing<'_> {
 }
 
 impl Curve {
-    /// The point at a part of its way.
+    /// Returns the point at parameter `part` of the curve, `0.0..=1.0`.
     fn at(&self, part: f64) -> [f64; 2] {
         let rest = 1.0 - part;
         let mix = |axis: usize| {
@@ -160,7 +162,7 @@ impl Curve {
         [mix(0), mix(1)]
     }
 
-    /// A point near the end, on the straight way there from the control point.
+    /// Returns the point at `distance` from the end, on the straight line from the control point.
     fn before_end(&self, distance: f64) -> [f64; 2] {
         let [dx, dy] = [self.end[0] - self.control[0], self.end[1] - self.control[1]];
         let part = distance / dx.hypot(dy).max(distance);

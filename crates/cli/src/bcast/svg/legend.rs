@@ -1,4 +1,4 @@
-//! What colours and lines mean.
+//! The legend, which explains colours and lines.
 
 use super::drawing::{NEAR_COLOUR, WIDE_COLOUR, stroke};
 use super::map::Map;
@@ -7,7 +7,7 @@ use crate::bcast::prediction::{Prediction, Predictions};
 use crate::bcast::text::seconds;
 use crate::svg::{Anchor, STEPS, Text, line, put, width_of};
 
-/// What the legend takes.
+/// Size of the legend.
 pub(super) const WIDTH: f64 = 600.0;
 pub(super) const HEIGHT: f64 = 104.0;
 
@@ -27,14 +27,14 @@ impl Legend<'_> {
         self.lines([x + BAR[0] + 60.0, y - 4.0], svg);
     }
 
-    /// The scale of times, with the bound.
+    /// Draws the scale of times, with the bound.
     fn bar(&self, [x, y]: [f64; 2], shades: Shades, svg: &mut String) {
         let [length, height] = BAR;
         let step = length / STEPS as f64;
         for number in 0..STEPS {
             let fill = shades.of(shades.end_s * (number as f64 + 0.5) / STEPS as f64);
             let left = x + number as f64 * step;
-            // A little wider, so that no gap shows between two.
+            // Slightly wider than a step, so that no gap shows between two steps.
             put(
                 svg,
                 format_args!(
@@ -57,7 +57,7 @@ impl Legend<'_> {
             .size(SIZE)
             .anchor(Anchor::Middle)
             .write(&bound, svg);
-        let title = "when a node has all that the tree brings it";
+        let title = "when a node has all data of the tree";
         Text::at(x, below + 17.0).size(SIZE).colour("#555").write(title, svg);
     }
 

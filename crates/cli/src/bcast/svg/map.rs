@@ -1,20 +1,20 @@
-//! Where sites, clusters and nodes are in the picture of a tree.
+//! The map of a grid: positions of sites, clusters and nodes in the picture of a tree.
 
 use crate::bcast::inputs::Inputs;
 use crate::svg::width_of;
 use std::f64::consts::{PI, TAU};
 
-/// From node to node for grids of up to so many nodes; smaller steps show no names.
+/// Largest number of nodes for each distance between neighbours; smaller steps show no names.
 const STEPS: [(usize, f64); 3] = [(96, 34.0), (400, 22.0), (usize::MAX, 13.0)];
-/// The smallest step at which nodes are named.
+/// Smallest step at which nodes are named.
 const NAMED_STEP: f64 = 30.0;
-/// Around the nodes of a cluster, and around the clusters of a site.
+/// Padding around the nodes of a cluster, and around the clusters of a site.
 const PADDING: f64 = 9.0;
-/// Above them, for the name.
+/// Height of the name of a cluster or site.
 const TITLE: f64 = 17.0;
-/// Between the boxes of sites: links that cross need room.
+/// Space between the boxes of sites, which crossing links need.
 const SPACE: f64 = 70.0;
-/// The size of names of nodes, and of clusters and sites.
+/// Font sizes of the names of nodes, and of those of clusters and sites.
 pub(super) const NAME_SIZE: f64 = 8.0;
 pub(super) const TITLE_SIZE: f64 = 11.0;
 
@@ -27,24 +27,24 @@ pub(super) struct Frame {
     pub(super) size: [f64; 2],
 }
 
-/// The places of all that is drawn; the upper left corner is the origin.
+/// Positions of all drawn items; the upper left corner is the origin.
 pub(super) struct Map {
     pub(super) width: f64,
     pub(super) height: f64,
-    /// The distance of neighbouring nodes.
+    /// Distance between neighbouring nodes.
     pub(super) step: f64,
     pub(super) sites: Vec<Frame>,
-    /// Clusters of sites that have several.
+    /// Clusters of sites that have several clusters.
     pub(super) clusters: Vec<Frame>,
-    /// The place of each node.
+    /// Position of each node.
     pub(super) nodes: Vec<[f64; 2]>,
-    /// What stands below each node; none where there is no room.
+    /// Labels below the nodes; `None` where there is no room.
     pub(super) names: Option<Vec<String>>,
-    /// Whether these are numbers, since names would be too long.
+    /// Whether the labels are numbers, because names would be too long.
     pub(super) is_numbered: bool,
 }
 
-/// A site before it has its place: what is in it, from its own corner.
+/// A site before it is placed; the positions of its items are relative to its corner.
 struct Block {
     frame: Frame,
     clusters: Vec<Frame>,
@@ -82,7 +82,7 @@ impl Map {
         Self { width, height, step, sites, clusters, nodes, names, is_numbered }
     }
 
-    /// The radius of a node.
+    /// Returns the radius of a node.
     pub(super) fn radius(&self) -> f64 {
         (self.step * 0.22).max(3.0)
     }
@@ -126,8 +126,9 @@ fn block(inputs: &Inputs, site: u32, step: f64) -> Block {
     block
 }
 
-/// Places for so many nodes, and the size that they take. Every other row runs backwards, so that
-/// neighbours in number are neighbours on the map: chains mostly follow numbers.
+/// Returns positions for `count` nodes, and the size of their area. Every other row runs backwards,
+/// so that nodes with consecutive numbers are neighbours on the map, since chains mostly follow
+/// numbers.
 fn rows(count: usize, step: f64) -> (Vec<[f64; 2]>, [f64; 2]) {
     let columns = ((count * 2) as f64).sqrt().ceil().max(1.0) as usize;
     let columns = columns.min(count.max(1));
@@ -140,12 +141,13 @@ fn rows(count: usize, step: f64) -> (Vec<[f64; 2]>, [f64; 2]) {
     ((0..count).map(place).collect(), size)
 }
 
-/// Puts the blocks around an ellipse, the first at the upper left, and returns the size of it all.
+/// Places the blocks around an ellipse, the first at the top or the upper left, and returns the
+/// total size.
 fn arrange(blocks: &mut [Block]) -> [f64; 2] {
     let count = blocks.len();
     let most = |axis: usize| blocks.iter().map(|block| block.frame.size[axis]).fold(0.0, f64::max);
     let [wide, high] = [most(0) + SPACE, most(1) + SPACE];
-    // An even number has no block at the top, where a single one would stand out.
+    // With an even number no block is at the top, where a single one would stand out.
     let first =
         if count.is_multiple_of(2) { -PI / 2.0 - PI / count.max(1) as f64 } else { -PI / 2.0 };
     let mut radius = if count < 2 { 0.0 } else { 0.3 };
@@ -176,7 +178,7 @@ fn arrange(blocks: &mut [Block]) -> [f64; 2] {
     size
 }
 
-/// Whether two blocks are nearer to each other than links need.
+/// Whether two blocks leave too little space for links between them.
 fn overlap(blocks: &[Block]) -> bool {
     let is_near = |one: &Frame, other: &Frame| {
         (0..2).all(|axis| {

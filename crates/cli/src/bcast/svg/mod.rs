@@ -1,13 +1,13 @@
-//! A picture of one strategy's trees: a map of the grid for each tree, all alike.
+//! A picture of one strategy's trees: for each tree, the same map of the grid.
 //!
-//! Sites are boxes around an empty middle, which links between them cross; in them lie their
-//! clusters and nodes. A node's colour says when its part of the message is complete. It is drawn by
-//! hand, since libraries of plots have charts and no maps. Parts:
+//! Sites are boxes around an empty middle, which links between them cross; they contain their
+//! clusters and nodes. A node's colour shows when its part of the message is complete. The picture
+//! is drawn by hand, because plotting libraries have charts but no maps. Modules:
 //!
-//! - `map`: where sites, clusters and nodes are.
+//! - `map`: positions of sites, clusters and nodes.
 //! - `drawing`: one tree over the map.
 //! - `shades`: times as colours.
-//! - `legend`: what colours and lines mean.
+//! - `legend`: explains colours and lines.
 
 mod drawing;
 mod legend;
@@ -25,14 +25,14 @@ use map::Map;
 use shades::Shades;
 
 const MARGIN: f64 = 32.0;
-/// Below the heading.
+/// Top of the maps, below the heading.
 const TOP: f64 = 104.0;
-/// Between maps.
+/// Space between maps.
 const GAP: f64 = 28.0;
-/// Above a map, for its title.
+/// Space above a map, for its title.
 const CAPTION: f64 = 24.0;
 
-/// The picture.
+/// Renders the picture.
 pub(super) fn render(inputs: &Inputs, size: &Predictions, prediction: &Prediction) -> String {
     let heading = heading(inputs, size, prediction);
     let map = Map::new(inputs);

@@ -1,4 +1,4 @@
-//! The supervisor, event by event.
+//! Tests of the supervisor, event by event.
 
 use super::*;
 
@@ -8,7 +8,7 @@ const B: NodeId = NodeId(1);
 const DONE: Outcome = Outcome { code: 0, is_interrupted: false, blame: None };
 const INTERRUPTED: Outcome = Outcome { code: 130, is_interrupted: true, blame: None };
 
-/// Two nodes that have met.
+/// Returns a supervisor of two nodes that have been introduced to each other.
 fn running() -> Supervisor {
     let mut supervisor = starting();
     for (node, port) in [(B, 2), (A, 1)] {

@@ -6,7 +6,7 @@ use crate::svg::{Anchor, LogScale, Text, line, put, width_of};
 use crate::topo::topology::Topology;
 use gridspan_topology::GroupId;
 
-/// Where the last branches end: short of the heat map.
+/// Space between the ends of the last branches and the heat map.
 const GAP: f64 = 6.0;
 const NAME_SIZE: f64 = 11.0;
 
@@ -41,7 +41,7 @@ pub(super) fn draw(topology: &Topology, items: &Items, layout: &Layout, svg: &mu
 }
 
 fn x(place: f64) -> f64 {
-    // From far at the left to near at the right.
+    // Far is at the left, near at the right.
     LEFT + (1.0 - place) * (DENDROGRAM_WIDTH - GAP)
 }
 
@@ -65,7 +65,7 @@ fn axis(scale: &LogScale, layout: &Layout, svg: &mut String) {
 }
 
 impl Dendrogram<'_> {
-    /// Draws a group and all below it from `from` to the right. Returns the middle of its stem.
+    /// Draws a group and its descendants, from `from` to the right. Returns the middle of its stem.
     fn branch(&mut self, number: GroupId, from: f64) -> Option<f64> {
         let (first, end) = self.items.range(number)?;
         let group = self.topology.hierarchy.group(number);
@@ -86,7 +86,7 @@ impl Dendrogram<'_> {
         }
         let level = self.topology.hierarchy.levels().nth(group.level());
         let rtt = group.rtt().or_else(|| level?.rtt).map(|range| range.median);
-        // A group is never farther apart than what it is part of.
+        // The members of a group are never farther apart than those of its parent.
         let joint = rtt.map_or(from, |rtt| x(self.scale.place(rtt.as_secs_f64() * 1e3))).max(from);
         let ends: Vec<f64> = if children.is_empty() {
             let rows = first..end;

@@ -7,14 +7,14 @@ use crate::svg::{Anchor, LogScale, STEPS, Text, colour, is_dark, line, put, widt
 use crate::topo::topology::Topology;
 
 const UNKNOWN: &str = "#dcdcdc";
-/// Cells at least so wide show their number.
+/// Smallest width of a cell that shows its number.
 const NUMBERED_CELL: f64 = 30.0;
 const BLOCK_NAME_SIZE: f64 = 11.0;
 const SCALE_WIDTH: f64 = 16.0;
-/// The scale of colours is no longer than one can compare.
+/// Largest height of the colour scale; colours on a longer one could not be compared.
 const SCALE_HEIGHT_MAX: f64 = 420.0;
 
-/// How much the names of columns and the title take below the map.
+/// Returns the height of the names of columns and of the title, below the map.
 pub(super) fn below(items: &Items, layout: &Layout) -> f64 {
     let names = match layout.name_size {
         Some(size) => items.names().map(|name| width_of(name, size)).fold(0.0, f64::max),
@@ -53,7 +53,7 @@ pub(super) fn draw(topology: &Topology, items: &Items, layout: &Layout, svg: &mu
     legend(layout, &scale, has_unknown, svg);
 }
 
-/// One path for each colour, of runs of equal cells.
+/// Draws one path for each colour, of runs of equal cells.
 fn cells(
     items: &Items,
     layout: &Layout,
@@ -110,11 +110,11 @@ fn numbers(layout: &Layout, rtts: &[Vec<Option<f64>>], scale: &LogScale, svg: &m
     }
 }
 
-/// White lines between the coarsest groups, and a frame.
+/// Draws white lines between the coarsest groups, and a frame.
 fn borders(items: &Items, layout: &Layout, svg: &mut String) {
     let (left, right) = (layout.heat_x, layout.heat_x + layout.side);
     let white = "stroke=\"#fff\" stroke-width=\"1.6\"";
-    // Where each row is a group of its own, there is nothing to part.
+    // If each row is a separate group, there is nothing to separate.
     if items.blocks().len() < items.len() {
         for block in items.blocks().iter().skip(1) {
             let at = block.first as f64 * layout.cell;

@@ -6,10 +6,10 @@ use gridspan_topology::{GroupId, Hierarchy, NodeId};
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// More rows than this cannot be told apart on a page.
+/// Largest number of rows that can be told apart on a page.
 const ROWS_MAX: usize = 256;
 
-/// What a row stands for.
+/// Content of a row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Item {
     Node(NodeId),
@@ -21,7 +21,7 @@ pub(super) struct Items {
     rows: Vec<Item>,
     names: Vec<String>,
     blocks: Vec<Block>,
-    /// The rows of each group that has some: the first and the end.
+    /// First row and end of the rows of each group that has rows.
     ranges: BTreeMap<GroupId, (usize, usize)>,
     left_out: usize,
 }
@@ -49,7 +49,8 @@ impl Items {
         items
     }
 
-    /// Adds the rows below a group. `level` is that of the groups that are rows; none if nodes are.
+    /// Adds the rows below a group. `level` is that of the groups that are rows; `None` if nodes
+    /// are rows.
     fn add(&mut self, topology: &Topology, number: GroupId, level: Option<usize>, least: usize) {
         let group = topology.hierarchy.group(number);
         let first = self.rows.len();
@@ -90,7 +91,7 @@ impl Items {
         matches!(self.rows.first(), Some(Item::Group(_)))
     }
 
-    /// How many groups have no row.
+    /// Returns the number of groups without a row.
     pub(super) fn left_out(&self) -> usize {
         self.left_out
     }
@@ -99,12 +100,12 @@ impl Items {
         self.rows[row]
     }
 
-    /// The rows of a group: the first and the end. None if it has none.
+    /// Returns the rows of a group: the first and the end; `None` if it has no row.
     pub(super) fn range(&self, group: GroupId) -> Option<(usize, usize)> {
         self.ranges.get(&group).copied()
     }
 
-    /// The round trip from one row to another, in milliseconds.
+    /// Returns the round trip from one row to another, in milliseconds.
     pub(super) fn rtt(&self, topology: &Topology, from: usize, to: usize) -> Option<f64> {
         let rtt: Option<Duration> = match (self.rows[from], self.rows[to]) {
             (Item::Node(from), Item::Node(to)) => topology.rtt(from, to),
@@ -115,8 +116,8 @@ impl Items {
     }
 }
 
-/// The level whose groups are rows, none if nodes are; the least size of a group with a row; and
-/// how many have none.
+/// Returns the level of the groups that are rows, `None` if nodes are; the smallest size of a group
+/// with a row; and the number of groups without one.
 fn choose(hierarchy: &Hierarchy) -> (Option<usize>, usize, usize) {
     if hierarchy.nodes().len() <= ROWS_MAX {
         return (None, 0, 0);
@@ -129,7 +130,7 @@ fn choose(hierarchy: &Hierarchy) -> (Option<usize>, usize, usize) {
     let size = |group| hierarchy.group(group).members().len();
     let mut sizes: Vec<usize> = hierarchy.groups_at(level).map(size).collect();
     sizes.sort_unstable_by(|a, b| b.cmp(a));
-    // All of the size that does not fit as a whole are left out.
+    // All groups of the size that does not fit as a whole are left out.
     let least = sizes.get(ROWS_MAX).map_or(0, |size| size + 1);
     let left_out = sizes.iter().filter(|size| **size < least).count();
     (Some(level), least, left_out)

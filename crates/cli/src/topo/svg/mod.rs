@@ -2,13 +2,13 @@
 //!
 //! From left to right: the dendrogram over a logarithmic axis, the heat map, the names of its rows,
 //! the scale of its colours. Where the rows are too low for names, the coarsest groups are named
-//! instead. Parts:
+//! instead. Modules:
 //!
-//! - `items`: what the rows are, and their order.
+//! - `items`: the rows and their order.
 //! - `dendrogram`, `heat`: the two halves.
 //!
-//! Written by hand since libraries of plots know neither a dendrogram beside a heat map nor names
-//! that give way to those of groups.
+//! The picture is drawn by hand, because plotting libraries support neither a dendrogram beside a
+//! heat map nor names that give way to those of groups.
 
 mod dendrogram;
 mod heat;
@@ -20,31 +20,31 @@ use crate::svg::{Heading, end, width_of};
 use items::Items;
 use std::fmt::Write;
 
-/// The side of the heat map, unless its cells would be too small or too large.
+/// Side of the heat map, unless its cells would be too small or too large.
 const HEAT_SIDE: f64 = 640.0;
-/// The sides of a cell: smaller ones cannot be seen, larger ones show no more.
+/// Smallest and largest side of a cell: smaller cells cannot be seen, larger ones show no more.
 const CELL_SIDES: (f64, f64) = (2.5, 46.0);
-/// Rows at least so high have a name each.
+/// Smallest height of rows that have a name each.
 const NAMED_ROW: f64 = 8.0;
-/// The largest and the least size of names.
+/// Largest and smallest size of names.
 const NAME_SIZES: (f64, f64) = (11.0, 7.0);
 const DENDROGRAM_WIDTH: f64 = 300.0;
 const LEFT: f64 = 32.0;
 const TOP: f64 = 78.0;
-/// The least height of what is drawn, so that the scale of colours can be read.
+/// Smallest height of the drawing, so that the scale of colours is legible.
 const HEIGHT_MIN: f64 = 180.0;
-/// Below the drawing: ticks and the title of the axis.
+/// Height below the drawing, for ticks and the title of the axis.
 const AXIS_HEIGHT: f64 = 46.0;
 
-/// Where the parts are.
+/// Positions of the parts.
 struct Layout {
     cell: f64,
-    /// The heat map's left edge and its side.
+    /// Left edge and side of the heat map.
     heat_x: f64,
     side: f64,
-    /// The size of names; none where rows are too low.
+    /// Size of names; `None` where rows are too low.
     name_size: Option<f64>,
-    /// What the names of rows, or of groups, take.
+    /// Width of the names of rows, or of groups.
     names_width: f64,
 }
 
@@ -63,7 +63,7 @@ impl Layout {
         Self { cell, heat_x: LEFT + DENDROGRAM_WIDTH, side: rows * cell, name_size, names_width }
     }
 
-    /// The middle of a row.
+    /// Returns the middle of a row.
     fn row(&self, row: usize) -> f64 {
         TOP + (row as f64 + 0.5) * self.cell
     }
@@ -81,7 +81,7 @@ impl Layout {
     }
 }
 
-/// The picture.
+/// Renders the picture.
 pub(crate) fn render(topology: &Topology) -> String {
     let items = Items::new(topology);
     let layout = Layout::new(&items);
@@ -102,7 +102,7 @@ fn heading(topology: &Topology, items: &Items) -> Heading {
         (count(hierarchy.nodes().len(), "node"), count(hierarchy.depth(), "level"));
     let mut subtitle = source;
     if items.are_groups() {
-        // To a formatted string nothing can fail.
+        // Writing to a string cannot fail.
         let _ = write!(subtitle, "; a row is a group of nodes");
         if items.left_out() > 0 {
             let _ = write!(subtitle, ", {} smaller ones are left out", items.left_out());

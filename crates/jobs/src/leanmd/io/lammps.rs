@@ -1,17 +1,16 @@
 //! LAMMPS data files with atom style `atomic`: a title, a header of counts and bounds, then
 //! sections named by their first line.
 //!
-//! Of the sections `Atoms` (`id type x y z`, image flags are ignored) and `Velocities`
-//! (`id vx vy vz`) are read, others skipped. Atoms are ordered by id; positions are relative to the
-//! lower bounds of the box. Comments start at `#`.
+//! The sections `Atoms` (`id type x y z`, image flags are ignored) and `Velocities` (`id vx vy vz`)
+//! are read, others are skipped. Atoms are ordered by id; positions are relative to the lower
+//! bounds of the box. Comments start at `#`.
 
 use std::collections::BTreeMap;
 
 use super::scan::{Line, Names, atom_count, lines};
 use super::{MdSnapshot, ReadError};
 
-/// The first words of the sections that LAMMPS knows; anything else at the start of a section is a
-/// mistake.
+/// First words of the sections of LAMMPS; any other word at the start of a section is an error.
 const SECTIONS: [&str; 17] = [
     "Atoms",
     "Velocities",
@@ -32,7 +31,7 @@ const SECTIONS: [&str; 17] = [
     "Bodies",
 ];
 
-/// What the header says.
+/// The contents of the header.
 #[derive(Debug, Default)]
 struct Header {
     /// The number of atoms.
@@ -44,7 +43,7 @@ struct Header {
 /// Reads the file.
 ///
 /// # Errors
-/// If the text is no such file, with the line at fault.
+/// If the text is not such a file; the error gives the line.
 pub fn read(text: &str) -> Result<MdSnapshot, ReadError> {
     let mut header = Header::default();
     let mut section = None;
@@ -52,7 +51,7 @@ pub fn read(text: &str) -> Result<MdSnapshot, ReadError> {
     let mut velocities: BTreeMap<u64, [f64; 3]> = BTreeMap::new();
     let mut names = Names::default();
     let mut last = 1;
-    // The first line is a title, whatever it says.
+    // The first line is a title with any content.
     for full in lines(text).skip(1) {
         let line =
             Line { number: full.number, text: full.text.split('#').next().unwrap_or_default() };
@@ -88,7 +87,7 @@ pub fn read(text: &str) -> Result<MdSnapshot, ReadError> {
 }
 
 impl Header {
-    /// Takes in a line of the header; lines that say nothing about atoms or box are skipped.
+    /// Parses a line of the header; lines that do not concern atoms or the box are skipped.
     fn line(&mut self, line: Line<'_>, bytes: usize) -> Result<(), ReadError> {
         let words: Vec<&str> = line.text.split_whitespace().take(6).collect();
         let mut fields = line.fields();
@@ -111,7 +110,7 @@ impl Header {
         Ok(())
     }
 
-    /// Puts the sections together once the file, of `last` lines, is read.
+    /// Assembles the snapshot from the sections of a file of `last` lines.
     fn finish(
         self,
         last: usize,
@@ -149,7 +148,7 @@ impl Header {
     }
 }
 
-/// Begins the section that a line names.
+/// Returns the section that a line starts.
 fn begin(line: Line<'_>, first: &str) -> Result<&'static str, ReadError> {
     let section = SECTIONS.into_iter().find(|&known| known == first);
     let section =
@@ -194,7 +193,7 @@ fn insert<T>(
     }
 }
 
-/// A file that has everything this reader understands.
+/// A file with everything that this reader supports.
 #[cfg(test)]
 pub(super) const GOOD: &str = "LAMMPS data file of nothing
 

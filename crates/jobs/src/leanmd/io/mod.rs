@@ -8,7 +8,7 @@
 //! | PDB (`ATOM`, `HETATM`, `CRYST1`) | [`pdb`] | |
 //!
 //! Readers take the bytes of a file and never panic, whatever the bytes. Only the first frame or
-//! model is read. Boxes must have right angles. Numbers are taken as they are;
+//! model is read. Boxes must have right angles. Numbers are not converted;
 //! [`System::scale_lengths`] changes the unit.
 
 use super::system::{System, SystemError, check_atoms, positive};
@@ -21,7 +21,7 @@ pub mod xyz;
 
 pub use scan::ReadError;
 
-/// The kinds of files that can be read.
+/// The file formats that can be read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Format {
     /// XYZ and its variants.
@@ -32,27 +32,27 @@ pub enum Format {
     Pdb,
 }
 
-/// What a file says. All lists have the same length.
+/// The contents of a file. All lists have the same length.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct MdSnapshot {
-    /// In the unit of the file.
+    /// Positions in the unit of the file.
     pub positions: Vec<[f64; 3]>,
-    /// In the unit of the file, if it has them.
+    /// Velocities in the unit of the file, if it has them.
     pub velocities: Option<Vec<[f64; 3]>>,
-    /// Index into `names`.
+    /// Species of each atom, an index into `names`.
     pub species: Vec<u16>,
-    /// What the file calls the species, in the order of appearance.
+    /// Names of the species in the file, in order of appearance.
     pub names: Vec<String>,
     /// Lengths of the box, if the file gives them.
     pub lengths: Option<[f64; 3]>,
 }
 
 impl MdSnapshot {
-    /// Turns what the file says into a system; `lengths` replaces the file's box, and must be given
-    /// if it has none. Without velocities in the file the atoms are at rest.
+    /// Converts the snapshot into a system. `lengths` replaces the file's box, and must be given if
+    /// the file has none. Without velocities in the file the atoms are at rest.
     ///
     /// # Errors
-    /// If the box is unknown or is no box, or there are no atoms.
+    /// If the box is unknown or invalid, or there are no atoms.
     pub fn into_system(self, lengths: Option<[f64; 3]>) -> Result<System, SystemError> {
         check_atoms(self.positions.len())?;
         let lengths = lengths.or(self.lengths).ok_or(SystemError::NoBox)?;
@@ -70,10 +70,10 @@ impl MdSnapshot {
     }
 }
 
-/// Reads a file in the format that its name or else its content tells.
+/// Reads a file in the format that its name indicates, or else its content.
 ///
 /// # Errors
-/// If no format is recognised, or the file is not what it claims to be; with the line at fault.
+/// If no format is recognised, or the file does not have this format; the error gives the line.
 pub fn read(bytes: &[u8], name: Option<&str>) -> Result<MdSnapshot, ReadError> {
     let text = std::str::from_utf8(bytes)
         .map_err(|error| ReadError::NotText { line: line_at(bytes, error.valid_up_to()) })?;
@@ -84,7 +84,7 @@ pub fn read(bytes: &[u8], name: Option<&str>) -> Result<MdSnapshot, ReadError> {
     }
 }
 
-/// The format that a file name's ending stands for.
+/// Returns the format that the extension of a file name indicates.
 pub fn by_name(name: &str) -> Option<Format> {
     match name.rsplit_once('.')?.1.to_ascii_lowercase().as_str() {
         "xyz" | "extxyz" => Some(Format::Xyz),
@@ -94,7 +94,7 @@ pub fn by_name(name: &str) -> Option<Format> {
     }
 }
 
-/// The format that the first hundred lines look like.
+/// Returns the format that the first hundred lines indicate.
 pub fn by_content(text: &str) -> Option<Format> {
     if text.lines().next().is_some_and(|first| first.trim().parse::<u64>().is_ok()) {
         return Some(Format::Xyz);

@@ -1,5 +1,5 @@
-//! Protein Data Bank files: records of fixed columns, of which `CRYST1` (the box), `ATOM` and
-//! `HETATM` are read.
+//! Protein Data Bank files, which consist of records of fixed columns. The records `CRYST1` (the
+//! box), `ATOM` and `HETATM` are read.
 //!
 //! Lengths are in angstrom. Only the first model is read. Source: wwPDB, "Atomic Coordinate Entry
 //! Format", version 3.3.
@@ -21,7 +21,7 @@ const ELEMENT: Range<usize> = 76..78;
 /// Reads the first model.
 ///
 /// # Errors
-/// If the text is no such file, with the line at fault.
+/// If the text is not such a file; the error gives the line.
 pub fn read(text: &str) -> Result<MdSnapshot, ReadError> {
     let mut snapshot = MdSnapshot::default();
     let mut names = Names::default();
@@ -43,7 +43,7 @@ pub fn read(text: &str) -> Result<MdSnapshot, ReadError> {
     Ok(snapshot)
 }
 
-/// The box; none for the unit cube that stands for "not a crystal".
+/// Returns the box; `None` for the unit cube, which by convention means "not a crystal".
 fn lattice(line: Line<'_>) -> Result<Option<[f64; 3]>, ReadError> {
     let lengths = numbers(line, LENGTHS, "a box length")?;
     if numbers(line, ANGLES, "a box angle")?.iter().any(|&angle| angle != 90.0) {
@@ -55,7 +55,8 @@ fn lattice(line: Line<'_>) -> Result<Option<[f64; 3]>, ReadError> {
     Ok((lengths != [1.0; 3]).then_some(lengths))
 }
 
-/// The chemical symbol; from the atom's name where old files have no column for it.
+/// Returns the chemical symbol. In old files, which have no column for it, the name of the atom
+/// contains it.
 fn element(line: Line<'_>) -> Result<&str, ReadError> {
     let given = columns(line.text, ELEMENT);
     if !given.is_empty() {
@@ -63,8 +64,8 @@ fn element(line: Line<'_>) -> Result<&str, ReadError> {
     }
     let name = columns(line.text, NAME).trim_start_matches(|letter: char| letter.is_ascii_digit());
     match name.chars().next() {
-        // In the name's own columns the symbol ends in the second one, so a name that starts in the
-        // second has one letter.
+        // Within the name's columns the symbol ends in the second one, so a name that starts in the
+        // second column has a symbol of one letter.
         Some(first) => Ok(&name[..first.len_utf8()]),
         None => Err(ReadError::Missing { line: line.number, expected: "an atom name or element" }),
     }
@@ -85,14 +86,14 @@ fn numbers(
     Ok(numbers)
 }
 
-/// What is in some columns, without spaces around it; nothing where the line is shorter or the
-/// columns cut a letter in two.
+/// Returns the content of some columns without surrounding spaces; empty if the line is shorter, or
+/// if the columns split a character.
 fn columns(text: &str, place: Range<usize>) -> &str {
     let end = place.end.min(text.len());
     text.get(place.start..end).unwrap_or_default().trim()
 }
 
-/// A file that has everything this reader understands.
+/// A file with everything that this reader supports.
 #[cfg(test)]
 pub(super) const GOOD: &str = "\
 HEADER    WATER

@@ -1,5 +1,5 @@
-//! What the readers have in common: lines with numbers, numbers in fields, names of species, and
-//! what can be wrong.
+//! The common parts of the readers: numbered lines, numbers in fields, names of species, and
+//! errors.
 
 use std::collections::BTreeMap;
 
@@ -8,81 +8,81 @@ use thiserror::Error;
 use super::MdSnapshot;
 use crate::leanmd::system::ATOMS_MAX;
 
-/// Fewest bytes of a line that describes an atom: three coordinates of one digit and what separates
-/// them.
+/// Minimum size in bytes of a line that describes an atom: three coordinates of one digit and their
+/// separators.
 const ATOM_BYTES_MIN: usize = 6;
 
 /// The file cannot be read. Line numbers start at 1.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum ReadError {
-    /// Neither the name nor the content tells the format.
+    /// Neither the name nor the content indicates the format.
     #[error("the format is not recognised; name the file .xyz, .extxyz, .data, .lmp, .pdb or .ent")]
     UnknownFormat,
-    /// Bytes that are no UTF-8; the file is binary or compressed.
+    /// The bytes are not UTF-8; the file is binary or compressed.
     #[error("line {line}: the bytes are not text; is the file compressed?")]
     NotText {
-        /// Where.
+        /// Number of the line.
         line: usize,
     },
     /// A field is missing.
     #[error("line {line}: expected {expected}, found the end of the line")]
     Missing {
-        /// Where.
+        /// Number of the line.
         line: usize,
-        /// What the field means.
+        /// Meaning of the field.
         expected: &'static str,
     },
-    /// A field has another content than its place requires.
+    /// The content of a field is not of the expected kind.
     #[error("line {line}: expected {expected}, found `{found}`")]
     Unexpected {
-        /// Where.
+        /// Number of the line.
         line: usize,
-        /// What the field means.
+        /// Meaning of the field.
         expected: &'static str,
-        /// As it is in the file, shortened.
+        /// Content of the field, shortened.
         found: String,
     },
-    /// The file ends too early; it may have been cut off.
+    /// The file ends too early; it may be truncated.
     #[error("line {line}: the file ends here, after {found} of {promised} atoms")]
     Ends {
-        /// The last line.
+        /// Number of the last line.
         line: usize,
-        /// How many atoms the file announced.
+        /// Number of atoms that the file announced.
         promised: usize,
-        /// How many it has.
+        /// Number of atoms in the file.
         found: usize,
     },
-    /// The announced number of atoms cannot be in a file of this size.
+    /// A file of this size cannot contain the announced number of atoms.
     #[error(
         "line {line}: {promised} atoms are announced, but the file can hold at most {possible}"
     )]
     Absurd {
-        /// Where the number is announced.
+        /// Number of the line with the announcement.
         line: usize,
-        /// The number.
+        /// The announced number.
         promised: u64,
         /// An upper bound from the size of the file.
         possible: usize,
     },
-    /// The file is right but says something that is not supported.
+    /// The file is valid, but uses a feature that is not supported.
     #[error("line {line}: {what}")]
     Unsupported {
-        /// Where.
+        /// Number of the line.
         line: usize,
-        /// What is not supported, and what is.
+        /// The unsupported feature, and the supported alternative.
         what: &'static str,
     },
-    /// An atom is described twice, or with an id that is not announced.
+    /// An atom is described twice, or its id is not announced.
     #[error("line {line}: atom {id} {problem}")]
     Id {
-        /// Where.
+        /// Number of the line.
         line: usize,
-        /// The id as in the file.
+        /// The id in the file.
         id: u64,
-        /// What is wrong with it.
+        /// The problem with the id.
         problem: &'static str,
     },
-    /// The file has everything but atoms.
+    /// The file contains no atoms.
     #[error("the file has no atoms")]
     NoAtoms,
 }
@@ -94,18 +94,18 @@ pub(super) struct Line<'a> {
     pub(super) text: &'a str,
 }
 
-/// The lines of a file, numbered.
+/// Iterates over the lines of a file, numbered.
 pub(super) fn lines(text: &str) -> impl Iterator<Item = Line<'_>> {
     text.lines().enumerate().map(|(index, text)| Line { number: index + 1, text })
 }
 
 impl<'a> Line<'a> {
-    /// The fields, separated by white space.
+    /// Returns the fields, separated by white space.
     pub(super) fn fields(self) -> Fields<'a> {
         Fields { line: self.number, rest: self.text.split_whitespace() }
     }
 
-    /// An error at this line.
+    /// Creates an error at this line.
     pub(super) fn unexpected(self, expected: &'static str, found: &str) -> ReadError {
         unexpected(self.number, expected, found)
     }
@@ -119,30 +119,30 @@ pub(super) struct Fields<'a> {
 }
 
 impl<'a> Fields<'a> {
-    /// The next field as it is.
+    /// Returns the next field.
     pub(super) fn word(&mut self, expected: &'static str) -> Result<&'a str, ReadError> {
         self.rest.next().ok_or(ReadError::Missing { line: self.line, expected })
     }
 
-    /// The next field as a finite number.
+    /// Returns the next field as a finite number.
     pub(super) fn number(&mut self, expected: &'static str) -> Result<f64, ReadError> {
         let word = self.word(expected)?;
         number(self.line, word, expected)
     }
 
-    /// The next field as a whole number.
+    /// Returns the next field as a whole number.
     pub(super) fn whole(&mut self, expected: &'static str) -> Result<u64, ReadError> {
         let word = self.word(expected)?;
         word.parse().map_err(|_| unexpected(self.line, expected, word))
     }
 
-    /// The next three fields as finite numbers.
+    /// Returns the next three fields as finite numbers.
     pub(super) fn vector(&mut self, expected: &'static str) -> Result<[f64; 3], ReadError> {
         Ok([self.number(expected)?, self.number(expected)?, self.number(expected)?])
     }
 }
 
-/// A field as a finite number.
+/// Parses a field as a finite number.
 pub(super) fn number(line: usize, word: &str, expected: &'static str) -> Result<f64, ReadError> {
     match word.parse::<f64>() {
         Ok(value) if value.is_finite() => Ok(value),
@@ -154,8 +154,8 @@ fn unexpected(line: usize, expected: &'static str, found: &str) -> ReadError {
     ReadError::Unexpected { line, expected, found: found.chars().take(40).collect() }
 }
 
-/// Accepts an announced number of atoms if the file, of `bytes` bytes, can hold them; so memory is
-/// bounded by the file's size.
+/// Accepts an announced number of atoms if a file of `bytes` bytes can contain them, so that the
+/// size of the file bounds the memory.
 pub(super) fn atom_count(line: usize, promised: u64, bytes: usize) -> Result<usize, ReadError> {
     let possible = (bytes / ATOM_BYTES_MIN).min(ATOMS_MAX);
     match usize::try_from(promised) {
@@ -173,7 +173,7 @@ pub(super) struct Names {
 }
 
 impl Names {
-    /// The number of a name, a new one for a new name.
+    /// Returns the number of a name, and assigns one to a new name.
     pub(super) fn number(&mut self, line: usize, name: &str) -> Result<u16, ReadError> {
         if let Some(&number) = self.numbers.get(name) {
             return Ok(number);
@@ -187,7 +187,7 @@ impl Names {
         Ok(number)
     }
 
-    /// Hands the names over.
+    /// Moves the names into the snapshot.
     pub(super) fn finish(self, snapshot: &mut MdSnapshot) {
         snapshot.names = self.names;
     }

@@ -1,14 +1,14 @@
-//! Writing trajectories as extended XYZ, one frame after the other, for OVITO, ASE, VMD and our own
-//! reader.
+//! Writes trajectories as extended XYZ, one frame after the other, for OVITO, ASE, VMD and the
+//! reader in [`xyz`](super::xyz).
 
 use std::io::{self, Write};
 
 use crate::leanmd::system::System;
 
-/// What a frame says besides the atoms.
+/// The properties of a frame besides its atoms.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct FrameInfo {
-    /// Steps done.
+    /// Number of completed steps.
     pub step: u64,
     /// Time in reduced units.
     pub time: f64,
@@ -17,10 +17,10 @@ pub struct FrameInfo {
 }
 
 /// Appends one frame to `out`: box, species, positions, velocities and ids. Numbers are written
-/// with as many digits as it takes to read the same bits back.
+/// with enough digits to read the same bits back.
 ///
 /// # Errors
-/// What `out` reports.
+/// If writing to `out` fails.
 pub fn write_frame(out: &mut impl Write, system: &System, info: FrameInfo) -> io::Result<()> {
     let [x, y, z] = system.lengths;
     writeln!(out, "{}", system.len())?;
@@ -43,8 +43,8 @@ pub fn write_frame(out: &mut impl Write, system: &System, info: FrameInfo) -> io
     Ok(())
 }
 
-/// The name of an atom's species; `X` and its number where the system has none, as a column must
-/// not be empty.
+/// Writes the name of an atom's species, or `X` and its number if it has no usable name, because a
+/// column must not be empty.
 fn write_name(out: &mut impl Write, system: &System, id: usize) -> io::Result<()> {
     let species = system.species.get(id).copied().unwrap_or_default();
     match system.names.get(usize::from(species)) {

@@ -1,18 +1,18 @@
-//! The XYZ family: a line with the number of atoms, a line of comment, a line per atom.
+//! The XYZ family: a line with the number of atoms, a comment line, and a line per atom.
 //!
-//! - *plain*: the comment is anything, an atom is `symbol x y z`; no box
-//! - *extended*: the comment has `Lattice="..."` and, unless an atom is `symbol x y z`,
+//! - *plain*: any comment; an atom is `symbol x y z`; no box
+//! - *extended*: the comment contains `Lattice="..."` and, unless an atom is `symbol x y z`,
 //!   `Properties=name:type:columns:...`, of which `species`, `pos` and `velo` (or `vel`,
 //!   `velocities`) are read
-//! - *NIST*: the comment is `1 Lx Ly Lz`, an atom is `index x y z`
+//! - *NIST*: the comment is `1 Lx Ly Lz`; an atom is `index x y z`
 
 use super::scan::{Line, Names, atom_count, lines, number};
 use super::{MdSnapshot, ReadError};
 
-/// Most columns of a line that are looked at; a longer `Properties` is a mistake.
+/// Maximum number of columns in a line; a longer `Properties` is an error.
 const COLUMNS_MAX: usize = 1000;
 
-/// Where the properties of an atom are among the columns of its line.
+/// Columns of an atom's properties in its line.
 #[derive(Clone, Copy, Debug)]
 struct Columns {
     species: Option<usize>,
@@ -26,7 +26,7 @@ const NIST: Columns = Columns { species: None, position: 1, velocity: None };
 /// Reads the first frame.
 ///
 /// # Errors
-/// If the text is no such file, with the line at fault.
+/// If the text is not such a file; the error gives the line.
 pub fn read(text: &str) -> Result<MdSnapshot, ReadError> {
     let mut lines = lines(text);
     let first = lines.next().ok_or(ReadError::NoAtoms)?;
@@ -67,7 +67,7 @@ pub fn read(text: &str) -> Result<MdSnapshot, ReadError> {
     Ok(snapshot)
 }
 
-/// What the second line says about columns and box.
+/// Parses the columns and the box from the second line.
 fn understand(comment: Line<'_>) -> Result<(Columns, Option<[f64; 3]>), ReadError> {
     let numbers: Vec<f64> =
         comment.text.split_whitespace().map_while(|word| word.parse().ok()).collect();
@@ -84,7 +84,7 @@ fn understand(comment: Line<'_>) -> Result<(Columns, Option<[f64; 3]>), ReadErro
     Ok((columns, lengths))
 }
 
-/// The value of `key=value` or `key="value with spaces"`; the case of the key does not matter.
+/// Returns the value of `key=value` or `key="value with spaces"`, ignoring the case of the key.
 fn value<'a>(comment: &'a str, key: &str) -> Option<&'a str> {
     let starts = comment.char_indices().map(|(start, _)| start);
     let after = starts
@@ -139,7 +139,7 @@ fn columns(comment: Line<'_>, properties: &str) -> Result<Columns, ReadError> {
     Ok(Columns { species, position, velocity })
 }
 
-/// A file that has everything this reader understands.
+/// A file with everything that this reader supports.
 #[cfg(test)]
 pub(super) const GOOD: &str = "2\nLattice=\"10.0 0.0 0.0 0.0 11.0 0.0 0.0 0.0 12.5\" \
     Properties=id:I:1:species:S:1:pos:R:3:velo:R:3 pbc=\"T T T\"\n7 O 1.5 2 3 0.1 0.2 0.3\n8 H -1 4.25e0 6 0 0 -1\n";

@@ -1,4 +1,4 @@
-//! Runs that are right, and runs that are wrong in one place each.
+//! Correct runs, and runs with a single error each.
 
 use super::*;
 use crate::leanmd::args::Options;
@@ -58,7 +58,7 @@ fn times_are_those_between_completed_steps() {
     assert_eq!(times.elapsed(), Duration::from_millis(8));
 }
 
-/// What the actors would report, from a serial run.
+/// Makes the outcome that the actors would report, from a serial run.
 fn serial() -> (System, Schedule, MdOutcome) {
     let words =
         ["leanmd", "--system", "uniform", "--size", "5", "--steps", "10", "--report-every", "5"];

@@ -1,4 +1,4 @@
-//! Clouds against an independent program, and the parts of a cloud against the whole.
+//! Compares clouds with an independent program, and the parts of a cloud with the whole.
 
 use super::*;
 
@@ -57,8 +57,8 @@ fn blocks_placed_apart_are_the_square_placed_together() {
     }
 }
 
-/// Number of particles and sum of their columns, from a program written from the problem statement
-/// in another language.
+/// The expected number of particles and sum of their columns are from a program written from the
+/// problem statement in another language.
 #[test]
 fn clouds_have_the_particles_that_an_independent_program_places() {
     let field = Field::new(100).unwrap();

@@ -1,5 +1,5 @@
-//! Strangers that begin handshakes and do not finish them, and token holders that keep idle
-//! connections.
+//! Tests with strangers that start handshakes and do not finish them, and with token holders that
+//! keep idle connections.
 
 use super::*;
 use crate::wire::token::Token;
@@ -16,7 +16,7 @@ use std::time::Instant;
 use tokio::time::timeout;
 
 const LIMIT: Duration = Duration::from_secs(60);
-/// How long a stranger waits for an answer.
+/// Time that a stranger waits for an answer.
 const ANSWER: Duration = Duration::from_millis(500);
 const DOUBLE: Function<(u64,), (u64,)> = Function::new("double", |(one,), _| Ok((2 * one,)));
 
@@ -28,7 +28,7 @@ impl Catalogue for Doubles {
     }
 }
 
-/// Begins a handshake, proves the address if asked to, and says nothing more.
+/// Starts a handshake, proves the address if requested, and sends nothing more.
 fn begin_handshake(config: &ClientConfig, to: SocketAddr) {
     let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
     socket.set_read_timeout(Some(ANSWER)).unwrap();
@@ -59,12 +59,12 @@ fn begin_handshake(config: &ClientConfig, to: SocketAddr) {
     }
 }
 
-/// An endpoint that admits connections by an entrance, and a token for it.
+/// Opens an endpoint that admits connections, and returns a token for it.
 fn open(admission: &Admission) -> (Endpoint, SocketAddr, ClientConfig, String) {
     open_counted(admission, Arc::default())
 }
 
-/// The same, with the number of connections that are being admitted.
+/// Opens an endpoint, and counts the connections that are being admitted.
 fn open_counted(
     admission: &Admission,
     admitting: Arc<AtomicUsize>,
@@ -103,7 +103,7 @@ async fn handshakes_that_are_not_finished_keep_nobody_out() {
     timeout(LIMIT, flood).await.unwrap().unwrap();
     let begun = lock(&admission.handshakes).len();
     assert!((9..=32).contains(&begun), "the table is used, and bounded: {begun}");
-    // Those that gave way have ended, but for a few that have not had their turn.
+    // Evicted handshakes have ended, except for a few that have not run yet.
     let running = admitting.load(Ordering::SeqCst);
     assert!(running <= begun + 8, "{running} handshakes go on, {begun} have a place");
 
@@ -124,7 +124,7 @@ async fn a_token_holder_with_idle_connections_keeps_nobody_out() {
     for _ in 0..6 {
         let connecting = caller.connect(address, &name).unwrap();
         connected.push(timeout(LIMIT, connecting).await.unwrap().unwrap());
-        // A client believes itself connected before the server has seen its certificate.
+        // A client considers itself connected before the server has seen its certificate.
         let expected = connected.len().min(4);
         let seen = async {
             while lock(&admission.connections).len() < expected {
@@ -141,7 +141,7 @@ async fn a_token_holder_with_idle_connections_keeps_nobody_out() {
     assert!(connected[2..].iter().all(|connection| connection.close_reason().is_none()));
 }
 
-/// Calls under a flood of so many handshakes in a time: how long each call took.
+/// Makes calls under a flood of `handshakes` handshakes, and returns the time of each call.
 fn calls_under_flood(handshakes: usize, within: Duration, calls: usize) -> Vec<Duration> {
     let folder = tempfile::tempdir().unwrap();
     let token = folder.path().join("token");
@@ -175,7 +175,7 @@ fn calls_under_flood(handshakes: usize, within: Duration, calls: usize) -> Vec<D
                 }
             });
         }
-        // When as many have begun as a table without eviction would have places.
+        // Waits until as many have started as a table without eviction would have places.
         while begun.load(Ordering::SeqCst) < handshakes * 9 / 10 && within.is_zero() {
             thread::sleep(Duration::from_millis(5));
         }

@@ -1,4 +1,4 @@
-//! Servers that join a daemon, seen from inside.
+//! Tests of servers that join a daemon.
 
 use super::*;
 use crate::client::by_name::Client;
@@ -15,7 +15,7 @@ impl Catalogue for Nothing {
     }
 }
 
-/// A daemon, and a caller and the registry's end of the connection to it.
+/// Returns a daemon, a caller's end of a connection to the registry, and the registry's end.
 async fn with_caller() -> (Arc<Daemon<Nothing>>, Connection, Connection) {
     let listen: SocketAddr = "127.0.0.1:0".parse().unwrap();
     let (token, key) = Token::new(listen).unwrap();
@@ -71,7 +71,7 @@ async fn who_asks_again_hears_what_is_new_only() {
     for from in 0..SERVERS {
         (0..from).for_each(|to| see((from, to)));
     }
-    // Looking at all links for each sample takes many minutes.
+    // A scan of all links for each sample takes many minutes.
     assert!(begun.elapsed() < Duration::from_secs(60), "{:?}", begun.elapsed());
     let bytes = |news: &ServerUpdate| serde_json::to_vec(news).unwrap().len();
 
@@ -118,7 +118,7 @@ async fn of_a_server_that_goes_while_links_are_probed_nothing_stays() {
     std::thread::scope(|scope| {
         let mut link_table = lock(&daemon.link_table);
         scope.spawn(|| daemon.probe_links(&seen, &caller));
-        // So that it has begun, and waits for the link table.
+        // By then it has started, and waits for the link table.
         std::thread::sleep(Duration::from_millis(200));
         daemon.server_table().leave(other);
         link_table.leave(other);

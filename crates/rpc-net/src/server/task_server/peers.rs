@@ -1,4 +1,4 @@
-//! Connections to other servers, from which data of groups comes.
+//! Connections to other servers, from which data of groups is fetched.
 
 use super::lock;
 use quinn::{Connection, Endpoint};
@@ -7,35 +7,35 @@ use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
 use tokio::sync::OnceCell;
 
-/// A connection, once it is there, or nothing if it did not come about. Whoever waits for it
-/// meanwhile hears the same: each trying anew, one after the other, would wait for a server that is
-/// gone as often as there are tasks.
+/// A connection, once it is open, or `None` if it failed. Concurrent users share one attempt and
+/// its result: if each tried again, one after the other, they would wait for a server that is gone
+/// as often as there are tasks.
 type Line = Arc<OnceCell<Option<Connection>>>;
 
-/// Other servers, by where they are.
+/// Connections to other servers, by address.
 pub(super) struct Peers {
     endpoint: Endpoint,
-    /// What the certificates of daemons, and of those that joined them, name.
+    /// Names in the certificates of daemons, and of servers that joined them.
     names: [String; 2],
     lines: Mutex<BTreeMap<SocketAddr, Line>>,
 }
 
-/// Whether somebody connects, or has, and the connection has not ended.
+/// Whether the connection is open, or is being opened.
 fn is_of_use(line: &Line) -> bool {
     match line.get() {
         Some(connection) => connection.as_ref().is_some_and(|peer| peer.close_reason().is_none()),
-        // Lines are taken under the lock of all, as this is asked.
+        // Lines are cloned under the lock of all lines, which is held here too.
         None => Arc::strong_count(line) > 1,
     }
 }
 
 impl Peers {
-    /// Reached by an endpoint.
+    /// Creates connections that are opened through an endpoint.
     pub(super) fn new(endpoint: Endpoint, names: [String; 2]) -> Self {
         Self { endpoint, names, lines: Mutex::default() }
     }
 
-    /// A connection to another server, kept for what else comes from there.
+    /// Returns a connection to another server, which is kept for further use.
     pub(super) async fn to(&self, address: SocketAddr, is_registry: bool) -> Option<Connection> {
         let line = {
             let mut lines = lock(&self.lines);
@@ -47,13 +47,13 @@ impl Peers {
         line.get_or_init(|| self.connect(address, is_registry)).await.clone()
     }
 
-    /// The connection to another server, if there is one.
+    /// Returns the connection to another server, if there is one.
     pub(super) fn known(&self, address: SocketAddr) -> Option<Connection> {
         let known = lock(&self.lines).get(&address)?.get()?.clone();
         known.filter(|peer| peer.close_reason().is_none())
     }
 
-    /// A new connection to another server.
+    /// Opens a new connection to another server.
     pub(super) async fn connect(
         &self,
         address: SocketAddr,
@@ -63,7 +63,7 @@ impl Peers {
         self.endpoint.connect(address, name).ok()?.await.ok()
     }
 
-    /// Whether anything is kept of a server.
+    /// Whether a line to a server is kept.
     #[cfg(test)]
     pub(super) fn has_line(&self, address: SocketAddr) -> bool {
         lock(&self.lines).contains_key(&address)

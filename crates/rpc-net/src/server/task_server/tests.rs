@@ -1,4 +1,4 @@
-//! A daemon that gets orders from a client of its own.
+//! Tests of a daemon that receives orders from a client.
 
 use super::*;
 use crate::server::daemon::DaemonOptions;
@@ -12,9 +12,9 @@ use std::sync::mpsc;
 use std::thread;
 use std::time::Duration;
 
-/// No test waits longer for anything.
+/// Longest time that a test waits for anything.
 const LIMIT: Duration = Duration::from_secs(60);
-/// So much is kept.
+/// Room of the daemon.
 const ROOM_BYTES: u64 = 1 << 20;
 const PAIR: Function<(u8, u8), (u8, u8)> =
     Function::new("pair", |(one, other), _| Ok((one + 1, other + 1)));
@@ -27,7 +27,7 @@ impl Catalogue for Pairs {
     }
 }
 
-/// What a client does that is connected to a daemon with one PE.
+/// Runs a client that is connected to a daemon with one PE.
 fn with_daemon(client: impl AsyncFnOnce(Connection)) {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("grid.token");
@@ -58,7 +58,7 @@ fn caller(token: &Token) -> Endpoint {
     endpoint
 }
 
-/// An order of a task, of whose inputs the client has all: by number, and how large they are.
+/// Returns the order of a task with inputs at the client, given by number and size.
 fn order(work: Work, inputs: &[(u32, u64)], outputs: &[u32]) -> Order {
     let of_client = |&(data, bytes)| Input { data, bytes, from: Source::Client };
     let inputs = inputs.iter().map(of_client).collect();
@@ -75,7 +75,7 @@ async fn told(connection: &Connection, request: &Request) -> RecvStream {
     receive
 }
 
-/// How a task went of which this is the answer.
+/// Returns the outcome of the task that this answers.
 async fn outcome(mut response: RecvStream) -> Result<Times, TaskError> {
     let text = response.read_to_end(1 << 20).await.unwrap();
     let text = text.strip_prefix(&[BEGUN]).unwrap_or(&text);
@@ -106,22 +106,22 @@ fn results_for_which_there_is_no_room_are_refused_and_take_none() {
 
         assert_eq!(executed.unwrap().sizes, [16, 8]);
         let executed = execute(&connection, order(emulated(&[16]), &[], &[2, 3])).await;
-        assert!(is_refused_for(executed, "1 sizes were said of 2 results"));
+        assert!(is_refused_for(executed, "1 sizes were given for 2 results"));
     });
 }
 
 #[test]
 fn tasks_that_wait_for_the_same_data_need_room_for_it_once() {
     with_daemon(async |connection| {
-        // Twice as much is not there.
+        // There is no room for twice as much.
         let inputs = [(0, ROOM_BYTES - 100)];
         let task = |output| Request::Task(order(emulated(&[1]), &inputs, &[output]));
         let [one, other] = [told(&connection, &task(1)).await, told(&connection, &task(2)).await];
 
-        // Each is told that the client has nothing, the second once the first is.
+        // Each receives the answer that the client has nothing, the second after the first.
         for _ in 0..2 {
             let (mut send, _question) = connection.accept_bi().await.unwrap();
-            // So the other order has time to come.
+            // This gives the other order time to come.
             assert!(matches!(
                 request_response(&connection, &Request::Echo).await,
                 Ok(Response::Noted)
@@ -140,7 +140,7 @@ fn data_that_two_tasks_wait_for_comes_once_and_counts_once() {
         let task = |output| Request::Task(order(emulated(&[1]), &[(0, 4)], &[output]));
         let [one, other] = [told(&connection, &task(1)).await, told(&connection, &task(2)).await];
         let (mut send, _question) = connection.accept_bi().await.unwrap();
-        // So the other order has time to come.
+        // This gives the other order time to come.
         assert!(matches!(request_response(&connection, &Request::Echo).await, Ok(Response::Noted)));
         give(Some(vec![vec![0; 4].into()]), &mut send).await.unwrap();
 
@@ -150,7 +150,7 @@ fn data_that_two_tasks_wait_for_comes_once_and_counts_once() {
     });
 }
 
-/// A registration may be older than the program that is there now.
+/// A registration may be older than the server's current program.
 #[test]
 fn a_function_that_takes_something_else_is_not_executed_whatever_the_registry_says() {
     with_daemon(async |connection| {
@@ -198,7 +198,7 @@ fn functions_have_their_arguments_in_order_and_what_has_ended_does_not_begin_aga
     });
 }
 
-/// Lets others in, and keeps their connections.
+/// Accepts connections, and keeps them.
 async fn accept(endpoint: Endpoint) {
     let mut come = Vec::new();
     while let Some(incoming) = endpoint.accept().await {
@@ -247,7 +247,7 @@ async fn many_that_want_a_server_that_lets_nobody_in_hear_it_at_once_and_it_is_f
     let (one, other) = tokio::join!(peers.to(address, true), peers.to(address, true));
 
     assert!(one.is_none() && other.is_none());
-    // Its line is of no use to anybody any more.
+    // Its line is of no further use.
     let nowhere = SocketAddr::from(([127, 0, 0, 1], 0));
     assert!(peers.to(nowhere, true).await.is_none());
     assert!(peers.known(address).is_none() && !peers.has_line(address));

@@ -1,4 +1,4 @@
-//! How many hops from another site actors are, which orders messages of steps; see
+//! Number of hops between actors and another site, which orders the messages of steps; see
 //! `pe/steps/borders.rs`.
 
 use crate::address::id::ActorId;
@@ -10,7 +10,8 @@ use gridspan_topology::PeId;
 use std::collections::BTreeMap;
 
 impl Coordinator {
-    /// Tells each PE how near the actors are to another site that live there after the plan.
+    /// Sends each PE the number of hops to another site for each actor that lives there after the
+    /// plan.
     pub(super) fn tell_borders(&mut self, snapshot: &Snapshot, plan: &Plan) {
         if !self.uses_steps || snapshot.layout.site_count() < 2 {
             return;
@@ -18,7 +19,7 @@ impl Coordinator {
         let Ok(mapping) = plan.mapping(snapshot) else { return };
         let mut told: BTreeMap<PeId, Vec<(ActorId, u8)>> =
             snapshot.layout.pes().map(|pe| (pe, Vec::new())).collect();
-        // Each replica is as near as those whom it talks with.
+        // Each replica has its own distance, from the actors that it communicates with.
         let (all, mapping) = with_replicas(snapshot, &mapping, &plan.replicas(snapshot));
         let actors = all.actors.iter().zip(&mapping).zip(border_hops(&all, &mapping));
         for ((actor, pe), hops) in actors {

@@ -1,6 +1,7 @@
-//! Rebalances that the leaders of the sites plan, seen from above: the coordinator knows what the
-//! plans of all would bring, and its gate decides for all. What leaders do is told in
-//! `pe/collective/lead.rs`, and what both say and decide is in [`gridspan_balance::leaders`].
+//! Rebalances planned by the leaders of the sites, on the coordinator's side: the coordinator
+//! knows the predicted effect of all plans together, and its gate decides for all. The protocol of
+//! the leaders is described in `pe/collective/lead.rs`, the notes and decisions of both sides in
+//! [`gridspan_balance::leaders`].
 
 use crate::coordinator::machine::Coordinator;
 use crate::message::Control;
@@ -9,8 +10,8 @@ use gridspan_balance::{Cause, Figures};
 use gridspan_topology::{PeId, SiteId};
 
 impl Coordinator {
-    /// Whether the leaders of the sites plan. A listener for snapshots needs one place that has all
-    /// loads.
+    /// Whether the leaders of the sites plan. They do not if there is a listener for snapshots,
+    /// which needs all loads in one place.
     pub(super) fn is_led(&self) -> bool {
         let layout = &self.common.layout;
         layout.site_count() > 1
@@ -19,7 +20,7 @@ impl Coordinator {
             && self.balancer.is_led()
     }
 
-    /// Begins a rebalance of the leaders, if it is theirs.
+    /// Starts a rebalance planned by the leaders, if they plan, and returns its number.
     pub(super) fn begin_led(&mut self) -> Option<u64> {
         if !self.is_led() {
             return None;
@@ -46,7 +47,7 @@ impl Coordinator {
 
     fn say(&mut self, number: u64, said: Said) {
         for (to, note) in said {
-            // What leads sites has nothing to say to itself.
+            // The top sends no notes to itself.
             let Some(site) = to else { continue };
             let lead = Control::Lead { number, note: Box::new(note), planning_ns: 0 };
             self.post_large(self.leader_of(site), lead);
@@ -62,7 +63,7 @@ impl Coordinator {
     ) {
         let site = self.common.layout.site_of(from);
         let begin = self.stopwatch_ns();
-        // Only a faulty PE speaks for a leader that it is not.
+        // Only a faulty PE sends notes in the name of a leader.
         if from != self.leader_of(site) || self.balances.led != number || !note.is_for_top() {
             return;
         }
@@ -77,13 +78,13 @@ impl Coordinator {
         }
     }
 
-    /// What all would do together is known.
+    /// Decides about the plans of all leaders, by their combined figures.
     fn settle_led(&mut self, number: u64, figures: &Figures) {
         let now = self.now;
         let balances = &mut self.balances;
         let Some(top) = balances.top.take() else { return };
         balances.handled = top.handled();
-        // No leader has planned for longer than since it began.
+        // No leader can have planned for longer than the time since the rebalance began.
         let most = u64::try_from(now.since(balances.asked).as_nanos()).unwrap_or(u64::MAX);
         balances.planning_ns =
             balances.planning_ns.min(most) + std::mem::take(&mut balances.top_ns);

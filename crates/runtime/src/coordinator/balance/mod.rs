@@ -1,13 +1,13 @@
-//! Rebalancing: a strategy decides who lives where, and actors move.
+//! Rebalancing: a strategy decides where actors live, and actors move.
 //!
-//! The job goes on meanwhile. PEs report loads, the coordinator sends the plan to all, PEs send off
-//! the actors that it moves away from them, and migrations on request wait until that is over. The
-//! [`Balancer`](gridspan_balance::Balancer) decides what to move, if anything; `progress` tells it
-//! afterwards how the job gets on.
+//! The job continues meanwhile. PEs report loads, the coordinator sends the plan to all, PEs send
+//! off the actors that the plan moves away from them, and requested migrations wait until the
+//! rebalance is over. The [`Balancer`](gridspan_balance::Balancer) decides which actors to move, if
+//! any; `progress` reports the job's pace to it afterwards.
 //!
-//! A sync point that all members of a collection have reached is one of the causes of a rebalance;
-//! `queue_balance` in `progress` takes all of them. Members contribute to that as to a reduction
-//! and go on; see `LocalCollection::may_leave_sync` for when they wait.
+//! A sync point reached by all members of a collection is one cause of a rebalance;
+//! `queue_balance` in `progress` takes all causes. Members contribute to a sync point as to a
+//! reduction and continue; see `LocalCollection::may_leave_sync` for when they wait.
 
 mod borders;
 mod leaders;
@@ -32,14 +32,14 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 impl Coordinator {
-    /// All members of a collection have reached their sync point.
+    /// Handles a sync point that all members of a collection have reached.
     pub(in crate::coordinator) fn complete_sync(&mut self, collection: CollectionId) {
         let (now, is_led) = (self.now, self.is_led());
         let is_free = self.balances.queue.is_empty();
         let begins = is_free && self.balancer.may_begin(now);
         let is_first = self.collections.get(&collection).is_some_and(|state| state.syncs.next == 1);
-        // After the first, members wait until it is known what moves. Leaders at far sites talk
-        // for too long for that.
+        // After their first sync point, members wait until the moves are known. Leaders at distant
+        // sites take too long for that.
         match begins && is_first && !is_led {
             true => _ = self.balances.first_syncs.insert(collection),
             false => self.settle_syncs(collection),
@@ -49,14 +49,14 @@ impl Coordinator {
         }
     }
 
-    /// What moves after first sync points is known.
+    /// Releases the members that wait at first sync points, because the moves are known.
     fn settle_first_syncs(&mut self) {
         for collection in std::mem::take(&mut self.balances.first_syncs) {
             self.settle_syncs(collection);
         }
     }
 
-    /// Balances while the job goes on, and then answers with the number of actors that have moved.
+    /// Rebalances while the job continues, and then answers with the number of actors moved.
     pub(in crate::coordinator) fn rebalance(&mut self, asker: Asker) {
         if !self.balancer.is_active() {
             return self.answer(asker, 0_usize);
@@ -68,12 +68,12 @@ impl Coordinator {
     /// Asks all PEs for the loads of their actors.
     pub(in crate::coordinator) fn measure(&mut self) {
         let now = self.now;
-        // If the places are not known yet, they count from the next time on.
+        // If the places are not known yet, they are used from the next rebalance on.
         self.want_places();
         let pes = self.common.layout.pes();
         let led = self.begin_led();
         (self.balances.missing, self.balances.asked) = (pes.len(), now);
-        // Until main's PE has said.
+        // An estimate, until main's PE reports the time.
         self.balances.asked_own = self.own_now();
         self.balances.handled = 0;
         let rebalance = self.balances.present();
@@ -82,15 +82,15 @@ impl Coordinator {
         }
     }
 
-    /// Main's PE was asked for its loads at this time by the clock of the job's own time, and has
-    /// measured for so long.
+    /// Notes the time at which main's PE was asked for its loads, by the clock of the job's own
+    /// time, and the time that it took to measure them.
     pub(in crate::coordinator) fn note_own_time(&mut self, at: Time, measuring_ns: u64) {
         self.balances.asked_own = at;
         self.learn_own_time(at);
         self.balances.collecting_ns = self.balances.collecting_ns.saturating_add(measuring_ns);
     }
 
-    /// Collects loads, and plans once all have come.
+    /// Collects loads, and schedules planning once all have arrived.
     pub(in crate::coordinator) fn handle_loads(&mut self, from: PeId, loads: Loads) {
         let begin = self.stopwatch_ns();
         let Loads { rebalance, actors, edges, pe, handled, replicas, .. } = loads;
@@ -108,13 +108,14 @@ impl Coordinator {
         let is_last = balances.missing == 0;
         self.balances.collecting_ns += self.stopwatch_ns().saturating_sub(begin);
         if is_last {
-            // Until then the job is not quiescent, though no message is on its way.
+            // Keeps the job from being quiescent until the decision, though no message is in
+            // flight.
             self.created += 1;
             self.run_after(Duration::ZERO, Timer::Decide);
         }
     }
 
-    /// All loads are here. Plans, and sends the plan to all.
+    /// Plans with the loads of all PEs, and sends the plan to all.
     pub(in crate::coordinator) fn decide_and_carry_out(&mut self) {
         self.processed += 1;
         let rebalance = self.balances.present();
@@ -130,11 +131,11 @@ impl Coordinator {
             }
             self.post_ends(rebalance, orders.end);
         }
-        // PEs learn of it after what leaves them.
+        // PEs must receive the plan, and with it the departing actors, first.
         self.settle_first_syncs();
     }
 
-    /// What to move after what has been measured.
+    /// Decides which actors to move and which replicas to begin and end, from the measurements.
     fn decide(&mut self) -> (Vec<PlanEntry>, ReplicaOrders) {
         let (now, layout) = (self.now, self.common.layout.clone());
         let takes_time = self.stopwatch.is_some();
@@ -160,7 +161,7 @@ impl Coordinator {
         }
         let entry = |entry: &Move| {
             let id = id_of(entry.actor);
-            // To give up a replica is a change of place, too.
+            // Giving up a replica also counts as a move.
             let is_replicated = |replica: &Replica| replica.actor.cmp(&entry.actor);
             let has_two = snapshot.replicas.binary_search_by(is_replicated).is_ok();
             let epoch = epochs.get(&entry.actor)? + 1 + u32::from(has_two);
@@ -171,7 +172,7 @@ impl Coordinator {
         (moves, ReplicaOrders::of(&snapshot, &plan))
     }
 
-    /// Lets the members of a collection go on from their sync point.
+    /// Releases the members of a collection from their sync point.
     fn settle_syncs(&mut self, collection: CollectionId) {
         if let Some(syncs) = self.state(collection).map(|state| state.syncs.next) {
             self.post_to_all(|| Control::SettleSyncs { collection, syncs });
@@ -179,7 +180,7 @@ impl Coordinator {
     }
 }
 
-/// What the strategy sees, and the epoch of each actor.
+/// Builds the strategy's input, and returns it with the epoch of each actor.
 fn snapshot(balances: &mut Balances, layout: &Layout) -> (Snapshot, BTreeMap<ActorKey, u32>) {
     let mut loads = std::mem::take(&mut balances.loads);
     loads.sort_by_key(|(load, _)| load.id);
@@ -189,7 +190,7 @@ fn snapshot(balances: &mut Balances, layout: &Layout) -> (Snapshot, BTreeMap<Act
         let position = actors.binary_search_by_key(&key_of(id), |load| load.id).ok()?;
         Some(position as u32)
     };
-    // A sender that has moved was measured in several places.
+    // A sender that has moved was measured on several PEs.
     let mut edges: BTreeMap<(u32, u32), (u64, u64)> = BTreeMap::new();
     for edge in std::mem::take(&mut balances.edges) {
         if let (Some(from), Some(to)) = (position(edge.from), position(edge.to))

@@ -1,4 +1,4 @@
-//! A rebalance while actors move, and its end.
+//! The phase of a rebalance in which actors move, and its end.
 
 use crate::address::id::RebalanceId;
 use crate::coordinator::event::FollowUp;
@@ -8,7 +8,7 @@ use gridspan_balance::Cause;
 use std::time::Duration;
 
 impl Coordinator {
-    /// So many moves are about to begin. False if there are none, and the rebalance is over.
+    /// Starts a phase of `moves` moves. Returns false if there are none and the rebalance is over.
     pub(in crate::coordinator) fn begin_moves(&mut self, moves: usize) -> bool {
         let now = self.now;
         let balances = &mut self.balances;
@@ -20,7 +20,7 @@ impl Coordinator {
             self.go_on_with_plan();
             return false;
         }
-        // It may have begun by itself, and actors send when they arrive.
+        // Quiescence detection may have started by itself, and actors send when they arrive.
         self.unsettle();
         true
     }
@@ -31,7 +31,7 @@ impl Coordinator {
         moves: Moves,
     ) {
         let balances = &mut self.balances;
-        // Only a faulty PE reports more than there are, or what is over.
+        // Only a faulty PE reports too many moves, or moves of an earlier rebalance.
         if balances.missing == 0 || rebalance != balances.present() {
             return;
         }
@@ -43,7 +43,7 @@ impl Coordinator {
         }
     }
 
-    /// A part of the plan is over.
+    /// Continues after a phase of the plan: begins replicas, or finishes the rebalance.
     fn go_on_with_plan(&mut self) {
         let rebalance = self.balances.present();
         if !self.post_begins(rebalance) {

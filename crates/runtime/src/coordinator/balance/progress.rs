@@ -1,17 +1,17 @@
-//! When to balance, and how the job gets on afterwards.
+//! Causes of rebalances, and the job's pace after them.
 //!
-//! **Start.** With the first collection a clock begins to tick, if the job wants to be balanced now
-//! and then. Changes of links, and PEs that get another share of their processor than before, are
-//! events after which a strategy that predicts is asked too, at most once a second and less often
-//! while that leads to nothing.
+//! **Start.** With the first collection a periodic timer starts, if the job is to be balanced
+//! periodically. Changes of links, and PEs that get another share of their processor than before,
+//! are events, after which a strategy that predicts is asked too: at most once a second, and less
+//! often while that has no effect.
 //!
-//! **Steady state.** The coordinator asks all PEs now and then how many messages they have handled,
-//! often at first and after each plan. So the balancer knows the pace before a plan. When it has
-//! seen enough of that after it, it says how the plan turned out, and may want it undone, which is
-//! one more rebalance while everybody goes on. The pace is that by the job's own time, which main's
-//! PE keeps (`pe/own_time`).
+//! **Steady state.** The coordinator regularly asks all PEs for the number of messages that they
+//! have handled, often at first and after each plan. So the balancer knows the pace before a plan.
+//! After it has seen enough of the pace after the plan, it judges the plan, and may want it undone,
+//! which is one more rebalance while the job continues. The pace is measured in the job's own time,
+//! which main's PE keeps (`pe/own_time`).
 //!
-//! **Failure.** A job that handles nothing for long waits for something else; its plan is not
+//! **Failure.** A job that handles no message for long waits for something else; its plan is not
 //! judged.
 
 use crate::address::id::MAIN_PE;
@@ -24,30 +24,31 @@ use gridspan_balance::{Cause, Occasion, Refusal};
 use gridspan_topology::{PeId, Time};
 use std::time::Duration;
 
-/// The first pause between two questions about the pace of the job; after a few it is doubled.
-/// After a plan it is as long as the window that led to it, within these bounds: jobs of short
-/// steps are judged soon.
+/// First pause between two progress probes, doubled after every [`PROBES_PER_PAUSE`] probes. After
+/// a plan, the first pause is as long as the window that led to the plan, within these bounds, so
+/// that jobs of short steps are judged soon.
 const PAUSE_MIN: Duration = Duration::from_millis(5);
 const FIRST_PAUSE_MAX: Duration = Duration::from_millis(10);
-/// The longest.
+/// Longest pause between two progress probes.
 const PAUSE_MAX: Duration = Duration::from_secs(1);
-/// So many questions come with one pause.
+/// Number of progress probes sent with one pause.
 const PROBES_PER_PAUSE: u32 = 4;
-/// The first pause is longer by `PAUSE_MIN` for each group of this many PEs: the coordinator handles
-/// one answer from each PE.
+/// The first pause is at least `PAUSE_MIN` for each group of this many PEs, because the coordinator
+/// handles one answer from each PE.
 const PES_PER_PAUSE: u32 = 16;
-/// So many answers in a row that nothing was handled, and nobody asks any more: half a minute.
+/// Number of consecutive probes without a handled message after which probing stops while a plan is
+/// judged: half a minute.
 const EMPTY_MAX: u32 = 30;
-/// The same where no plan is judged.
+/// The same limit while no plan is judged.
 const EMPTY_MAX_BEFORE: u32 = 8;
-/// For how long an event is measured before a strategy is asked about it, and the least time
-/// between two.
+/// Time for which an event is measured before a strategy is asked about it, and the minimum time
+/// between two events.
 const EVENT_PAUSE: Duration = Duration::from_secs(1);
-/// The longest time between two looks at an event that the gate does not think worth it yet.
+/// Longest time between two looks at an event for which the gate does not accept a plan yet.
 const EVENT_PAUSE_MAX: Duration = Duration::from_secs(30);
 
 impl Coordinator {
-    /// Begins to balance now and then, if the job wants it, and to look at its pace.
+    /// Starts periodic balancing, if the job wants it, and measuring the pace.
     pub(in crate::coordinator) fn begin_periods(&mut self) {
         self.begin_pace();
         let Some(every) = self.common.balancing.every else { return };
@@ -62,7 +63,8 @@ impl Coordinator {
             return self.run_after(every, Timer::Period(every));
         }
         if !self.balances.was_idle {
-            // The clock goes on when that is over, so that others have their time in between.
+            // The timer is set again when the rebalance is over, so that other causes get their
+            // turn.
             return self.queue_balance(Cause::Period);
         }
         self.balances.idle_tick = Some(every);
@@ -71,9 +73,10 @@ impl Coordinator {
         }
     }
 
-    /// The job has handled so many messages. While nothing has been handled since the last window,
-    /// the job is not measured: what PEs report then is counted as messages of the job, which would
-    /// never be quiescent, nor be found to have stalled. Probes of progress are not counted.
+    /// Ends a period that waits for the number of messages handled. While no message has been
+    /// handled since the last window, the job is not measured: the reports of PEs count as messages
+    /// of the job, which would never be quiescent, nor be found stalled. Progress probes are not
+    /// counted.
     fn end_idle_tick(&mut self, handled: u64) {
         let Some(every) = self.balances.idle_tick.take() else { return };
         if handled > self.balances.window.1 {
@@ -85,8 +88,8 @@ impl Coordinator {
         }
     }
 
-    /// Balances for this reason, behind others that wait. A plan may move every actor of the job, so
-    /// that two at a time would contradict each other.
+    /// Queues a rebalance behind earlier ones. A plan may move every actor of the job, so two
+    /// concurrent plans would contradict each other.
     pub(in crate::coordinator) fn queue_balance(&mut self, cause: Cause) {
         self.balances.queue.push_back(cause);
         if self.balances.queue.len() == 1 {
@@ -94,12 +97,12 @@ impl Coordinator {
         }
     }
 
-    /// Whether the strategy may be asked unasked.
+    /// Whether the strategy may be asked without a request from the job.
     fn may_balance(&self) -> bool {
         self.balances.queue.is_empty() && self.balancer.may_begin(self.now)
     }
 
-    /// Something has changed that may be worth a rebalance.
+    /// Notes a change that may be worth a rebalance.
     pub(in crate::coordinator) fn balance_after(&mut self, cause: Cause) {
         let is_alone = self.common.layout.pe_count() < 2;
         if is_alone || !self.balancer.is_active() || !self.balancer.predicts() {
@@ -108,9 +111,9 @@ impl Coordinator {
         let events = &mut self.balances.events;
         events.waiting = Some(cause);
         events.pause = EVENT_PAUSE;
-        // A look that was put off for an earlier event would come too late for this one.
+        // A look postponed for an earlier event would be too late for this one.
         if events.look.is_none_or(|look| look.is_retry) {
-            // What was measured before the foreign load changed says nothing of it.
+            // Measurements from before a change of the foreign load do not show its effect.
             let is_news = cause == Cause::ForeignLoad;
             if is_news && self.may_balance() {
                 self.forget_window();
@@ -119,13 +122,13 @@ impl Coordinator {
         }
     }
 
-    /// Begins a window that knows of what has changed.
+    /// Starts a measurement window that begins after the change.
     fn forget_window(&mut self) {
         self.balances.events.is_fresh_wanted = true;
         self.queue_balance(Cause::ForeignLoad);
     }
 
-    /// Looks at an event after a while, in the place of any look that was to come.
+    /// Schedules a look at an event, which replaces any pending one.
     fn look_after(&mut self, pause: Duration, is_retry: bool) {
         let events = &mut self.balances.events;
         events.looks += 1;
@@ -150,7 +153,7 @@ impl Coordinator {
         self.look_after(EVENT_PAUSE, false);
     }
 
-    /// Looks at an event again after a while, if the gate may think otherwise then.
+    /// Schedules another look at an event, since the gate may accept a plan later.
     fn look_again(&mut self, cause: Cause) {
         let events = &mut self.balances.events;
         events.waiting.get_or_insert(cause);
@@ -161,7 +164,7 @@ impl Coordinator {
         }
     }
 
-    /// A rebalance is over. `was_judging`: an earlier plan was being judged, and still is.
+    /// Called after a rebalance. `was_judging`: an earlier plan was being judged, and still is.
     pub(in crate::coordinator) fn after_balance(
         &mut self,
         cause: Option<Cause>,
@@ -181,7 +184,7 @@ impl Coordinator {
         }
     }
 
-    /// Tells whoever wants to know what became of rebalances. Returns why the last was refused, if
+    /// Reports the outcome of rebalances to the listeners. Returns why the last one was refused, if
     /// it was.
     fn tell_balances(&mut self) -> Option<Refusal> {
         let mut refusal = None;
@@ -195,13 +198,14 @@ impl Coordinator {
         refusal
     }
 
-    /// The job ends, and nobody will know any more what the last plan has brought.
+    /// Closes the balancer's books at the end of the job: the effect of the last plan stays
+    /// unknown.
     pub(in crate::coordinator) fn conclude_balances(&mut self) {
         self.balancer.give_up();
         self.tell_balances();
     }
 
-    /// Begins to look at the pace of the job, if somebody wants to know it and nobody looks.
+    /// Starts progress probes if the balancer wants the pace and none are running.
     fn begin_pace(&mut self) {
         let pes = self.common.layout.pe_count();
         if pes > 1 && self.balancer.wants_pace() && !self.balances.progress.is_on {
@@ -217,8 +221,8 @@ impl Coordinator {
         self.probe_progress(number);
     }
 
-    /// Asks all PEs how many messages they have handled, unless somebody has asked since question
-    /// `last`.
+    /// Asks all PEs for the number of messages that they have handled, unless another probe was
+    /// sent after probe `last`.
     pub(in crate::coordinator) fn probe_progress(&mut self, last: u64) {
         let pes = self.common.layout.pes();
         let progress = &mut self.balances.progress;
@@ -233,8 +237,8 @@ impl Coordinator {
         }
     }
 
-    /// A PE reports how many messages it has handled; main's PE also says what the clock of the job's own time
-    /// shows.
+    /// Handles a PE's report of the number of messages that it has handled. Main's PE adds the
+    /// clock of the job's own time.
     pub(in crate::coordinator) fn handle_progress(
         &mut self,
         from: PeId,
@@ -281,7 +285,7 @@ impl Coordinator {
         self.end_idle_tick(all);
     }
 
-    /// What the clock of the job's own time shows by now, as far as main's PE has said.
+    /// Estimates the clock of the job's own time, from the last report of main's PE.
     pub(super) fn own_now(&self) -> Time {
         Time(self.now.0.saturating_sub(self.balances.own_lag.as_nanos() as u64))
     }
@@ -290,9 +294,9 @@ impl Coordinator {
         self.balances.own_lag = self.now.since(at);
     }
 
-    /// A plan may have been judged.
+    /// Continues after the balancer may have judged a plan.
     fn after_judging(&mut self) {
-        // The window goes on that began with the plan, since loads are measured from then on.
+        // The window that began with the plan continues, because loads are measured from then on.
         let is_undo = self.balancer.wants_undo();
         self.tell_balances();
         if is_undo {
@@ -300,8 +304,8 @@ impl Coordinator {
         }
     }
 
-    /// What was measured has come in: the window until the PEs were asked, after which another
-    /// begins.
+    /// Ends the measurement window at the time when the PEs were asked, and starts the next one.
+    /// Called when all measurements have arrived.
     pub(super) fn end_window(&mut self) -> Option<Occasion> {
         let (asked, handled) = (self.balances.asked_own, self.balances.handled);
         let occasion = self.balances.end_window(self.now);
@@ -310,11 +314,12 @@ impl Coordinator {
         occasion
     }
 
-    /// So many messages have been handled since the job began, until a moment of its own time.
+    /// Reports to the balancer that the job had handled `handled` messages since its start, by time
+    /// `at` of its own clock.
     fn note_pace(&mut self, at: Time, handled: u64) {
         let now = self.now;
         let progress = &mut self.balances.progress;
-        // Answers to two questions may overtake each other.
+        // Answers to two probes may overtake each other.
         let is_new = progress.last.is_none_or(|(last, before)| at > last && handled >= before);
         if is_new && let Some((last, before)) = progress.last.replace((at, handled)) {
             self.balancer.progress(now, at.since(last), handled - before);

@@ -1,8 +1,8 @@
-//! Replicas as a part of rebalances: what strategies are told of them, and how a plan's are
-//! begun and ended.
+//! Replicas in rebalances: the information that strategies get, and how a plan's replicas are begun
+//! and ended.
 //!
-//! A plan first moves actors and ends replicas, and begins others when all that is over, at the
-//! PEs where the actors are by then. What becomes of each is reported as the end of a move is.
+//! A plan first moves actors and ends replicas. When all that is over it begins new replicas, at
+//! the PEs where the actors then live. PEs report each start and end in the same way as a move.
 
 use crate::address::id::{ActorId, CollectionId, RebalanceId};
 use crate::address::load_keys::{id_of, key_of};
@@ -13,7 +13,7 @@ use gridspan_balance::{Plan, Replica, Snapshot};
 use gridspan_topology::PeId;
 use std::collections::BTreeMap;
 
-/// What a plan wants of PEs.
+/// Orders of a plan to PEs about replicas.
 #[derive(Default)]
 pub(super) struct ReplicaOrders {
     pub(super) begin: BTreeMap<PeId, Vec<ReplicaOrder>>,
@@ -21,7 +21,7 @@ pub(super) struct ReplicaOrders {
 }
 
 impl ReplicaOrders {
-    /// The orders that carry out a plan, which fits the snapshot.
+    /// Returns the orders that carry out a plan, which fits the snapshot.
     pub(super) fn of(snapshot: &Snapshot, plan: &Plan) -> Self {
         let mut orders = Self::default();
         if plan.begin.is_empty() && plan.end.is_empty() {
@@ -32,7 +32,7 @@ impl ReplicaOrders {
         let now_and_then: BTreeMap<_, _> =
             actors.map(|(actor, then)| (actor.id, (actor.pe, then))).collect();
         for replica in &plan.end {
-            // Who moves gives up its replica anyway.
+            // An actor that moves gives up its replica anyway.
             if let Some(&(now, then)) = now_and_then.get(&replica.actor)
                 && now == then
             {
@@ -51,7 +51,7 @@ impl ReplicaOrders {
 }
 
 impl Coordinator {
-    /// Adds to a snapshot who may have a replica, and who has.
+    /// Adds to a snapshot the actors that may have a replica and those that have one.
     pub(super) fn note_replicas(&self, snapshot: &mut Snapshot, replicas: Vec<ReplicaOrder>) {
         if self.common.deterministic.is_empty() {
             return;
@@ -73,14 +73,14 @@ impl Coordinator {
         snapshot.replicas.sort_by_key(|replica| replica.actor);
     }
 
-    /// Has those of a plan's replicas ended that are to end.
+    /// Orders PEs to end the replicas that the plan ends.
     pub(super) fn post_ends(&mut self, rebalance: RebalanceId, end: BTreeMap<PeId, Vec<ActorId>>) {
         for (pe, end) in end {
             self.post_large(pe, Control::Replicas { rebalance, begin: Vec::new(), end });
         }
     }
 
-    /// Has those begun that are to begin, when all else is over. Whether there
+    /// Orders PEs to begin the plan's new replicas, when all else is over. Returns whether there
     /// are any.
     pub(super) fn post_begins(&mut self, rebalance: RebalanceId) -> bool {
         let begin = std::mem::take(&mut self.balances.begins);

@@ -1,4 +1,4 @@
-//! What is known of how tree broadcasts should travel, and of those under way.
+//! State of the broadcast advice: plans of tree broadcasts, and broadcasts in progress.
 
 use crate::message::{Arrival, CoordinatorPlace, FlowId};
 use crate::pe::nearest;
@@ -12,37 +12,37 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// A pair of clusters, by the numbers that the advisor gives them.
+/// A pair of clusters, by the advisor's numbers.
 pub(crate) type ClusterPair = (usize, usize);
 
-/// What the advisor is to hear when it thinks next.
+/// News for the advisor's next planning job.
 pub(crate) enum News {
-    /// A tree broadcast, or a multicast, has arrived everywhere, or is too small to be watched.
+    /// A tree broadcast or a multicast has arrived at all targets, or is too small to be watched.
     Arrived(Arrived),
-    /// Another node sends to all, and goes about it like this without advice.
+    /// Another node sends broadcasts, by this default plan.
     Sender(Box<BroadcastPlan>),
-    /// Nodes of a site were seen to share their way out.
+    /// Nodes of a site were found to share their uplink.
     SharedUplinks,
-    /// A link is not as it was.
+    /// The estimate of a link has changed.
     Link(ClusterPair, LinkEstimate),
-    /// What it wished to have measured, in bytes per second.
+    /// The bandwidth that a requested probe measured, in bytes per second.
     Probed(ClusterPair, f64),
 }
 
-/// A tree broadcast or a multicast that is over.
+/// A completed tree broadcast or multicast.
 pub(crate) struct Arrived {
     pub(crate) plan: PlanId,
     pub(crate) bytes: u64,
     pub(crate) began: Time,
-    /// Where it went, unless to all nodes.
+    /// The target nodes, if not all nodes.
     pub(crate) targets: Option<BTreeSet<NodeId>>,
     pub(crate) edges: Vec<EdgeTiming>,
-    /// After how long the word of each node was back.
+    /// Time until the report of each node was back.
     pub(crate) words: Vec<(NodeId, Duration)>,
 }
 
-/// The advisor with something to plan. Planning takes tens of milliseconds, which nobody
-/// should be kept waiting for: a driver has it done elsewhere and gives it back by
+/// The advisor with news to plan for. Planning takes tens of milliseconds, so a driver runs it
+/// off the PE, and returns the job with
 /// [`CoordinatorEvent::Planned`](crate::coordinator::CoordinatorEvent::Planned).
 pub struct PlanningJob {
     pub(crate) advisor: Box<Advisor>,
@@ -52,12 +52,12 @@ pub struct PlanningJob {
 }
 
 impl PlanningJob {
-    /// Thinks for about so long by `clock`, which runs on evenly from any time.
+    /// Plans for about `limit` of time by `clock`, a monotonic clock with any origin.
     pub fn run_for(&mut self, limit: Duration, clock: &dyn Fn() -> Duration) {
         self.run_planner(&SearchBudget::time(limit, clock));
     }
 
-    /// Thinks for about so many evaluations of a tree: the same at any time.
+    /// Plans for about `limit` evaluations of a tree, with the same result at any time.
     pub fn run_evaluations(&mut self, limit: u64) {
         self.run_planner(&SearchBudget::evaluations(limit));
     }
@@ -89,22 +89,22 @@ fn tell(advisor: &mut Advisor, now: Time, arrived: &Arrived) {
     }
 }
 
-/// A tree broadcast or a multicast of which reports are missing.
+/// A tree broadcast or a multicast with missing reports.
 pub(crate) struct Flow {
     pub(crate) plan: PlanId,
     pub(crate) bytes: u64,
     pub(crate) began: Time,
-    /// Where it goes, unless to all nodes.
+    /// The target nodes, if not all nodes.
     pub(crate) targets: Option<BTreeSet<NodeId>>,
     /// Nodes that have not reported.
     pub(crate) missing: BTreeSet<NodeId>,
     pub(crate) arrivals: Vec<(NodeId, Arrival)>,
-    /// After how long the word of each node was back.
+    /// Time until the report of each node was back.
     pub(crate) words: Vec<(NodeId, Duration)>,
 }
 
 impl Flow {
-    /// One that begins now, of which these nodes will report.
+    /// Creates a flow that begins now, about which the nodes in `missing` will report.
     pub(crate) fn new(
         plan: PlanId,
         bytes: u64,
@@ -116,71 +116,71 @@ impl Flow {
     }
 }
 
-/// A plan that not all nodes know yet.
+/// A plan that some nodes do not know yet.
 pub(crate) struct Unconfirmed {
-    /// The size it was made for.
+    /// The message size for which the plan was made.
     pub(crate) bytes: u64,
     pub(crate) missing: BTreeSet<NodeId>,
-    /// Over which contributions should come from then on.
+    /// The tree for contributions once all nodes know the plan.
     pub(crate) up_tree: Option<Tree>,
 }
 
-/// The coordinator's part in how tree broadcasts travel.
+/// The coordinator's choice of plans for tree broadcasts.
 #[derive(Default)]
 pub(crate) struct Advice {
-    /// The number of the next tree broadcast from here, and of the next from other nodes that the
-    /// coordinator was on: relays count those of each node apart.
+    /// Number of the next tree broadcast from this node, and from other nodes on which the
+    /// coordinator has been: relays count those of each node separately.
     pub(crate) next_flow: u64,
     flows_elsewhere: BTreeMap<NodeId, u64>,
-    /// Versions of plans are greater.
+    /// Lower bound (exclusive) of the versions of new plans.
     pub(crate) versions_after: u64,
-    /// Broadcasts so far that were no reason to have an advisor.
+    /// Number of small broadcasts so far, none of which needed an advisor.
     pub(crate) small: u32,
-    /// Not there before the places are known, and while it thinks.
+    /// `None` before the places are known, and while a planning job runs.
     pub(crate) advisor: Option<Box<Advisor>>,
     /// The first node of each cluster, in the advisor's order.
     pub(crate) leaders: Vec<NodeId>,
     pub(crate) is_awaited: bool,
     pub(crate) is_scheduled: bool,
-    /// How often it was given something to think about.
+    /// Number of planning jobs so far.
     pub(crate) planning_jobs: u32,
-    /// Nobody wants an advisor, or it is lost.
+    /// Whether no advisor is wanted, or the advisor is lost.
     pub(crate) is_over: bool,
     pub(crate) news: Vec<News>,
-    /// What the advisor was last told of links.
+    /// Estimates of links that the advisor received last.
     pub(crate) told: BTreeMap<ClusterPair, Told>,
-    /// The plans that are taken, by the size that they are taken for. All nodes know them.
+    /// Plans in use, by the message size that they are used for. All nodes know them.
     pub(crate) choices: BTreeMap<u64, PlanId>,
-    /// The plans that will be, once all nodes know them.
+    /// Plans to use once all nodes know them, by message size.
     pub(crate) decided: BTreeMap<u64, PlanId>,
     pub(crate) unconfirmed: BTreeMap<PlanId, Unconfirmed>,
-    /// The plans that relays know, or will soon, and not from the beginning.
+    /// Plans that relays know or will know soon, without those known from the start.
     pub(crate) published: BTreeSet<PlanId>,
-    /// Plans that no tree broadcast will use any more, to be forgotten with the next.
+    /// Plans no longer used by tree broadcasts, which relays forget with the next new plan.
     pub(crate) retired: Vec<PlanId>,
-    /// Other nodes that send to all, of which the advisor has heard.
+    /// Other nodes that broadcast and that the advisor knows.
     pub(crate) introduced: BTreeSet<NodeId>,
     pub(crate) flows: BTreeMap<FlowId, Flow>,
-    /// When the last of them that was complete was.
+    /// Completion time of the last complete flow.
     pub(crate) flow_ended: Time,
     pub(crate) next_cast: u64,
-    /// How large multicasts by a plan go to the nodes of a section.
+    /// Sub-plans of large multicasts, by plan and target nodes.
     pub(crate) sub_plans: BTreeMap<(PlanId, BTreeSet<NodeId>), Arc<SubPlan>>,
 }
 
-/// With more news than these, those of broadcasts are dropped: the advisor does not come to hear
-/// them.
+/// Maximum number of pending news. Further news of broadcasts are dropped, because the advisor
+/// cannot keep up.
 const NEWS_MAX: usize = 256;
-/// Flows of which a report is missing that are kept; older ones are taken to have shown nothing.
+/// Maximum number of flows with missing reports. The oldest is dropped first, without a result.
 const FLOWS_MAX: usize = 256;
-/// With more plans for sections than these, all are forgotten and found again.
+/// Maximum number of cached sub-plans. When it is reached, the cache is cleared.
 const SUB_PLANS_MAX: usize = 64;
-/// A bandwidth or latency that differs by less than this part from what the advisor was told is not
-/// told again; nor is a latency that differs by less than so many seconds.
+/// Relative change of a bandwidth or latency below which it is not reported to the advisor again.
+/// A latency must also differ by at least [`LATENCY_MIN_S`] seconds.
 const NEWS_MIN: f64 = 0.2;
 const LATENCY_MIN_S: f64 = 1e-4;
 
-/// What the advisor was last told of a link: bytes per second, and seconds.
+/// The estimate of a link that the advisor received last, in bytes per second and seconds.
 #[derive(Default)]
 pub(crate) struct Told {
     rate: Option<f64>,
@@ -188,7 +188,7 @@ pub(crate) struct Told {
 }
 
 impl Told {
-    /// What of an estimate is news, and from now on told.
+    /// Returns the parts of an estimate that are news, and records them as reported.
     pub(crate) fn news(&mut self, mut estimate: LinkEstimate) -> Option<LinkEstimate> {
         let differs = |before: Option<f64>, now: f64, least: f64| {
             before.is_none_or(|before| (now - before).abs() > (NEWS_MIN * before).max(least))
@@ -198,7 +198,7 @@ impl Told {
         if is_later {
             self.latency_s = Some(latency_s);
         }
-        // Feedback of broadcasts may be newer than what the survey knows of the bandwidth.
+        // The advisor's feedback from broadcasts may be newer than the survey's bandwidth.
         estimate.bandwidth = estimate.bandwidth.filter(|rate| {
             let rate = rate.bits_per_second() as f64 / 8.0;
             let is_news = differs(self.rate, rate, 0.0);
@@ -209,7 +209,7 @@ impl Told {
     }
 }
 
-/// What is kept of the advice when the coordinator moves.
+/// The part of [`Advice`] that moves with the coordinator.
 #[derive(Serialize, Deserialize)]
 pub(crate) struct TransferredAdvice {
     next_flow: u64,
@@ -222,18 +222,18 @@ pub(crate) struct TransferredAdvice {
 }
 
 impl Advice {
-    /// Nothing is known. Unless plans are wanted, it stays like that.
+    /// Creates an empty state. It stays empty unless plans are wanted.
     pub(crate) fn new(is_wanted: bool) -> Self {
         Self { is_over: !is_wanted, ..Self::default() }
     }
 
-    /// Whether no planner is at work, and all nodes know all plans.
+    /// Whether no planning job runs, and all nodes know all plans.
     pub(crate) fn is_settled(&self) -> bool {
         let is_thinking = self.advisor.is_none() && !self.leaders.is_empty() && !self.is_over;
         !is_thinking && self.unconfirmed.is_empty()
     }
 
-    /// What goes with the coordinator from one node to another.
+    /// Extracts the part that moves with the coordinator to another node.
     pub(crate) fn into_transferred(
         mut self,
         from: NodeId,
@@ -251,7 +251,7 @@ impl Advice {
         }
     }
 
-    /// What has come from another node.
+    /// Restores the state from the part that moved from another node.
     pub(crate) fn from_transferred(transferred: TransferredAdvice) -> Self {
         let TransferredAdvice { next_flow, flows_elsewhere, next_cast, .. } = transferred;
         let TransferredAdvice { versions_after, small, is_awaited, is_over, .. } = transferred;
@@ -267,20 +267,20 @@ impl Advice {
         }
     }
 
-    /// Keeps news of broadcasts for the next planning job. Too many are dropped: there will be
-    /// others.
+    /// Keeps news for the next planning job. If there are too many they are dropped, because others
+    /// will follow.
     pub(crate) fn tell(&mut self, news: News) {
         if !self.is_over && self.news.len() < NEWS_MAX {
             self.news.push(news);
         }
     }
 
-    /// Whether something large was under way since then.
+    /// Whether a large broadcast or multicast was in progress at any time since `since`.
     pub(crate) fn is_disturbed(&self, since: Time) -> bool {
         !self.flows.is_empty() || self.flow_ended >= since
     }
 
-    /// Waits for what nodes saw of it.
+    /// Registers a flow, about which nodes will report.
     pub(crate) fn watch(&mut self, id: FlowId, flow: Flow) {
         self.flows.insert(id, flow);
         if self.flows.len() > FLOWS_MAX {
@@ -289,12 +289,13 @@ impl Advice {
         }
     }
 
-    /// The plan for a message of so many bytes: that of the nearest size within a factor of two.
+    /// Returns the plan for a message of `bytes` bytes: that of the nearest size within a factor of
+    /// two.
     pub(crate) fn choose(&self, bytes: u64) -> Option<PlanId> {
         nearest(&self.choices, bytes)
     }
 
-    /// Messages of about this size take a plan from now on, or once all nodes know it.
+    /// Decides on a plan for messages of about this size, used once all nodes know it.
     pub(crate) fn decide(&mut self, plan: PlanId, bytes: u64) {
         self.decided.insert(bytes, plan);
         if !self.unconfirmed.contains_key(&plan) {
@@ -302,7 +303,7 @@ impl Advice {
         }
     }
 
-    /// All nodes know a plan: it is taken from now on, unless another was decided for meanwhile.
+    /// Puts a plan that all nodes know into use, unless another was decided on meanwhile.
     pub(crate) fn confirm(&mut self, plan: PlanId, bytes: u64) {
         self.sub_plans.clear();
         if self.decided.get(&bytes) == Some(&plan) {
@@ -310,8 +311,8 @@ impl Advice {
         }
     }
 
-    /// The advisor keeps a plan no more: it is not chosen again, and forgotten with the next that
-    /// is made.
+    /// Retires a plan that the advisor has dropped: it is not chosen again, and relays forget it
+    /// with the next new plan.
     pub(crate) fn retire(&mut self, plan: PlanId) {
         self.sub_plans.retain(|(other, _), _| *other != plan);
         self.choices.retain(|_, chosen| *chosen != plan);
@@ -319,9 +320,9 @@ impl Advice {
         self.retired.push(plan);
     }
 
-    /// How a large multicast goes to these nodes: by the plan for its size or by sites, whatever is
-    /// predicted to take less. While the advisor thinks, what was found before, and otherwise by
-    /// sites.
+    /// Returns the sub-plan of a large multicast to these nodes: by the plan for its size or by
+    /// sites, whichever has the shorter predicted time. While a planning job runs, returns the
+    /// cached result, or else the sub-plan by sites.
     pub(crate) fn sub_plan(
         &mut self,
         bytes: u64,
@@ -343,10 +344,11 @@ impl Advice {
     }
 }
 
-/// What the edges of a tree broadcast showed. A receiver sees when segments came; where they came
-/// no slower than the sender itself got them, that says nothing of the edge between.
+/// Returns the timings of the edges of a tree broadcast. A receiver observes when segments
+/// arrive; if they arrive no slower than at the sender itself, that shows nothing about the edge
+/// in between.
 pub(crate) fn edges(arrivals: &[(NodeId, Arrival)]) -> Vec<EdgeTiming> {
-    /// A difference of rates that shows which edge is the slower.
+    /// Ratio of rates below which an edge counts as slower than the one before it.
     const SLOWER: f64 = 0.9;
     let rate = |arrival: &Arrival| arrival.bytes as f64 / arrival.flowing_s.max(1e-9);
     let rates: BTreeMap<(NodeId, u32), f64> =
@@ -408,7 +410,7 @@ mod tests {
         }
         assert_eq!(advice.choose(1024), Some(plan(3)));
 
-        // The default plan is known from the beginning.
+        // All nodes know the default plan from the start.
         advice.decide(plan(0), 1024);
         assert_eq!(advice.choose(1024), Some(plan(0)));
     }

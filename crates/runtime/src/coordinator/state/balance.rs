@@ -1,4 +1,4 @@
-//! Rebalances, one at a time, and what is watched after them.
+//! State of rebalances, which run one at a time, and of the measurements after them.
 
 use crate::address::id::{CollectionId, RebalanceId};
 use crate::coordinator::event::Asker;
@@ -11,103 +11,102 @@ use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
 
-/// Rebalances, and what has come in for the present one.
+/// Queued rebalances, and the measurements for the present one.
 #[derive(Default, Serialize, Deserialize)]
 pub(crate) struct Balances {
-    /// Why rebalances are wanted. The first is under way, the others wait.
+    /// Causes of queued rebalances. The first is in progress, the others wait.
     pub(crate) queue: VecDeque<Cause>,
-    /// Whether the first begins only once the coordinator has moved.
+    /// Whether the first is postponed until the coordinator has moved.
     pub(crate) is_put_off: bool,
-    /// Collections whose members have all reached their first sync point, and it is not known what
-    /// moves after that.
+    /// Collections in which all members have reached their first sync point and wait until the
+    /// moves are known.
     pub(crate) first_syncs: BTreeSet<CollectionId>,
-    /// PEs that still measure, or actors that still move.
+    /// Number of PEs that still measure, or of actors that still move.
     pub(crate) missing: usize,
     pub(crate) loads: Vec<(ActorLoad, u32)>,
     pub(crate) edges: Vec<Edge>,
     pub(crate) replicas: Vec<ReplicaOrder>,
-    /// Replicas that are to be begun, by the PEs of the first, when all else of the plan is
-    /// over.
+    /// Replicas to begin when the rest of the plan is over, by the PE of the first replica.
     pub(crate) begins: BTreeMap<PeId, Vec<ReplicaOrder>>,
     pub(crate) pes: BTreeMap<PeId, PeLoad>,
-    /// What is above the leaders of the sites while they plan, and how many rebalances they have
+    /// The top of the sites' leaders while they plan, and the number of rebalances that they have
     /// planned.
     #[serde(skip)]
     pub(crate) top: Option<Top>,
     pub(crate) led: u64,
-    /// How long planning took, in nanoseconds: of several leaders the one that took longest.
+    /// Planning time in nanoseconds; the longest of several leaders.
     pub(crate) planning_ns: u64,
-    /// And what is above them.
+    /// Planning time of the top, in nanoseconds.
     pub(crate) top_ns: u64,
-    /// How long main's PE has measured, as others did at the same time, and how long the loads of
-    /// all were collected here.
+    /// Measuring time of main's PE, which other PEs spend at the same time, plus the time to
+    /// collect all loads here.
     pub(crate) collecting_ns: u64,
-    /// Messages that the PEs which have answered have handled since the job began.
+    /// Number of messages handled since the start of the job, on the PEs that have answered.
     pub(crate) handled: u64,
-    /// Since when by the clock of the job's own time the present window is, and how many messages
-    /// had been handled by then.
+    /// Start of the present window by the clock of the job's own time, and the number of messages
+    /// handled by then.
     pub(crate) window: (Time, u64),
-    /// How long the last window was.
+    /// Length of the last window.
     pub(crate) measured: Duration,
-    /// When the PEs were asked for the present occasion, and when they were told what to move.
+    /// Time of the present request for loads, and time at which the moves were decided.
     pub(crate) asked: Time,
     pub(crate) planned: Time,
-    /// When main's PE was asked, by the clock of the job's own time.
+    /// Time at which main's PE was asked, by the clock of the job's own time.
     pub(crate) asked_own: Time,
-    /// How far the clock of the job's own time was behind when main's PE told it last.
+    /// Lag of the clock of the job's own time, at the last report of main's PE.
     pub(crate) own_lag: Duration,
-    /// Actors that have moved.
+    /// Number of actors that have moved.
     pub(crate) moved: u64,
-    /// How many rebalances are over.
+    /// Number of completed rebalances.
     pub(crate) count: u64,
-    /// Who asked, in order; they learn how many actors have moved.
+    /// Askers, in order, to be answered with the number of moved actors.
     pub(crate) waits: VecDeque<Asker>,
     pub(crate) progress: ProgressProbe,
     pub(crate) events: Events,
-    /// Whether it is time now and then.
+    /// Whether the periodic timer has started.
     pub(crate) is_periodic: bool,
     /// Whether nothing was handled in the last window.
     pub(crate) was_idle: bool,
-    /// The period that waits to hear whether anything has been handled since.
+    /// The period that ends if a probe finds messages handled since the last window.
     pub(crate) idle_tick: Option<Duration>,
 }
 
-/// The pace of the job.
+/// Progress probes, which measure the pace of the job.
 #[derive(Default, Serialize, Deserialize)]
 pub(crate) struct ProgressProbe {
-    /// Whether there is a question, or a time at which the next is asked.
+    /// Whether a probe is in progress or scheduled.
     pub(crate) is_on: bool,
-    /// The question that is being answered.
+    /// Number of the probe in progress.
     pub(crate) number: u64,
     pub(crate) missing: u32,
     pub(crate) handled: u64,
-    /// When main's PE was asked, by the clock of the job's own time.
+    /// Time at which main's PE was asked, by the clock of the job's own time.
     pub(crate) asked: Time,
-    /// When the PEs were asked before, and how many messages had been handled.
+    /// Time of the previous probe, and the number of messages handled by then.
     pub(crate) last: Option<(Time, u64)>,
-    /// How many questions in a row found that nothing was handled.
+    /// Number of consecutive probes that found no message handled.
     pub(crate) empty: u32,
     pub(crate) pause: Duration,
-    /// How many questions came with this pause.
+    /// Number of probes sent with this pause.
     pub(crate) count: u32,
 }
 
 /// Events after which to balance.
 #[derive(Default, Serialize, Deserialize)]
 pub(crate) struct Events {
-    /// One that nobody has looked at.
+    /// An event that has not been looked at.
     pub(crate) waiting: Option<Cause>,
-    /// The look that is to come.
+    /// The scheduled look.
     pub(crate) look: Option<Look>,
-    /// How many looks there were to come so far.
+    /// Number of looks scheduled so far.
     pub(crate) looks: u64,
-    /// For how long the next look is put off.
+    /// Time by which the next look is postponed.
     pub(crate) pause: Duration,
-    /// Whether the present window only ends so that one begins that knows of the event.
+    /// Whether the present window is discarded, to start one that begins after the event.
     pub(crate) is_fresh_wanted: bool,
 }
 
-/// A time at which an event is looked at.
+/// A scheduled look at an event.
 #[derive(Clone, Copy, Serialize, Deserialize)]
 pub(crate) struct Look {
     pub(crate) number: u64,
@@ -116,18 +115,18 @@ pub(crate) struct Look {
 }
 
 impl Balances {
-    /// Whether no rebalance is under way.
+    /// Whether no rebalance is in progress.
     pub(crate) fn is_settled(&self) -> bool {
         self.queue.is_empty() || self.is_put_off
     }
 
-    /// The rebalance that is under way, or is next.
+    /// Returns the rebalance that is in progress, or else the next one.
     pub(crate) fn present(&self) -> RebalanceId {
         RebalanceId(self.count + 1)
     }
 
-    /// What was measured has come in: the window until the PEs were asked, after which another
-    /// begins.
+    /// Ends the window at the time when the PEs were asked, and starts the next one. Called when
+    /// all measurements have arrived.
     pub(crate) fn end_window(&mut self, now: Time) -> Option<gridspan_balance::Occasion> {
         let (since, before) = self.window;
         self.window = (self.asked_own, self.handled);

@@ -8,18 +8,18 @@ use gridspan_topology::PeId;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// Broadcast requests by sender, so that they get their numbers in the order they were sent.
+/// Broadcast requests by sender, which are numbered in the order they were sent.
 #[derive(Default, Serialize, Deserialize)]
 pub(crate) struct RequestOrders(pub(crate) BTreeMap<(CollectionId, ActorId), RequestOrder>);
 
 impl RequestOrders {
-    /// What the coordinator keeps of each sender that has broadcast to a collection, in a table
-    /// that is at least half full. It is needed as long as messages of that sender may come, so
-    /// that there are as many entries as actors that have ever broadcast, and they count in the
-    /// memory budget.
+    /// Memory per sender that has broadcast to a collection, in a table that is at least half full.
+    /// An entry is needed as long as messages of its sender may arrive. So there are as many
+    /// entries as actors that have broadcast since the start, and they count towards the memory
+    /// budget.
     const BYTES: usize = 2 * size_of::<((CollectionId, ActorId), RequestOrder)>();
 
-    /// Counts all in another budget.
+    /// Charges all requests to another budget.
     pub(crate) fn charge_to(&mut self, budget: &Budget) {
         for order in self.0.values_mut() {
             budget.keep_forever(Self::BYTES);
@@ -27,7 +27,7 @@ impl RequestOrders {
         }
     }
 
-    /// How many requests of a sender have come in order.
+    /// Returns the number of requests of a sender that have arrived in order.
     pub(crate) fn come(&self, name: (CollectionId, ActorId)) -> u64 {
         self.0.get(&name).map_or(0, |order| order.come)
     }
@@ -44,12 +44,12 @@ impl RequestOrders {
     }
 }
 
-/// Broadcasts that one sender asked for.
+/// Broadcast requests of one sender.
 #[derive(Default, Serialize, Deserialize)]
 pub(crate) struct RequestOrder {
-    /// How many have come in order.
+    /// Number of requests that have arrived in order.
     pub(crate) come: u64,
-    /// Others, by how many there are with each.
+    /// Requests that arrived early, by their position in the sender's order, counted from one.
     pub(crate) early: BTreeMap<u64, Accounted<BroadcastRequest>>,
 }
 
@@ -62,13 +62,13 @@ pub(crate) struct BroadcastRequest {
     pub(crate) priority: i32,
 }
 
-/// What needs the number of the next broadcast, while that is not here or not settled.
+/// A request for the number of the next broadcast, while that number is away or not settled.
 #[derive(Serialize, Deserialize)]
 pub(crate) enum WaitsForNumber {
-    /// As it has come, while a PE had the right to number.
+    /// A broadcast request as it arrived, while a PE had the right to number.
     Request(Accounted<BroadcastRequest>),
-    /// A broadcast whose sender's turn it is.
+    /// A broadcast request that is next in its sender's order.
     Broadcast(Accounted<BroadcastRequest>),
-    /// A new member is wanted.
+    /// The insertion of a member.
     Insertion { id: ActorId, init: Payload, at: PeId },
 }

@@ -1,5 +1,4 @@
-//! What is known of the links between clusters, where links between larger groups are not all
-//! alike.
+//! Estimates of the links between clusters, where links between larger groups are not all alike.
 
 use gridspan_topology::{
     Distances, GroupId, Hierarchy, LinkEstimate, LinkMonitor, LinkSample, NodeId, Probe, ProbePlan,
@@ -7,8 +6,8 @@ use gridspan_topology::{
 };
 use serde::{Deserialize, Serialize};
 
-/// Round trips between the clusters of a hierarchy, pair by pair. It is empty where the groups of
-/// the hierarchy say enough ([`Distances::is_even`]).
+/// Round trips between the clusters of a hierarchy, pair by pair. Empty if the groups of the
+/// hierarchy describe the distances well enough ([`Distances::is_even`]).
 #[derive(Default, Serialize, Deserialize)]
 pub(crate) struct Clusters {
     distances: Distances,
@@ -17,7 +16,7 @@ pub(crate) struct Clusters {
 }
 
 impl Clusters {
-    /// With what was measured so far.
+    /// Creates the estimates from the measurements so far.
     pub(crate) fn new(now: Time, hierarchy: &Hierarchy, distances: Distances) -> Self {
         let mut monitor = LinkMonitor::new();
         let leader = |group: GroupId| hierarchy.group(group).leader();
@@ -45,8 +44,8 @@ impl Clusters {
         }
     }
 
-    /// What is known of the link between the clusters of two nodes; `None` if what is known of
-    /// larger groups holds for them.
+    /// Returns the estimate of the link between the clusters of two nodes, or `None` if the
+    /// estimates of larger groups hold for them.
     pub(crate) fn estimate(
         &self,
         now: Time,
@@ -60,7 +59,7 @@ impl Clusters {
         Some(self.monitor.estimate(now, one.0, other.0))
     }
 
-    /// The pairs of clusters to ping now. Call it about twice a second.
+    /// Returns the pairs of clusters to ping now. Call it about twice a second.
     pub(crate) fn due(&mut self, now: Time, hierarchy: &Hierarchy) -> Vec<Probe> {
         if self.distances.is_even() {
             return Vec::new();

@@ -1,4 +1,4 @@
-//! What is kept of each collection.
+//! State of each collection.
 
 use super::broadcasts::WaitsForNumber;
 use super::reductions::ForMain;
@@ -13,34 +13,34 @@ use std::collections::{BTreeMap, VecDeque};
 #[derive(Serialize, Deserialize)]
 pub(crate) struct CollectionState {
     pub(crate) info: CollectionInfo,
-    /// PEs that still make their first members, and who waits for them.
+    /// Number of PEs that still create their first members, and the asker that waits for them.
     pub(crate) creating: u32,
     pub(crate) creator: Asker,
-    /// Takes part in reductions.
+    /// Members that take part in reductions.
     pub(crate) reductions: Attendance,
-    /// Takes part in sync points.
+    /// Members that take part in sync points.
     pub(crate) syncs: Attendance,
     /// The number of the next broadcast.
     pub(crate) broadcasts: u64,
-    /// Who numbers them.
+    /// State of the right to number broadcasts.
     pub(crate) sequencer: Sequencer,
-    /// Insertions that are under way. Broadcasts wait for them, so that a new member neither misses
-    /// nor repeats one.
+    /// Number of insertions in progress. Broadcasts wait for them, so that a new member neither
+    /// misses nor repeats one.
     pub(crate) inserting: u32,
     pub(crate) waiting: VecDeque<WaitsForNumber>,
     /// The number of the next reduction over each section, by name.
     pub(crate) sections: BTreeMap<u64, u64>,
-    /// Reductions to main, by who contributes.
+    /// Reductions to main, by the group that contributes.
     pub(crate) for_main: BTreeMap<ReductionGroup, ForMain>,
 }
 
-/// How many members have to contribute to each of a sequence of collective operations.
+/// Number of members that contribute to each of a sequence of collective operations.
 #[derive(Default, Serialize, Deserialize)]
 pub(crate) struct Attendance {
-    /// The next one to be completed.
+    /// Number of the next operation to be completed.
     pub(crate) next: u64,
     pub(crate) members: u64,
-    /// Members that join with, or are missing from, a later one.
+    /// Number of members that join with, or are missing from, a later operation.
     pub(crate) joining: BTreeMap<u64, u64>,
     pub(crate) leaving: BTreeMap<u64, u64>,
 }
@@ -50,34 +50,35 @@ impl Attendance {
         Self { members, ..Self::default() }
     }
 
-    /// A member joins with the next operation; returns its number.
+    /// Adds a member from the next operation on, and returns the operation's number.
     pub(crate) fn join(&mut self) -> u64 {
         *self.joining.entry(self.next).or_default() += 1;
         self.next
     }
 
-    /// A member joins where others do not wait for each other, and may be some operations ahead:
-    /// with the one after the next, so that it is neither far behind nor far ahead of them. Before
-    /// the first is complete nobody is ahead. Returns the number of the operation.
+    /// Adds a member where members do not wait for each other and may be some operations ahead:
+    /// from the operation after the next, so that the new member is neither far behind nor far
+    /// ahead. Before the first operation is complete no member is ahead, and the new one starts
+    /// with it. Returns the number of the operation.
     pub(crate) fn join_on_the_way(&mut self) -> u64 {
         let first = if self.next == 0 { 0 } else { self.next + 1 };
         *self.joining.entry(first).or_default() += 1;
         first
     }
 
-    /// A member is gone that has contributed to all operations before `first_missed`.
+    /// Removes a member that has contributed to all operations before `first_missed`.
     pub(crate) fn leave(&mut self, first_missed: u64) {
         *self.leaving.entry(first_missed).or_default() += 1;
     }
 
-    /// How many contributions the operation `number` takes.
+    /// Returns the number of contributions that operation `number` takes.
     pub(crate) fn expected(&self, number: u64) -> u64 {
         let joined: u64 = self.joining.range(..=number).map(|(_, members)| members).sum();
         let left: u64 = self.leaving.range(..=number).map(|(_, members)| members).sum();
         (self.members + joined).saturating_sub(left)
     }
 
-    /// The next operation is complete.
+    /// Completes the next operation.
     pub(crate) fn complete(&mut self) {
         self.members = self.expected(self.next);
         self.joining = self.joining.split_off(&(self.next + 1));

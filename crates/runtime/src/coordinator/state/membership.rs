@@ -1,4 +1,4 @@
-//! What is kept of nodes that join.
+//! State of guests.
 
 use crate::address::id::CollectionId;
 use crate::message::Stage;
@@ -9,20 +9,20 @@ use std::collections::{BTreeMap, BTreeSet};
 /// The nodes that have joined, and the pools of tasks that they may work for.
 #[derive(Default, Serialize, Deserialize)]
 pub(crate) struct Members {
-    /// Every guest that ever asked to join.
+    /// All guests that have asked to join, also those that are gone.
     pub(crate) guests: BTreeMap<NodeId, Entry>,
     /// The pools that are open.
     pub(crate) pools: BTreeSet<CollectionId>,
-    /// Whether all nodes were told of the hierarchy.
+    /// Whether the hierarchy was sent to all nodes.
     pub(crate) is_hierarchy_told: bool,
 }
 
-/// What is known of a guest.
+/// State of a guest.
 #[derive(Serialize, Deserialize)]
 pub(crate) struct Entry {
     pub(crate) pes: u32,
     pub(crate) stage: Stage,
-    /// The first PEs of nodes that do not know of it yet.
+    /// First PEs of the nodes that do not know the guest yet.
     pub(crate) awaited: BTreeSet<PeId>,
 }
 
@@ -32,14 +32,14 @@ impl Members {
         self.guests.get(&node).is_some_and(|entry| entry.stage.is_gone())
     }
 
-    /// The guests that take part, with the collections of pools, and with how many PEs.
+    /// Returns the guests that have members of the pools' collections, and their numbers of PEs.
     pub(crate) fn taking_part(&self) -> Vec<(NodeId, u32)> {
         let is_in = |stage| (Stage::Active..=Stage::Draining).contains(&stage);
         let known = self.guests.iter().filter(|(_, entry)| is_in(entry.stage));
         known.map(|(&guest, entry)| (guest, entry.pes)).collect()
     }
 
-    /// The guests that are up to this stage, and with how many PEs.
+    /// Returns the guests up to this stage, and their numbers of PEs.
     pub(crate) fn up_to(&self, stage: Stage) -> Vec<(NodeId, u32)> {
         let known = self.guests.iter().filter(|(_, entry)| entry.stage <= stage);
         known.map(|(&guest, entry)| (guest, entry.pes)).collect()

@@ -1,4 +1,4 @@
-//! What the coordinator keeps, part by part. Nothing in here knows the coordinator.
+//! The coordinator's state, part by part. Nothing here knows the coordinator.
 
 pub(super) mod advice;
 pub(super) mod balance;
@@ -6,6 +6,7 @@ pub(super) mod broadcasts;
 pub(super) mod clusters;
 pub(super) mod collections;
 pub(super) mod membership;
+pub(super) mod phases;
 pub(super) mod publications;
 pub(super) mod quiescence;
 pub(super) mod reductions;

@@ -1,11 +1,11 @@
-//! Publications that are under way.
+//! Publications in progress.
 
 use crate::coordinator::event::Asker;
 use crate::message::pending_work::counted;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// Publications that main waits for: PEs still to confirm, and where the answer goes.
+/// Publications that main waits for: the number of PEs still to confirm, and the asker.
 #[derive(Default, Serialize, Deserialize)]
 pub(crate) struct Publications {
     pub(crate) next: u32,
@@ -13,7 +13,7 @@ pub(crate) struct Publications {
 }
 
 impl Publications {
-    /// What main waits for here, for people.
+    /// Describes, in readable text, the publications that main waits for.
     pub(crate) fn waits(&self) -> impl Iterator<Item = String> {
         self.waiting.iter().map(|(id, (missing, _))| {
             let missing = counted(*missing, "more PE", "more PEs");

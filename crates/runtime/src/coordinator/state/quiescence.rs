@@ -1,27 +1,27 @@
-//! Rounds of questions about quiescence.
+//! Rounds of quiescence detection.
 
 use crate::coordinator::event::Asker;
 use crate::message::pending_work::counted;
 use gridspan_topology::Time;
 use serde::{Deserialize, Serialize};
 
-/// Rounds of questions.
+/// Rounds of quiescence detection.
 #[derive(Default, Serialize, Deserialize)]
 pub(crate) struct QuiescenceRounds {
     pub(crate) round: u64,
-    /// How often the job was found quiescent for one that had asked.
+    /// Number of times a request for quiescence was answered.
     pub(crate) found: u64,
     pub(crate) missing: u32,
-    /// What PEs have reported in this round.
+    /// Sum of the PEs' reports in this round.
     pub(crate) sum: Counts,
-    /// What the round before has counted.
+    /// Sum of the previous round.
     pub(crate) previous: Option<Counts>,
     pub(crate) waiting: Vec<Waiting>,
-    /// Since when somebody waits.
+    /// Time of the first pending request.
     pub(crate) since: Time,
 }
 
-/// Messages made, handled, and waiting for members that their homes do not know.
+/// Numbers of messages created, handled, and waiting for members that their homes do not know.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Counts {
     pub(crate) created: u64,
@@ -31,14 +31,14 @@ pub(crate) struct Counts {
 
 #[derive(Serialize, Deserialize)]
 pub(crate) struct Waiting {
-    /// `None`: the coordinator itself, which looks for a stall.
+    /// The asker, or `None` for the coordinator itself, which looks for a stall.
     pub(crate) asker: Option<Asker>,
-    /// The last round that had begun before.
+    /// The last round that had begun before the request.
     pub(crate) after: u64,
 }
 
 impl QuiescenceRounds {
-    /// What main waits for here, for people.
+    /// Describes, in readable text, the request that main waits for.
     pub(crate) fn waits(&self) -> Option<String> {
         let missing = counted(self.missing, "PE", "PEs");
         let is_asked = self.waiting.iter().any(|waiting| waiting.asker.is_some());

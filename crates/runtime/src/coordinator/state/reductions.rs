@@ -1,4 +1,4 @@
-//! Reductions that are not complete, and results for main.
+//! Incomplete reductions, and results for main.
 
 use crate::coordinator::event::Asker;
 use crate::message::{Contribution, ReductionGroup};
@@ -6,12 +6,12 @@ use crate::reduce::{Op, Value};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, VecDeque};
 
-/// Reductions that are not complete.
+/// Incomplete reductions.
 #[derive(Default, Serialize, Deserialize)]
 pub(crate) struct Accumulators(pub(crate) BTreeMap<(ReductionGroup, u64), Contribution>);
 
 impl Accumulators {
-    /// How many have contributed to a reduction so far.
+    /// Returns the number of contributions to a reduction so far.
     pub(crate) fn count(&self, group: ReductionGroup, sequence: u64) -> u64 {
         self.0.get(&(group, sequence)).map_or(0, |here| here.count)
     }
@@ -21,7 +21,7 @@ impl Accumulators {
     }
 }
 
-/// Results of reductions to main, or main's questions for them, in order.
+/// Results of reductions to main, or main's requests for them, in order.
 #[derive(Default, Serialize, Deserialize)]
 pub(crate) struct ForMain {
     pub(crate) results: VecDeque<(Op, Value)>,

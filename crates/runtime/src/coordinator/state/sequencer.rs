@@ -1,27 +1,28 @@
-//! Who numbers the broadcasts of a collection; how that passes is told in
-//! `coordinator/sequencer.rs`.
+//! State of the right to number the broadcasts of a collection. `coordinator/sequencer.rs`
+//! describes how the right passes to a PE.
 
 use gridspan_topology::PeId;
 use serde::{Deserialize, Serialize};
 
-/// A PE gets the right after so many requests in a row, so that its third broadcast is the first
-/// that it numbers itself.
+/// Number of consecutive requests after which a PE gets the right, so that its third broadcast is
+/// the first that it numbers itself.
 const ROW_MIN: u64 = 2;
-/// And after so many at most, however often it had to give the right back soon.
+/// Maximum number of consecutive requests that a PE needs, however often it had to return the right
+/// soon.
 const ROW_MAX: u64 = 64;
 
-/// Who numbers the broadcasts of a collection.
+/// State of the right to number the broadcasts of a collection.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Sequencer {
-    /// Who has the right, and whether it was asked to give it back.
+    /// The PE that has the right, and whether the right was recalled.
     pub(crate) holder: Option<(PeId, bool)>,
-    /// How often the right was granted.
+    /// Number of times the right was granted.
     pub(crate) term: u64,
-    /// The number that was next when it was granted last.
+    /// Next broadcast number at the time of the last grant.
     pub(crate) granted: u64,
-    /// Who has asked last, and how often in a row.
+    /// The PE that made the last requests, and how many in a row.
     pub(crate) row: Option<(PeId, u64)>,
-    /// How many in a row it takes.
+    /// Number of consecutive requests that earn the right.
     pub(crate) row_min: u64,
 }
 
@@ -37,8 +38,8 @@ impl Sequencer {
         self.holder.is_some()
     }
 
-    /// A PE asks for a number. It is of no use to one with several requests under way, the next of
-    /// which would take it back.
+    /// Notes a PE's request for a number. A PE with several requests in flight has no use for the
+    /// right, since its next request would take the right back.
     pub(crate) fn note(&mut self, from: PeId, is_alone: bool) {
         self.row = match self.row {
             _ if !is_alone => None,
@@ -47,13 +48,13 @@ impl Sequencer {
         };
     }
 
-    /// The coordinator numbers a broadcast of its own.
+    /// Notes that the coordinator numbers one of its own broadcasts.
     pub(crate) fn break_row(&mut self) {
         self.row = None;
     }
 
-    /// Grants the right to a PE if it has asked often enough in a row; `next` is the next number.
-    /// Returns the term.
+    /// Grants the right to a PE if it has made enough consecutive requests; `next` is the next
+    /// number. Returns the term.
     pub(crate) fn grant(&mut self, to: PeId, next: u64) -> Option<u64> {
         let is_earned = self.row.is_some_and(|(pe, row)| pe == to && row >= self.row_min);
         if !is_earned || self.is_away() {
@@ -64,19 +65,19 @@ impl Sequencer {
         Some(self.term)
     }
 
-    /// Whom to ask for the right, and of which term, unless that was asked before.
+    /// Returns the PE to ask for the right, and the term, unless it was asked before.
     pub(crate) fn recall(&mut self) -> Option<(PeId, u64)> {
         let (holder, is_recalled) = self.holder.as_mut()?;
         (!std::mem::replace(is_recalled, true)).then_some((*holder, self.term))
     }
 
-    /// The right comes back. Returns false if no PE has that of this term.
+    /// Takes the right back. Returns false if no PE has the right of this term.
     pub(crate) fn returned(&mut self, term: u64, next: u64) -> bool {
         if self.term != term || self.holder.take().is_none() {
             return false;
         }
         self.row = None;
-        // Each number saved its sender a round trip, and to take the right back costs one.
+        // Each number saved its sender a round trip, and taking the right back costs one.
         self.row_min = match next.saturating_sub(self.granted) >= self.row_min {
             true => ROW_MIN,
             false => ROW_MAX.min(2 * self.row_min),

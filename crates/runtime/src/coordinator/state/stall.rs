@@ -1,4 +1,4 @@
-//! What has come of rounds of questions whether the job goes on.
+//! State of stall detection.
 
 use crate::message::MainStatus;
 use crate::message::pending_work::PendingWork;
@@ -7,42 +7,42 @@ use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-/// What all PEs have said in a round.
+/// Combined answers of all PEs in a round.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Round {
-    /// How much was ever done.
+    /// Count of all work since the start.
     pub(crate) activity: u64,
-    /// Whether nothing is on its way, and no timer is set.
+    /// Whether no message is in flight, and no timer is set.
     pub(crate) is_quiet: bool,
     pub(crate) pending: PendingWork,
 }
 
-/// What is kept from round to round.
+/// State between rounds.
 #[derive(Default, Serialize, Deserialize)]
 pub(crate) struct StallWatch {
-    /// Whether anybody wants to know.
+    /// Whether watching has started.
     pub(crate) is_on: bool,
-    /// Whether it was told, which is done once.
+    /// Whether the stall was reported, which happens once.
     pub(crate) is_told: bool,
-    /// Whether it was told which handlers run for long, which is done once, too.
+    /// Whether long handlers were reported, which happens once, too.
     pub(crate) is_handler_told: bool,
-    /// Whether messages to unknown members were to be dropped since something happened last.
+    /// Whether messages to unknown members were dropped since the last activity.
     pub(crate) has_dropped: bool,
-    /// What the coordinator had done when it last looked, and since when it has done nothing more.
+    /// The coordinator's activity at the last check, and the time since which it has not changed.
     pub(crate) activity: u64,
     pub(crate) idle_since: Time,
-    /// The pause before the next look.
+    /// Pause before the next check.
     pub(crate) pause: Duration,
-    /// The number of the round, and who has not answered.
+    /// Number of the round, and the PEs that have not answered.
     pub(crate) round: u64,
     pub(crate) missing: BTreeSet<PeId>,
-    /// What has come of this round.
+    /// Answers in this round so far.
     pub(crate) sum: Round,
     pub(crate) main: MainStatus,
-    /// The round before.
+    /// The previous round.
     pub(crate) previous: Option<Round>,
-    /// PEs that are inside of one handler for long: of which actor, and since when.
+    /// PEs that have been inside one handler for long, with the actor and the time it began.
     pub(crate) inside: BTreeMap<PeId, (String, Time)>,
-    /// Whether the time of the job is up, and who still runs is to be told.
+    /// Whether the job's time limit has passed, and PEs are asked for a last report.
     pub(crate) is_over_time: bool,
 }

@@ -1,4 +1,4 @@
-//! What is known of the places of the job, and what is to be found out.
+//! State of the survey: the places of the job, its links, and probes in progress.
 
 use super::clusters::Clusters;
 use crate::coordinator::event::Asker;
@@ -15,47 +15,47 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Changes that are kept for a main that does not look.
+/// Maximum number of changes kept for main until it asks.
 pub(crate) const CHANGES_MAX: usize = 1024;
 
-/// Sites whose links are told to strategies pair by pair; beyond, the hierarchy has to do.
+/// Maximum number of sites up to which strategies receive the links between sites pair by pair;
+/// with more, strategies use the hierarchy.
 const SITES_MAX: u32 = 256;
 
-/// What the result of an order is for.
+/// Purpose of a probe.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum Purpose {
-    /// The hierarchy.
+    /// Infers the hierarchy.
     Survey,
-    /// A link of which nothing was heard.
+    /// Measures the round trip of a silent link.
     RoundTrip,
-    /// A link whose bandwidth is not known; asked for at this time.
+    /// Measures the unknown bandwidth of a link; ordered at this time.
     Bandwidth(Time),
-    /// What a node of a group carries to the outside, alone or together with the others.
+    /// Measures the uplink rate of a node of a group, alone or together with others.
     Uplink(GroupId),
-    /// The advisor wishes to know what one transfer between two of its clusters gets; asked for at
-    /// this time.
+    /// Measures the rate of one transfer between two clusters for the advisor; ordered at this
+    /// time.
     Broadcast((usize, usize), Time),
 }
 
-/// The question whether nodes of a group share their way to the outside. First each finds the rate
-/// at which a burst of its packets arrives, then each sends a train at that rate, alone and with
-/// the others.
+/// A test whether nodes of a group share their uplink. First each node finds the rate at which a
+/// burst of its packets arrives, then each sends a train at that rate, alone and with the others.
 #[derive(Default)]
 pub(crate) struct UplinkProbe {
-    /// The nodes that send, and where each does.
+    /// The sending nodes, each with its target.
     pub(crate) ways: Vec<(NodeId, NodeId)>,
     pub(crate) bursts: Vec<Bandwidth>,
-    /// What arrived of each alone.
+    /// Arrival rate of each node alone.
     pub(crate) alone: Vec<Bandwidth>,
-    /// What was sent together, and what arrived, in this try.
+    /// Sending and arrival rates of the nodes together, in this attempt.
     pub(crate) together: Vec<(Bandwidth, Bandwidth)>,
-    /// The same in the best of those before.
+    /// The same rates in the best of the previous attempts.
     pub(crate) best: Vec<(Bandwidth, Bandwidth)>,
     pub(crate) tries: u32,
 }
 
 impl UplinkProbe {
-    /// Takes the rate at which the next node's packets left, if they were paced, and arrived.
+    /// Notes the rate at which the next node's packets left, if they were paced, and arrived.
     pub(crate) fn note(&mut self, sent: Option<Bandwidth>, rate: Bandwidth) {
         let nodes = self.ways.len();
         if self.bursts.len() < nodes {
@@ -67,7 +67,7 @@ impl UplinkProbe {
         }
     }
 
-    /// Keeps this try, if more arrived than in those before, and begins another one.
+    /// Ends this attempt, and keeps it if more arrived than in the previous ones.
     pub(crate) fn end_try(&mut self) {
         let arrived = |all: &[(Bandwidth, Bandwidth)]| -> u64 {
             all.iter().map(|(_, rate)| rate.bits_per_second()).fold(0, u64::saturating_add)
@@ -79,8 +79,8 @@ impl UplinkProbe {
         self.tries += 1;
     }
 
-    /// Who sends what to whom next: one node alone, or all; nobody while others of this try are
-    /// missing.
+    /// Returns the next probes as sender, target and kind: one node alone, or all nodes; none while
+    /// results of this attempt are missing.
     pub(crate) fn next(&self) -> Vec<(NodeId, NodeId, ProbeKind)> {
         let way = |at: usize, kind| (self.ways[at].0, self.ways[at].1, kind);
         let train = |at: usize| way(at, ProbeKind::train_at(self.bursts[at]));
@@ -95,16 +95,16 @@ impl UplinkProbe {
     }
 }
 
-/// What is known of the places.
+/// Places, link estimates, and probes in progress.
 #[derive(Default, Serialize, Deserialize)]
 pub(crate) struct Survey {
-    /// Nodes whose program is known to be the same.
+    /// Nodes found to run the same program.
     pub(crate) greeted: BTreeSet<NodeId>,
-    /// What measuring is for while it goes on, and how many nodes still measure.
+    /// The inference in progress, and the number of nodes that still measure.
     #[serde(skip)]
     pub(crate) inference: Option<(Inference, usize)>,
     pub(crate) places: Option<Arc<Locality>>,
-    /// Whom to answer once the places are known, and whom with the links.
+    /// Askers to answer once the places are known: with the places, and with the links.
     pub(crate) place_askers: Vec<Asker>,
     pub(crate) link_askers: Vec<Asker>,
     pub(crate) orders: u64,
@@ -113,11 +113,11 @@ pub(crate) struct Survey {
     pub(crate) plan: ProbePlan,
     pub(crate) clusters: Clusters,
     pub(crate) is_watching: bool,
-    /// What a datagram costs each node, as it said last.
+    /// Cost of a datagram at each node, as last reported.
     pub(crate) send_costs: BTreeMap<NodeId, Duration>,
-    /// Whether it was asked which nodes share their way out of their group.
+    /// Whether a test for shared uplinks was ordered.
     pub(crate) wants_uplinks: bool,
-    /// When somebody was told of the links.
+    /// Time of the last report of links to listeners.
     pub(crate) told: Option<Time>,
     pub(crate) changes: VecDeque<LinkChange>,
     pub(crate) change_waits: VecDeque<Asker>,
@@ -127,20 +127,20 @@ pub(crate) struct Survey {
 }
 
 impl Survey {
-    /// Whether neither places are inferred nor uplinks probed: how far that is does not move with
-    /// the coordinator.
+    /// Whether neither inference nor an uplink test is in progress. The state of these does not
+    /// move with the coordinator.
     pub(crate) fn is_settled(&self) -> bool {
         self.inference.is_none() && self.asking.is_empty()
     }
 
-    /// The median of what a datagram costs nodes.
+    /// Returns the median cost of a datagram.
     pub(crate) fn usual_send_cost(&self) -> Option<Duration> {
         let mut costs: Vec<Duration> = self.send_costs.values().copied().collect();
         costs.sort_unstable();
         costs.get(costs.len() / 2).copied()
     }
 
-    /// An order with a name of its own.
+    /// Creates a probe order with a new id.
     pub(crate) fn order(
         &mut self,
         purpose: Purpose,
@@ -152,7 +152,7 @@ impl Survey {
         ProbeOrder { id: self.orders, kind, targets }
     }
 
-    /// Takes what one node saw of the way to another.
+    /// Adds a node's sample of the path to another node.
     pub(crate) fn observe(
         &mut self,
         now: Time,
@@ -166,8 +166,8 @@ impl Survey {
         self.clusters.observe(now, hierarchy, (from, to), sample);
     }
 
-    /// What is known of the link between two nodes: that between their clusters, where the groups
-    /// in which they part are not everywhere as far from each other.
+    /// Returns the estimate of the link between two nodes: of the link between their clusters, if
+    /// distances vary between the groups in which the nodes' paths in the hierarchy diverge.
     pub(crate) fn link(
         &self,
         now: Time,
@@ -180,8 +180,8 @@ impl Survey {
         })
     }
 
-    /// What is known of the links between sites. Nothing where there are too many sites to list all
-    /// pairs.
+    /// Returns the estimates of the links between sites, or none if there are too many sites to
+    /// list all pairs.
     pub(crate) fn site_links(&self, now: Time, layout: &Layout) -> Vec<SiteLink> {
         let Some(places) = self.places.as_ref().filter(|_| layout.site_count() <= SITES_MAX) else {
             return Vec::new();
@@ -199,7 +199,7 @@ impl Survey {
         pairs.filter(|(from, to)| from != to).filter_map(link).collect()
     }
 
-    /// What main waits for here, for people.
+    /// Describes, in readable text, the measurements that main waits for.
     pub(crate) fn waits(&self) -> Option<String> {
         let (_, missing) = self.inference.as_ref()?;
         let nodes = counted(*missing as u64, "node measures", "nodes measure");

@@ -1,31 +1,32 @@
-//! What the coordinator does later.
+//! Timers of the coordinator.
 
 use gridspan_topology::Time;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// Something to do later. All of it comes again and again, or leads to nothing where nothing
-/// happens: a job in which only these are left has stalled.
+/// A timer. Each kind is periodic, or has no effect if nothing else happens: a job in which only
+/// these are left has stalled.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub(crate) enum Timer {
     BeginQuiescenceRound,
     /// The period after which the job is balanced.
     Period(Duration),
     LookAtEvent(u64),
-    /// Ask how many messages PEs have handled, unless that was asked since question `0`.
+    /// Send a progress probe, unless one was sent after the probe with this number.
     ProbeProgress(u64),
-    /// All loads are here: decide what moves. A timer, since that may take long, and only the
-    /// thread that wakes the coordinator should spend it.
+    /// All loads are here: decide on moves. This is a timer because it may take long, and only the
+    /// thread that wakes the coordinator should spend that time.
     Decide,
     LookAtLinks,
     BeginPlanning,
     CheckStall,
     TimeIsUp,
     EndAtLimit,
+    BeginPhaseRound(u32),
 }
 
-/// Timers by due time and, among equals, in the order they were set.
+/// Timers by due time and, at equal times, in the order they were set.
 #[derive(Default, Serialize, Deserialize)]
 pub(crate) struct Timers {
     pub(crate) due: BTreeMap<(Time, u64), Timer>,

@@ -1,4 +1,4 @@
-//! How the first PE of a node waits: in the node's socket.
+//! The idle wait of a node's first PE, in the node's socket.
 
 use super::{ATTEND, NetDriver, lock, try_lock};
 use crate::driver::inbox::Inbox;
@@ -8,13 +8,13 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-/// The first PE of a node waits in the node's socket.
+/// Makes the first PE of a node wait in the node's socket.
 pub(in crate::driver) struct Drive {
     pub(in crate::driver) net_driver: Arc<NetDriver>,
     pub(in crate::driver) switch: Arc<Switch>,
 }
 
-/// The longest wait where nothing sets a limit; the transport's own timers are shorter.
+/// Longest wait if no timeout is set; the transport's own timers are shorter.
 const FOREVER: Duration = Duration::from_secs(3600);
 
 impl Idle for Drive {

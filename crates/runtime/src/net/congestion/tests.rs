@@ -5,9 +5,9 @@ use super::*;
 const RTT: Duration = Duration::from_millis(50);
 const MTU: u64 = 1_452;
 
-/// A path that delivers `rate` bytes per second through a queue of `queue` bytes and loses one
-/// packet in `lose_one_in`. Sends windows, round by round, and returns the share of the path
-/// that was used.
+/// Simulates a path that delivers `rate` bytes per second through a queue of `queue` bytes and
+/// loses one packet in `lose_one_in`. Sends windows, round by round, and returns the used share of
+/// the path.
 fn utilisation(rate: u64, queue: u64, lose_one_in: u64, rounds: u32) -> f64 {
     let config = LossTolerantConfig { initial_window: 256 << 10, window_max: 64 << 20 };
     let mut controller = LossTolerant::new(&config, MTU as u16);
@@ -28,8 +28,7 @@ fn utilisation(rate: u64, queue: u64, lose_one_in: u64, rounds: u32) -> f64 {
             if packets % lose_one_in == 0 {
                 controller.on_congestion_event(now, sent, false, MTU);
             } else {
-                // The estimator of quinn cannot be made outside it; growth does not need it
-                // here.
+                // quinn's estimator cannot be created outside quinn; growth does not need it here.
                 controller.acknowledge(now, sent, MTU, false, rtt);
                 delivered += MTU;
             }

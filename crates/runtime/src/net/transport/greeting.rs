@@ -1,4 +1,5 @@
-//! How a transport dials, takes newcomers in, and checks who they are.
+//! The start of a transport's connections: dialling, accepting, and checking the other side's
+//! identity.
 
 use super::super::hello::{Hello, HelloRefusal};
 use super::*;
@@ -6,7 +7,8 @@ use crate::session::PlantedFault;
 use gridspan_topology::Latency;
 
 impl Transport {
-    /// Takes a newcomer's first packet: in, if it may be; to be proven, if there are many.
+    /// Handles the first packet of a new connection: accepts it, ignores it if there is no place,
+    /// or requests a proof of its address if there are many handshakes.
     pub(super) fn admit(&mut self, now: Instant, incoming: Incoming) {
         let greeting = self.links.greeting();
         let limits = &self.config.limits;
@@ -20,9 +22,9 @@ impl Transport {
             || (node.is_none() && self.strangers_left == 0)
             || (is_full && !self.evict_handshake())
         {
-            tracing::debug!(%address, greeting, "newcomer ignored");
+            tracing::debug!(%address, greeting, "new connection ignored");
             self.links.ignore(incoming);
-            // The count of handshakes that may begin is renewed with the upkeep.
+            // The upkeep resets the number of handshakes that may begin.
             self.upkeep_at(now + UPKEEP_EVERY);
         } else {
             self.strangers_left -= u32::from(node.is_none() && self.strangers_left > 0);
@@ -38,16 +40,16 @@ impl Transport {
         }
     }
 
-    /// Ends the oldest handshake of an address that is not a node's, so that another finds a place.
-    /// Those of nodes stay: in a job with more nodes than places they would end each other. Returns
-    /// whether there is a place now.
+    /// Ends the oldest handshake from an address that is not a node's, to make room for another.
+    /// Handshakes of nodes stay: in a job with more nodes than places they would end each other.
+    /// Returns whether there is room now.
     fn evict_handshake(&mut self) -> bool {
         let known = &self.nodes_by_address;
         let Some(handle) = self.links.oldest_greeting(|address| !known.contains_key(&address))
         else {
             return false;
         };
-        tracing::debug!("the oldest handshake gives way");
+        tracing::debug!("the oldest handshake was evicted");
         self.replace(handle);
         true
     }
@@ -80,14 +82,14 @@ impl Transport {
         }
     }
 
-    /// A connection or dial failed: tries again later.
+    /// Schedules the next dial after a connection or dial has failed.
     pub(super) fn wait_and_redial(&mut self, node: NodeId) {
         let (me, now, share) = (self.node(), self.time(), self.dice.unit());
         let until = self.peers[node].failed(me, node, now, share);
         self.upkeep_at(self.now + until.since(now));
     }
 
-    /// Says hello to the node that this one dialled.
+    /// Sends the hello to the node that this one dialled.
     pub(super) fn say_hello(&mut self, handle: ConnectionHandle) {
         let Some(node) = self.links.get(handle).and_then(|link| link.dialled) else { return };
         self.write_hello(handle, node);
@@ -190,7 +192,7 @@ impl Transport {
         if !identity::certifies(&presented, &identity.job, claimed, theirs) {
             return Err(HelloRefusal::Certificate { claimed, incarnation: theirs });
         }
-        // A guest that comes for the first time: the authority vouches for it.
+        // For the first connection of a guest, the certificate is sufficient.
         let Some(peer) = self.peers.get(claimed) else { return Ok(()) };
         match peer.incarnation {
             Some(known) if known > theirs => Err(HelloRefusal::Incarnation { theirs, known }),
@@ -200,12 +202,13 @@ impl Transport {
         }
     }
 
-    /// Both hellos are accepted: resumes the session and lets frames flow.
+    /// Resumes the session and lets frames flow, once both hellos are accepted.
     fn open(&mut self, handle: ConnectionHandle, hello: &Hello, connections: u64) {
         let node = hello.node;
         let now = self.time();
         let peer = &mut self.peers[node];
-        // What the other side received from an earlier life of this node is not of this session.
+        // Frames that the other side received from an earlier life of this node are not of this
+        // session.
         let is_resumed = hello.session_with == Some(self.config.identity.incarnation);
         let received = if is_resumed { hello.received.clone() } else { Default::default() };
         let sender = &mut peer.session.sender;
@@ -237,7 +240,7 @@ impl Transport {
         self.links.touch(handle);
     }
 
-    /// Ends a link that another takes the place of.
+    /// Ends a link that another one replaces.
     pub(super) fn replace(&mut self, handle: ConnectionHandle) {
         if let Some(link) = self.links.get_mut(handle) {
             link.close(self.now, CODE_REPLACED, "replaced");
@@ -245,7 +248,7 @@ impl Transport {
         }
     }
 
-    /// Turns the other side of a link away.
+    /// Ends a link with a refusal.
     pub(super) fn refuse(&mut self, handle: ConnectionHandle, refusal: HelloRefusal) {
         let Some(link) = self.links.get_mut(handle) else { return };
         let (address, dialled) = (link.address, link.dialled);
@@ -266,7 +269,7 @@ impl Transport {
         reason: HelloRefusal,
     ) {
         if node.is_some() {
-            // Redials wait for longer and longer.
+            // Pauses between dials grow, so that these reports are rare.
             self.events.push_back(TransportEvent::Refused { address, node, reason, count: 1 });
             return;
         }
@@ -275,7 +278,7 @@ impl Transport {
         self.upkeep_at(due);
     }
 
-    /// Reports the strangers that were turned away, if a report is due.
+    /// Reports the refused connections of unknown addresses, if a report is due.
     pub(super) fn report_refusals(&mut self) {
         if let Some((count, address, reason)) = self.refusals.poll(self.now) {
             let node = None;

@@ -1,4 +1,4 @@
-//! What a transport makes of what its links say and bring.
+//! Handles the events and the frames of a transport's links.
 
 use super::super::hello::HelloRefusal;
 use super::super::incoming::FrameLimits;
@@ -15,11 +15,11 @@ impl Transport {
             LinkEvent::Beat(received) => {
                 let Some(node) = peer else { return };
                 if self.peers[node].session.sender.acknowledge(&received).is_err() {
-                    self.misbehaved(handle, node, "acknowledges what was not sent");
+                    self.misbehaved(handle, node, "acknowledges frames that were not sent");
                     return;
                 }
                 self.heard(node);
-                // Room may have come for bulk frames that the receiver could not have taken.
+                // The receiver may now have room for further bulk frames.
                 self.links.wake(handle);
             }
             LinkEvent::Misbehaved(error) => match peer {

@@ -1,10 +1,10 @@
-//! Counts refused connections, so that a flood of strangers makes one report a second.
+//! Counts refused connections, so that a flood from unknown addresses causes one report a second.
 
 use super::super::hello::HelloRefusal;
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
-/// The least time between two reports.
+/// Least time between two reports.
 const REPORT_EVERY: Duration = Duration::from_secs(1);
 
 /// Refusals since the last report.
@@ -16,7 +16,7 @@ pub(super) struct Refusals {
 }
 
 impl Refusals {
-    /// Counts a refusal. Returns when it will be reported at the latest.
+    /// Counts a refusal. Returns the time at which it will be reported at the latest.
     pub(super) fn add(
         &mut self,
         now: Instant,
@@ -28,7 +28,7 @@ impl Refusals {
         self.reported.map_or(now, |reported| now.max(reported + REPORT_EVERY))
     }
 
-    /// The report that is due: how many were refused, and the last of them.
+    /// Returns the report that is due: the number of refusals, and the last of them.
     pub(super) fn poll(&mut self, now: Instant) -> Option<(u64, SocketAddr, HelloRefusal)> {
         if self.reported.is_some_and(|reported| now < reported + REPORT_EVERY) {
             return None;

@@ -1,4 +1,4 @@
-//! What a transport does by the clock: signs of life, redials, the verdict on silent nodes.
+//! The periodic work of a transport: signs of life, redials, and the detection of lost nodes.
 
 use super::super::hello::HelloRefusal;
 use super::super::link::Link;
@@ -6,26 +6,27 @@ use super::*;
 use crate::session::DetectorSettings;
 use quinn_proto::TransportErrorCode;
 
-/// Nodes that fall silent together are last heard within so many beats of each other: one for when
-/// their beats are due, one for how late each comes, one for what was under way.
+/// Beats within which nodes that fall silent together were last heard: one for the phase of their
+/// beats, one for the delay of each, one for packets that were under way.
 const TOGETHER_BEATS: u32 = 3;
 
 impl Transport {
-    /// The last acknowledgement to everyone, for a caller that is about to [`close`](Self::close).
+    /// Sends the last acknowledgements to all nodes, for a caller that is about to
+    /// [`close`](Self::close).
     pub fn acknowledge_all(&mut self) {
         for node in self.peers.nodes() {
             self.send_beat(node);
         }
     }
 
-    /// Has the upkeep done at `due`, at the latest.
+    /// Schedules the upkeep for `due` or earlier.
     pub(super) fn upkeep_at(&mut self, due: Instant) {
         if !self.is_closed {
             self.upkeep_due = Some(self.upkeep_due.map_or(due, |earlier| earlier.min(due)));
         }
     }
 
-    /// Looks after everything that time brings.
+    /// Runs the upkeep.
     pub(super) fn do_upkeep(&mut self) {
         let now = self.time();
         self.upkeep_due = None;
@@ -90,8 +91,8 @@ impl Transport {
         }
     }
 
-    /// The other nodes that fell silent when `node` did: a site that is cut off is lost as a whole,
-    /// though its detectors find that out one by one.
+    /// Returns the other nodes that fell silent together with `node`: a site that is cut off is
+    /// lost as a whole, although its nodes are detected one by one.
     fn as_silent_as(&self, node: NodeId, now: Time) -> Vec<NodeId> {
         let DetectorSettings { lost_after, beat, .. } = self.config.detector;
         let long = lost_after.saturating_sub(beat * TOGETHER_BEATS);
@@ -104,8 +105,8 @@ impl Transport {
         others.filter(|&other| !is_given_up(other) && is_silent(other)).collect()
     }
 
-    /// Dials a silent node anew if not even signs of life leave the connection: its window is full
-    /// of packets that the network lost, and QUIC tries again only after pauses that grow with the
+    /// Dials a silent node again if not even signs of life leave the connection: its window is full
+    /// of packets that the network lost, and QUIC retries only after pauses that grow with the
     /// silence.
     fn free_if_stuck(&mut self, node: NodeId) {
         let Some(handle) = self.peers[node].open_link() else { return };
@@ -136,7 +137,8 @@ impl Transport {
             Stage::Greeting
                 if link.dialled.is_none() && now.since(link.opened) >= GREETING_TIMEOUT =>
             {
-                // A node that is known gave up its dial, and the packet that said so was lost.
+                // A known node gave up its dial, and the packet that closed the connection was
+                // lost.
                 let address = link.address;
                 if self.node_at(address).is_some() {
                     self.replace(handle);
@@ -158,7 +160,7 @@ impl Transport {
         }
     }
 
-    /// Tells `node` that this one lives and what it received.
+    /// Sends a sign of life to `node`, with the frames received from it.
     pub(super) fn send_beat(&mut self, node: NodeId) {
         let due = self.time() + self.config.detector.beat;
         let peer = &mut self.peers[node];
@@ -173,7 +175,7 @@ impl Transport {
         }
     }
 
-    /// A link ended by the other side's or the network's doing.
+    /// Handles the end of a link that the other side or the network has caused.
     pub(super) fn link_ended(&mut self, handle: ConnectionHandle, reason: &ConnectionError) {
         self.abandon(handle);
         let Some(link) = self.links.get(handle) else { return };
@@ -215,10 +217,11 @@ impl Transport {
         }
     }
 
-    /// The other side broke the protocol: its connection ends and another is made, on which the
-    /// session resumes. A node that does so for ever is slow, but harms only itself.
+    /// Handles a violation of the protocol by the other side: ends the connection, and establishes
+    /// another, on which the session resumes. A node that keeps violating the protocol is slow, but
+    /// harms only itself.
     pub(super) fn misbehaved(&mut self, handle: ConnectionHandle, node: NodeId, problem: &str) {
-        tracing::warn!(%node, problem, "connection closed: the node sent what it must not");
+        tracing::warn!(%node, problem, "connection closed: the node violated the protocol");
         if let Some(link) = self.links.get_mut(handle) {
             link.close(self.now, CODE_REPLACED, problem);
             self.links.wake(handle);
@@ -229,14 +232,14 @@ impl Transport {
         }
     }
 
-    /// The connection to a node broke; another is made soon.
+    /// Handles a broken connection to a node; another is established soon.
     pub(super) fn link_down(&mut self, node: NodeId) {
         if let Some(handle) = self.peers[node].open_link() {
             self.abandon(handle);
             if let Some(link) = self.links.get(handle) {
                 let path = link.connection.stats().path;
                 let (least, most) = WINDOW_REMEMBERED;
-                // A window that lost more than one packet in fifty was too large for the path.
+                // A window with a loss of more than one packet in fifty was too large for the path.
                 let is_good = path.lost_packets * 50 < path.sent_packets;
                 let known = self.config.windows.get(&node).copied();
                 let window = if is_good { Some(path.cwnd.clamp(least, most)) } else { known };
@@ -246,7 +249,7 @@ impl Transport {
         self.wait_and_redial(node);
     }
 
-    /// Gives a node up, in its present life.
+    /// Declares a node lost in its present life.
     pub(super) fn lose(&mut self, node: NodeId, reason: LossReason) {
         let peer = &mut self.peers[node];
         let (phase, retained) = (peer.phase, self.config.limits.retained_bytes_max);
@@ -264,7 +267,7 @@ impl Transport {
         self.events.push_back(TransportEvent::Lost { node, reason });
     }
 
-    /// Gives up the frames that a link was receiving; the other side sends them again.
+    /// Drops the frames that a link was receiving; the other side sends them again.
     pub(super) fn abandon(&mut self, handle: ConnectionHandle) {
         if let Some(link) = self.links.get_mut(handle) {
             link.incoming.abandon(&mut self.assembly);
@@ -274,8 +277,8 @@ impl Transport {
         }
     }
 
-    /// Whether the other side of a link has the certificate of the life that this node has a
-    /// session with: what an earlier life of a node says does not end the session with a later one.
+    /// Whether the other side of a link has the certificate of the life with which this node has a
+    /// session: an earlier life of a node must not end the session with a later one.
     fn is_of_session(&self, handle: ConnectionHandle, node: NodeId) -> bool {
         let Some(incarnation) = self.peers[node].incarnation else { return true };
         let presented = self.links.get(handle).map(Link::presented).unwrap_or_default();
@@ -289,8 +292,8 @@ impl Transport {
     }
 }
 
-/// Whether a connection ended for no reason that lies in the two nodes: another takes its place, or
-/// somebody gave up waiting. During the handshake QUIC does not say which application error it was.
+/// Whether a connection ended for no reason that lies in the two nodes: another replaces it, or one
+/// side gave up waiting. During the handshake QUIC does not transmit the application's error code.
 fn is_withdrawal(reason: &ConnectionError) -> bool {
     match reason {
         ConnectionError::ApplicationClosed(close) => close.error_code == CODE_REPLACED,

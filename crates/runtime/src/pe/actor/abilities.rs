@@ -1,8 +1,9 @@
 //! What an actor can do while it handles a message.
 
-use crate::address::id::{ActorId, CollectionId, Sender, Timer};
+use crate::address::id::{ActorId, CollectionId, Phase, Sender, Timer};
 use crate::address::index::{ActorIndex, Ix1};
 use crate::error::{AskError, JobError};
+use crate::message::PhaseCounts;
 use crate::pe::actor::reference::{ActorRef, CollectionRef, Reply, SectionRef};
 use crate::pe::rank::priority_of_step;
 use crate::pe::{Request, Wish};
@@ -14,12 +15,13 @@ use serde::de::DeserializeOwned;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Who receives the result of a reduction.
+/// The target that receives the result of a reduction.
 #[derive(Clone, Copy, Debug)]
 pub struct To(pub(crate) Target);
 
 impl To {
-    /// `main`, which awaits it with [`Collection::reduction`](crate::Collection::reduction).
+    /// `main`, which awaits the result with
+    /// [`Collection::reduction`](crate::Collection::reduction).
     pub fn main() -> Self {
         Self(Target::Main)
     }
@@ -61,27 +63,27 @@ impl<A: Actor> Context<'_, A> {
         CollectionRef::new(self.id().collection)
     }
 
-    /// The PE that the actor lives on now.
+    /// The PE on which the actor currently lives.
     pub fn pe(&self) -> PeId {
         self.core.me
     }
 
-    /// The node that the actor lives on now.
+    /// The node on which the actor currently lives.
     pub fn node(&self) -> NodeId {
         self.layout().node_of(self.pe())
     }
 
-    /// The site that the actor lives at now.
+    /// The site at which the actor currently lives.
     pub fn site(&self) -> SiteId {
         self.layout().site_of(self.pe())
     }
 
-    /// The member of a group with one per PE that lives where this actor does.
+    /// The member on this actor's PE of a group that has one member per PE.
     pub fn on_this_pe<B: Actor<Index = Ix1>>(&self, group: &CollectionRef<B>) -> ActorRef<B> {
         group.at(Ix1(self.pe().0 as i32))
     }
 
-    /// The member of a group with one per node that lives where this actor does.
+    /// The member on this actor's node of a group that has one member per node.
     pub fn on_this_node<B: Actor<Index = Ix1>>(&self, group: &CollectionRef<B>) -> ActorRef<B> {
         group.at(Ix1(self.node().0 as i32))
     }
@@ -91,7 +93,7 @@ impl<A: Actor> Context<'_, A> {
         &self.core.common.layout
     }
 
-    /// The time since the job began, as it was when the PE's turn began.
+    /// The time since the job began, taken at the beginning of the PE's turn.
     pub fn now(&self) -> Time {
         self.core.now
     }
@@ -104,7 +106,7 @@ impl<A: Actor> Context<'_, A> {
 
     /// Sends a message with a priority. Messages with lower numbers are handled first; the default
     /// is zero. Messages from one actor to another keep their order within one priority. Numbers
-    /// from 2^30 on are those of steps.
+    /// from 2^30 on are reserved for steps.
     #[inline]
     pub fn send_with_priority<B: Actor>(
         &mut self,
@@ -116,17 +118,18 @@ impl<A: Actor> Context<'_, A> {
         self.core.send::<B>(sender, to.id, priority, message);
     }
 
-    /// Sends a message that belongs to a step of the job. Those of older steps are handled first,
-    /// whatever the order in which they came; those of one step by how near the receiver is to
-    /// another site, as far as the job's strategy has measured that; and all of them after messages
-    /// of ordinary priorities. This lets a job go on with what it has while messages travel far.
-    /// Messages from one actor to another keep their order within one step.
+    /// Sends a message that belongs to a step of the job. Messages of older steps are handled
+    /// first, whatever their order of arrival. Messages of one step are ordered by the receiver's
+    /// distance to another site, if the job's strategy has measured it. All step messages come
+    /// after messages of ordinary priorities. So a job can work on the data that it has while
+    /// messages cross wide-area links. Messages from one actor to another keep their order within
+    /// one step.
     #[inline]
     pub fn send_in_step<B: Actor>(&mut self, to: &ActorRef<B>, step: u64, message: B::Message) {
         self.send_with_priority(to, priority_of_step(step), message);
     }
 
-    /// Sends a message to an actor after a delay. The job is not quiescent before.
+    /// Sends a message to an actor after a delay. Until then the job is not quiescent.
     pub fn send_after<B: Actor>(
         &mut self,
         delay: Duration,
@@ -139,14 +142,14 @@ impl<A: Actor> Context<'_, A> {
         self.core.send_after::<B>(delay, to.id, message)
     }
 
-    /// Cancels a message that was to be sent later. One that has been sent already is not called
-    /// back; on another PE than that where it was asked for, it may be sent meanwhile.
+    /// Cancels a delayed message. A message that has already been sent is not recalled. If the
+    /// timer was set on another PE, the message may be sent before the cancellation arrives there.
     pub fn cancel(&mut self, timer: Timer) {
         self.core.cancel_timer(timer);
     }
 
-    /// Sends this actor a message once no other message is on its way, waits, or is being handled
-    /// anywhere.
+    /// Sends this actor a message once the job is quiescent: no other message is in flight, queued
+    /// or being handled.
     pub fn when_quiescent(&mut self, message: A::Message) {
         if self.core.breaks_promise(self.slot.kind, "wait for quiescence") {
             return;
@@ -155,8 +158,28 @@ impl<A: Actor> Context<'_, A> {
         self.core.when_quiescent::<A>(me, message);
     }
 
-    /// Sends a message to all members of a section; each link between sites and each link to a node
-    /// carries it once. In order with other messages from this actor to the same members.
+    /// Counts items of a phase that this actor has produced, for example messages that it has sent.
+    /// Whoever handles an item [consumes](Self::consume) it.
+    pub fn produce(&mut self, phase: Phase, items: u64) {
+        let counts = PhaseCounts { produced: items, ..PhaseCounts::default() };
+        self.core.count_in_phase(self.slot, phase, counts);
+    }
+
+    /// Counts items of a phase that this actor has consumed.
+    pub fn consume(&mut self, phase: Phase, items: u64) {
+        let counts = PhaseCounts { consumed: items, ..PhaseCounts::default() };
+        self.core.count_in_phase(self.slot, phase, counts);
+    }
+
+    /// Announces that one of the phase's producers produces no more items. Each producer does this
+    /// once, after its last item.
+    pub fn producer_done(&mut self, phase: Phase) {
+        let counts = PhaseCounts { done: 1, ..PhaseCounts::default() };
+        self.core.count_in_phase(self.slot, phase, counts);
+    }
+
+    /// Sends a message to all members of a section. Each link between sites and each link to a node
+    /// carries it once. It keeps its order with other messages from this actor to the same members.
     pub fn multicast<B: Actor>(&mut self, section: &SectionRef<B>, message: B::Message) {
         self.multicast_with_priority(section, 0, message);
     }
@@ -184,16 +207,16 @@ impl<A: Actor> Context<'_, A> {
     }
 
     /// Sends a message to all members of a collection. All members handle the broadcasts of a
-    /// collection in the same order, and in order with other messages from this actor to the same
-    /// member. To a member that is inserted, what was sent before a broadcast that it is too young
-    /// for is in no order with later ones.
+    /// collection in the same order. A broadcast also keeps its order with other messages from this
+    /// actor to the same member. An inserted member does not receive broadcasts older than itself;
+    /// messages sent to it before such a broadcast are in no order with later broadcasts.
     pub fn broadcast<B: Actor>(&mut self, collection: &CollectionRef<B>, message: B::Message) {
         self.broadcast_with_priority(collection, 0, message);
     }
 
     /// Sends a message with a priority to all members of a collection. Broadcasts reach the
-    /// mailboxes in the same order whatever their priority, which only decides what is handled
-    /// first there.
+    /// mailboxes in the same order whatever their priority, which only decides the order of
+    /// handling there.
     pub fn broadcast_with_priority<B: Actor>(
         &mut self,
         collection: &CollectionRef<B>,
@@ -205,9 +228,9 @@ impl<A: Actor> Context<'_, A> {
     }
 
     /// Sends a message to all members of a collection, in no order with other broadcasts or
-    /// messages. Each member handles it once. It goes straight to all nodes, and waits for no other
-    /// node to give it a place in an order; so it takes as long from any node. A member that is
-    /// being inserted meanwhile may handle it or not.
+    /// messages. Each member handles it once. It goes straight to all nodes without waiting for
+    /// another node to number it, so the sender's distance from the coordinator does not matter. A
+    /// member that is being inserted at the same time may or may not handle it.
     pub fn broadcast_unordered<B: Actor>(
         &mut self,
         collection: &CollectionRef<B>,
@@ -216,7 +239,8 @@ impl<A: Actor> Context<'_, A> {
         self.broadcast_unordered_with_priority(collection, 0, message);
     }
 
-    /// The same with a priority, which decides what is handled first in each mailbox.
+    /// Like [`broadcast_unordered`](Self::broadcast_unordered), with a priority that decides the
+    /// order of handling in each mailbox.
     pub fn broadcast_unordered_with_priority<B: Actor>(
         &mut self,
         collection: &CollectionRef<B>,
@@ -227,8 +251,9 @@ impl<A: Actor> Context<'_, A> {
         self.core.broadcast_unordered::<B>(sender, collection.id, priority, message);
     }
 
-    /// Asks a question: `question` gets the [`Reply`] to put into its message. The answer, or the
-    /// reason why there is none, is turned into a message to this actor, wherever it lives by then.
+    /// Asks an actor a question: `question` receives the [`Reply`] to put into its message.
+    /// `answered` turns the answer, or the error, into a message to this actor, wherever it lives
+    /// by then.
     pub fn ask<B: Actor, T: DeserializeOwned + Send + 'static>(
         &mut self,
         to: &ActorRef<B>,
@@ -255,15 +280,15 @@ impl<A: Actor> Context<'_, A> {
 
     /// Contributes to a reduction over this actor's collection. The n-th contributions of all
     /// members form the n-th reduction; they must agree in `op` and `to`.
-    pub fn contribute(&mut self, op: Op, value: impl Reducible, to: To) {
-        self.core.contribute(self.slot, op, value.into_value(), to.0);
+    pub fn contribute(&mut self, op: impl Into<Op>, value: impl Reducible, to: To) {
+        self.core.contribute(self.slot, op.into(), value.into_value(), to.0);
     }
 
     /// Contributes to a reduction over a section that this actor is a member of.
     pub fn contribute_to_section(
         &mut self,
         section: &SectionRef<A>,
-        op: Op,
+        op: impl Into<Op>,
         value: impl Reducible,
         to: To,
     ) {
@@ -272,19 +297,19 @@ impl<A: Actor> Context<'_, A> {
             self.slot,
             section.id,
             expected,
-            op,
+            op.into(),
             value.into_value(),
             to.0,
         );
     }
 
-    /// Reaches a sync point: once all members have, the job's strategy may move actors, of all
-    /// collections. [`Actor::resume`] is called once this handler has returned.
+    /// Reaches a sync point. Once all members have reached it, the job's strategy may move actors
+    /// of all collections. [`Actor::resume`] is called after this handler has returned.
     ///
-    /// A sync point is no barrier. A member only waits for others at its first one, so that a bad
-    /// placement is mended early, and at a later one while others are more than three behind.
-    /// Messages are handled as usual meanwhile. Without a strategy nobody ever waits. Whoever needs
-    /// a barrier contributes to a reduction.
+    /// A sync point is no barrier. A member waits for the others only at its first sync point, so
+    /// that a bad placement is corrected early, and later while it is more than three sync points
+    /// ahead. Messages are handled as usual meanwhile. Without a strategy no member waits. For a
+    /// barrier, contribute to a reduction.
     pub fn at_sync(&mut self) {
         if !self.core.breaks_promise(self.slot.kind, "wait at a sync point") {
             self.core.reach_sync(self.slot);
@@ -297,7 +322,8 @@ impl<A: Actor> Context<'_, A> {
         self.core.request(Request { id, wish: Wish::Migrate(pe) });
     }
 
-    /// Ends this actor once the handler has returned. Messages that still come for it are dropped.
+    /// Ends this actor once the handler has returned. Messages that arrive for it later are
+    /// dropped.
     pub fn destroy(&mut self) {
         if self.core.breaks_promise(self.slot.kind, "destroy itself") {
             return;
@@ -306,12 +332,14 @@ impl<A: Actor> Context<'_, A> {
         self.core.request(Request { id, wish: Wish::Destroy });
     }
 
-    /// Adds a member to a collection, on this PE. It takes part in broadcasts that begin on this
-    /// node later, and in those of other nodes that the coordinator puts into its order after this;
-    /// and in reductions from the first on that is not complete yet: so insert while none is under
-    /// way, or let the new member contribute. Sync points that are under way do without it.
-    /// Messages can be sent to it at once; but if a member of this index was destroyed before,
-    /// those that come before the insertion are dropped.
+    /// Adds a member to a collection, on this PE.
+    ///
+    /// The member takes part in broadcasts that begin later on this node, and in broadcasts of
+    /// other nodes that the coordinator orders after the insertion. It takes part in reductions
+    /// from the first incomplete one on: so insert while no reduction is under way, or let the new
+    /// member contribute. Sync points under way do not wait for it. Messages can be sent to it at
+    /// once; but if a member of this index was destroyed before, messages that arrive before the
+    /// insertion are dropped.
     pub fn insert<B: Actor>(&mut self, at: &ActorRef<B>, init: B::Init) {
         let pe = self.core.me;
         self.insert_on(at, init, pe);
@@ -329,8 +357,8 @@ impl<A: Actor> Context<'_, A> {
         CollectionRef::new(id)
     }
 
-    /// Read-only data that main has published. Decoded once per PE. Ends the job if there is no
-    /// such publication, which a reference from main rules out.
+    /// Returns read-only data that main has published. It is decoded once per PE. Ends the job if
+    /// there is no such publication, which cannot happen with a reference from main.
     pub fn read<T: DeserializeOwned + Send + Sync + 'static>(
         &mut self,
         published: &Published<T>,
@@ -344,8 +372,8 @@ impl<A: Actor> Context<'_, A> {
         }
     }
 
-    /// Charges compute time to this actor: it counts as load when actors are balanced, and in
-    /// virtual time handling this message takes `time` longer.
+    /// Charges compute time to this actor. It counts as load when actors are balanced, and in
+    /// virtual time it makes the handling of this message take `time` longer.
     pub fn charge(&mut self, time: Duration) {
         self.core.charge(self.slot, time);
     }

@@ -1,11 +1,10 @@
-//! What surrounds an actor while it handles a message. What it can do there is in `abilities`.
+//! The context of an actor while it handles a message. Its operations are in `abilities`.
 
 use crate::address::id::{KindId, Slot};
 use crate::pe::Core;
 use std::marker::PhantomData;
 
-/// The surroundings of an actor while it handles a message. What is sent leaves when the handler
-/// returns.
+/// The context of an actor while it handles a message. Messages leave when the handler returns.
 pub struct Context<'a, A> {
     pub(crate) core: &'a mut Core,
     pub(crate) slot: Slot,

@@ -1,10 +1,10 @@
-//! A reference to read-only data that every PE has.
+//! A reference to read-only data that is present on every PE.
 
 use crate::schema::handle;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use std::marker::PhantomData;
 
-/// Names a value that `main` has published; put it into messages and inits, and read it with
+/// Names a value that `main` has published. Put it into messages and inits, and read it with
 /// [`Context::read`](crate::Context::read).
 #[derive(Debug)]
 pub struct Published<T> {
@@ -32,7 +32,7 @@ impl<T> Serialize for Published<T> {
     }
 }
 
-/// The type of the value is part of the structure.
+/// The schema includes the type of the value.
 impl<'de, T: Deserialize<'de>> Deserialize<'de> for Published<T> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         Ok(Self::new(handle::read::<_, T, D>(deserializer)?))

@@ -1,4 +1,4 @@
-//! Names that actors pass around: a member, a collection, a section, the asker of a question.
+//! Names that actors pass around: of a member, a collection, a section and a pending question.
 
 use crate::Actor;
 use crate::address::id::{ActorId, CollectionId, SectionId};
@@ -94,9 +94,9 @@ impl<A: Actor> CollectionRef<A> {
         ActorRef::new(ActorId { collection: self.id, key: index.key() })
     }
 
-    /// A fixed set of members that is addressed together. `name` must be the same for every section
-    /// over these members, and different for any other one of the collection, if the members
-    /// contribute to reductions over it.
+    /// A fixed set of members that is addressed together. If the members contribute to reductions
+    /// over it, `name` must be the same for every section over these members, and differ from the
+    /// names of the collection's other sections.
     pub fn section(&self, name: u64, members: impl IntoIterator<Item = A::Index>) -> SectionRef<A> {
         let mut members: Vec<_> = members.into_iter().map(ActorIndex::key).collect();
         members.sort_unstable();
@@ -127,7 +127,7 @@ impl<A> Clone for SectionRef<A> {
 }
 
 impl<A> SectionRef<A> {
-    /// How many members the section has.
+    /// Number of members of the section.
     pub fn len(&self) -> usize {
         self.members.len()
     }
@@ -138,7 +138,7 @@ impl<A> SectionRef<A> {
     }
 }
 
-/// Where the answer to a question goes. Part of the question's message; hand it to
+/// The destination of the answer to a question. It is part of the question's message; pass it to
 /// [`Context::reply`](crate::Context::reply), at once or later, from any actor.
 pub struct Reply<T> {
     pub(crate) pe: PeId,
@@ -162,7 +162,7 @@ impl<T> Serialize for Reply<T> {
     }
 }
 
-/// The type of the answer is part of the structure of a question.
+/// The schema of a question includes the type of the answer.
 impl<'de, T: Deserialize<'de>> Deserialize<'de> for Reply<T> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let (pe, slot) = handle::read::<_, T, D>(deserializer)?;

@@ -1,4 +1,4 @@
-//! The actor types of a job, each known by a small number on all nodes.
+//! The actor types of a job, each with a small number that is the same on all nodes.
 
 use crate::Actor;
 use crate::address::id::KindId;
@@ -53,7 +53,7 @@ impl Registry {
     }
 }
 
-/// An actor type, as far as those need it who do not know it.
+/// An actor type behind [`Kind`], for code that does not know the type.
 pub(crate) struct Typed<A>(PhantomData<fn() -> A>);
 
 impl<A: Actor> Kind for Typed<A> {
@@ -103,8 +103,8 @@ impl<A: Actor> Kind for Typed<A> {
         to: PeId,
         envelope: Box<dyn AnyEnvelope>,
     ) -> Result<(), &'static str> {
-        // Envelopes wait beside the number of their receiver's type, so that one of another type
-        // comes from a reference to a collection of another type.
+        // An envelope is queued beside the number of its receiver's type, so an envelope of another
+        // type comes from a reference to a collection of another type.
         let envelope = envelope.into_any().downcast::<Envelope<A::Message>>();
         let Envelope { header, message } = *envelope.map_err(|_| type_name::<A>())?;
         let heap_bytes = A::heap_bytes(&message);

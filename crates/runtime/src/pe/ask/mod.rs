@@ -1,4 +1,4 @@
-//! Questions and their answers, and other things that happen later.
+//! Questions and their answers, delayed messages and other deferred actions.
 
 pub(in crate::pe) mod waits;
 
@@ -16,7 +16,8 @@ use serde::de::DeserializeOwned;
 use std::time::Duration;
 
 impl Core {
-    /// Opens a slot for an answer. `resume` is called once: with the answer, or after `timeout`.
+    /// Opens a slot for an answer. `resume` is called once: with the answer, or with an error after
+    /// `timeout`.
     pub(crate) fn expect_reply<T: DeserializeOwned + 'static>(
         &mut self,
         timeout: Duration,
@@ -41,8 +42,8 @@ impl Core {
         Reply::new(self.me, slot)
     }
 
-    /// Opens a slot for an answer to an actor. The job is not quiescent before it has come, or its
-    /// time is up, since either leads to a message.
+    /// Opens a slot for an answer to an actor. Until the answer arrives or times out the job is not
+    /// quiescent, since both lead to a message.
     pub(crate) fn expect_reply_for_actor<T: DeserializeOwned + 'static>(
         &mut self,
         timeout: Duration,
@@ -63,7 +64,7 @@ impl Core {
         }
     }
 
-    /// Hands an answer to whoever waits for it. Late answers are dropped.
+    /// Passes an answer to the callback that waits for it. Late answers are dropped.
     pub(in crate::pe) fn handle_reply(&mut self, slot: u64, answer: Payload) {
         match self.waits.take(slot) {
             Some((resume, timer)) => {
@@ -81,7 +82,7 @@ impl Core {
         to: ActorId,
         message: A::Message,
     ) -> Timer {
-        // An armed timer is work to come: the job is not quiescent.
+        // An armed timer is pending work: the job is not quiescent.
         self.created += 1;
         let action = Box::new(move |core: &mut Self| {
             core.processed += 1;
@@ -91,7 +92,7 @@ impl Core {
         Timer { pe: self.me, at, number }
     }
 
-    /// Cancels what [`send_after`](Self::send_after) has armed, here or on another PE.
+    /// Cancels a timer that [`send_after`](Self::send_after) has armed, here or on another PE.
     pub(crate) fn cancel_timer(&mut self, timer: Timer) {
         if timer.pe != self.me {
             if self.common.layout.contains(timer.pe) {
@@ -113,7 +114,7 @@ impl Core {
         self.post(COORDINATOR, Control::MainRequest { slot: reply.slot, request });
     }
 
-    /// Asks the coordinator something on behalf of main. `resume` is called with the answer.
+    /// Sends the coordinator a request on behalf of main. `resume` is called with the answer.
     pub(crate) fn ask_coordinator<T: DeserializeOwned + 'static>(
         &mut self,
         request: MainRequest,
@@ -123,7 +124,7 @@ impl Core {
         self.post(COORDINATOR, Control::MainRequest { slot, request });
     }
 
-    /// Opens a slot for an answer of the coordinator to main.
+    /// Opens a slot for an answer from the coordinator to main.
     pub(crate) fn expect_coordinator<T: DeserializeOwned + 'static>(
         &mut self,
         resume: impl FnOnce(&mut Self, T) + Send + 'static,

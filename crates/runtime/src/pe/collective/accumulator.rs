@@ -1,26 +1,26 @@
-//! Contributions that wait for others, and what a PE remembers of earlier ones.
+//! Contributions that a PE holds back, and its record of earlier reductions.
 
 use crate::message::Contribution;
 use gridspan_topology::Time;
 
-/// Contributions that wait for others.
+/// Combined contributions that wait for more.
 pub(crate) struct Accumulator {
     pub(crate) contribution: Contribution,
     pub(crate) deadline: Time,
 }
 
-/// What a PE remembers about the reductions over a group.
+/// A PE's record of the reductions over a group.
 #[derive(Default)]
 pub(crate) struct GroupState {
-    /// The reduction that was passed up last, how many contributions it had here so far, and how
-    /// many the one before had.
+    /// `latest` is the last reduction that was passed up; `passed` is the number of its
+    /// contributions from here so far, and `before` the number of the previous reduction.
     latest: u64,
     passed: u64,
     before: u64,
 }
 
 impl GroupState {
-    /// How many more contributions to expect for a reduction.
+    /// Number of further contributions to expect for a reduction.
     pub(crate) fn outstanding(&self, sequence: u64) -> u64 {
         if sequence > self.latest { self.passed } else { self.before.saturating_sub(self.passed) }
     }

@@ -1,20 +1,20 @@
-//! Broadcasts to all members of a collection: handled by every member, once, in the same order.
+//! Broadcasts to all members of a collection: every member handles each once, in the same order.
 //!
-//! **Start.** A broadcast goes to the coordinator, which numbers it, and from there to every PE; or
-//! from its sender to every PE, and the coordinator only sends the number (`direct`). A PE that
-//! broadcasts alone numbers its own (`sequencer`).
+//! **Start.** A broadcast goes to the coordinator, which numbers it, and from there to every PE. Or
+//! it goes from its sender to every PE, and the coordinator only sends the number (`direct`). A PE
+//! that broadcasts alone numbers its own (`sequencer`).
 //!
-//! **Steady state.** Each PE takes broadcasts in the order of their numbers and gives them to the
-//! members that live there. A member knows the number it expects next, so that it takes each once,
-//! wherever it meets it.
+//! **Steady state.** Each PE takes broadcasts in the order of their numbers and gives them to its
+//! resident members. A member keeps the number of the next broadcast that it expects, so that it
+//! takes each once, on whichever PE.
 //!
-//! **Migration.** A member may leave a PE before a broadcast arrives there, and reach another one
-//! after it has passed. The PE it left therefore owes it the broadcasts up to the number that the
-//! new PE had reached when it accepted the member, and sends them after it; the new PE keeps later
-//! ones for it from then on. What was supplied twice is dropped by number.
+//! **Migration.** A member may leave a PE before a broadcast arrives there, and reach another PE
+//! after the broadcast has passed there. The old PE therefore owes it the broadcasts up to the
+//! number that the new PE had reached when it accepted the member, and forwards them; the new PE
+//! gives it the later ones. A broadcast that arrives twice is dropped by its number.
 //!
-//! How broadcasts are in order with messages to single members is told in `pe/delivery/order.rs`,
-//! those without the total order in `unordered`.
+//! `pe/delivery/order.rs` explains the order between broadcasts and messages to single members,
+//! `unordered` the broadcasts without the total order.
 
 use crate::Actor;
 use crate::address::id::{ActorId, COORDINATOR, CollectionId, KindId, Sender};
@@ -26,17 +26,16 @@ use crate::pe::collective::collections::{Broadcasts, Seen};
 use crate::pe::core::Core;
 use crate::pe::delivery::broadcasts_of;
 
-/// What a PE keeps of each sender that has broadcast to a collection, in a table that is at least
-/// half full.
+/// Memory per sender that has broadcast to a collection, in a table that is at least half full.
 ///
-/// The last number of a sender is needed as long as messages of it may come, and nobody knows until
-/// when: it may be destroyed and inserted again under its index, and goes on with the numbers that
-/// its tombstone keeps. So there are as many entries as actors that have ever broadcast, and they
-/// count in the memory budget.
+/// The last number of a sender is needed as long as its messages may arrive, which has no known
+/// end: the sender may be destroyed and inserted again under its index, and then continues with the
+/// numbers that its tombstone keeps. So the table has one entry for each actor that has broadcast,
+/// and the entries count in the memory budget.
 const SEEN_BYTES: usize = 2 * size_of::<(ActorId, Seen)>();
 
 impl Core {
-    /// Asks for a broadcast.
+    /// Starts a broadcast, on the shortest way that is open to it.
     pub(crate) fn broadcast<A: Actor>(
         &mut self,
         sender: Sender,
@@ -66,7 +65,7 @@ impl Core {
         );
     }
 
-    /// Whether the sender's broadcasts before this one have come back with their numbers.
+    /// Whether all earlier broadcasts of the sender have arrived here with their numbers.
     pub(super) fn is_alone(&self, collection: CollectionId, asked: &Asked) -> bool {
         let local = self.collections.get(collection);
         let seen = local.and_then(|local| local.broadcasts.seen.get(&asked.source));
@@ -107,8 +106,8 @@ impl Core {
         }
     }
 
-    /// Takes the broadcast whose turn it is: gives it to the members that live here, and sends it
-    /// after those that should have it and do not.
+    /// Takes the broadcast whose turn has come: gives it to the resident members, and forwards it
+    /// to members that it is owed to.
     fn take_broadcast(
         &mut self,
         (kind_id, collection): (KindId, CollectionId),
@@ -147,8 +146,7 @@ impl Core {
         self.note_taken(collection);
     }
 
-    /// Gives a broadcast to members that live here, and sends it after others that should have it
-    /// from here.
+    /// Gives a broadcast to resident members, and forwards it to members that it is owed to.
     pub(super) fn give_broadcast(
         &mut self,
         kind_id: KindId,
@@ -172,7 +170,7 @@ impl Core {
         }
     }
 
-    /// The epoch of what this PE knows of a member's place.
+    /// The epoch of the place that this PE knows for a member.
     pub(super) fn believed_epoch(&self, id: ActorId) -> u32 {
         self.delivery.place(id).map_or(0, |place| place.epoch)
     }
@@ -184,7 +182,8 @@ impl Core {
         both.filter(in_collection).copied().collect()
     }
 
-    /// Members that are arriving, are leaving or have left, and get a broadcast wherever they are.
+    /// Members that are arriving, are leaving or have left, and receive the broadcast through this
+    /// PE.
     fn owed(&mut self, collection: CollectionId, number: u64) -> Vec<ActorId> {
         let mut owed = self.in_transit(collection);
         for (&id, &(from, end)) in &self.debts {
@@ -196,8 +195,8 @@ impl Core {
         owed
     }
 
-    /// A broadcast has come to this PE. Messages may have waited for that whose receivers did not
-    /// take it.
+    /// Notes that a broadcast has passed on this PE, and releases messages that wait for it at
+    /// members that did not take it.
     fn note_taken(&mut self, collection: CollectionId) {
         let Some(local) = self.collections.get_mut(collection) else { return };
         for key in std::mem::take(&mut local.broadcasts.waiting) {
@@ -207,8 +206,8 @@ impl Core {
         }
     }
 
-    /// Broadcasts that came before an earlier one, or ordered ones of which only the message or the
-    /// number has come.
+    /// Number of broadcasts that arrived before an earlier one, or of which only the message or the
+    /// number has arrived.
     pub(in crate::pe) fn early_broadcasts(&self) -> u64 {
         let waiting =
             |known: &Broadcasts| known.early.len() + known.unnumbered.len() + known.numbered.len();

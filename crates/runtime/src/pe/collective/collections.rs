@@ -1,4 +1,4 @@
-//! Collections as one PE knows them, and where their members live here.
+//! The collections that a PE knows, and the slots of their members on it.
 
 use crate::address::collection::CollectionInfo;
 use crate::address::id::{ActorId, CollectionId};
@@ -9,14 +9,14 @@ use crate::pe::delivery::AccountedBroadcast;
 use rustc_hash::FxHashMap;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Collections of a job. Bounds what a peer can make this PE allocate.
+/// Maximum number of collections of a job. Bounds the memory that a peer can make this PE allocate.
 const COLLECTIONS_MAX: usize = 1 << 16;
-/// A box of indices gets a table if at least one in this many of its members lives here; a table
-/// entry takes a twelfth of a hash map's.
+/// A box of indices gets a table if at least one in `TABLE_SHARE` of its members lives here; a
+/// table entry takes a twelfth of the memory of a hash map entry.
 const TABLE_SHARE: u64 = 16;
-/// How many sync points a member may leave that are not settled. It takes a round trip to settle
-/// one. Members that depend on those of another site cross half of that between two sync points at
-/// least, so that two would do; one more leaves time to combine contributions.
+/// Number of unsettled sync points that a member may leave. Settling one takes a round trip.
+/// Between two sync points, members that depend on members of another site need at least half a
+/// round trip, so that two would do; a third leaves time to combine contributions.
 const SYNCS_AHEAD: u64 = 3;
 /// The empty entry of a table.
 const NOBODY: u32 = u32::MAX;
@@ -29,17 +29,17 @@ pub(crate) struct LocalCollection {
     pub(crate) broadcasts: Broadcasts,
     /// Unordered broadcasts.
     pub(crate) streams: Streams,
-    /// How many sync points the coordinator has settled: all members have reached them, and what
-    /// moves after them is known.
+    /// Number of sync points that the coordinator has settled: all members have reached them, and
+    /// the moves after them are known.
     pub(crate) settled_syncs: u64,
 }
 
 impl LocalCollection {
     /// Whether a member may leave the `syncs`-th sync point that it has reached, counted from one.
     ///
-    /// The first is a barrier, so that members never run far from where they were created when they
-    /// should move. At all others a member goes on at once, unless it is too far ahead of what is
-    /// settled.
+    /// The first sync point is a barrier, so that members that should move do not run far ahead
+    /// where they were created. At all others a member continues at once, unless it is too far
+    /// ahead of the settled ones.
     pub(crate) fn may_leave_sync(&self, syncs: u64) -> bool {
         self.settled_syncs > 0 && syncs <= self.settled_syncs + SYNCS_AHEAD
     }
@@ -48,39 +48,39 @@ impl LocalCollection {
 /// The broadcasts of one collection, as seen by a PE.
 #[derive(Default)]
 pub(crate) struct Broadcasts {
-    /// The number of the next one.
+    /// Number of the next broadcast to take.
     pub(crate) next: u64,
-    /// Those that came before an earlier one.
+    /// Broadcasts that arrived before an earlier one.
     pub(crate) early: BTreeMap<u64, AccountedBroadcast>,
-    /// Direct ones whose number has not come, by sender and count.
+    /// Direct broadcasts whose number has not arrived, by sender and count.
     pub(crate) unnumbered: BTreeMap<(ActorId, u64), AccountedBroadcast>,
-    /// Numbers of direct ones that have not come, by sender and count.
+    /// Numbers of direct broadcasts that have not arrived, by sender and count.
     pub(crate) numbered: BTreeMap<(ActorId, u64), u64>,
-    /// The last of each sender.
+    /// The last broadcast that was taken from each sender.
     pub(crate) seen: FxHashMap<ActorId, Seen>,
     /// Members here at which a message may wait for a broadcast.
     pub(crate) waiting: BTreeSet<Key>,
 }
 
-/// A sender's broadcasts as far as a PE has taken them.
+/// The broadcasts that a PE has taken from one sender.
 pub(crate) struct Seen {
-    /// How many.
+    /// Their count.
     pub(crate) count: u64,
-    /// The number of the last.
+    /// The number of the last one.
     pub(crate) number: u64,
 }
 
-/// A collection of which not all members have come.
+/// A collection whose description or first members have not all arrived.
 #[derive(Default)]
 pub(crate) struct Incomplete {
-    /// Its description, and how many parts there are besides the one that came with it.
+    /// The description, and the number of parts besides the one that came with it.
     pub(crate) info: Option<(CollectionInfo, u32)>,
-    /// What members are made from, in any order.
+    /// The initial values of members, in any order.
     pub(crate) parts: Vec<Payload>,
 }
 
 impl Incomplete {
-    /// Whether all has come.
+    /// Whether the description and all parts have arrived.
     pub(crate) fn is_complete(&self) -> bool {
         self.info.as_ref().is_some_and(|&(_, more)| self.parts.len() as u64 == u64::from(more) + 1)
     }
@@ -105,8 +105,8 @@ impl Collections {
         self.0.iter().flatten()
     }
 
-    /// Enters a collection of which `members` are about to live here. Returns false if there are
-    /// too many.
+    /// Enters a collection that is about to have `members` members here. Returns false if there are
+    /// too many collections.
     pub(crate) fn enter(&mut self, info: CollectionInfo, members: usize) -> bool {
         let position = info.id.0 as usize;
         if position >= COLLECTIONS_MAX {
@@ -164,7 +164,7 @@ impl Slots {
                     *len += usize::from(*entry == NOBODY);
                     *entry = slot;
                 }
-                // A member beyond the box that the collection was made with.
+                // A member outside the box with which the collection was made.
                 None => {
                     self.become_map();
                     self.insert(key, slot);
@@ -204,7 +204,7 @@ impl Slots {
     }
 }
 
-/// Out of line, so that the way of a message stays short where there is a table.
+/// Out of line, to keep the path of a message short if there is a table.
 #[inline(never)]
 fn look_up(map: &FxHashMap<Key, u32>, key: u128) -> Option<u32> {
     map.get(&Key(key)).copied()

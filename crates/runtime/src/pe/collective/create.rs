@@ -1,5 +1,5 @@
-//! Making collections and members. How many there are, and what they begin with, the coordinator
-//! keeps (`coordinator/collections.rs`).
+//! Creation of collections and members. The coordinator keeps the number of members, and the
+//! counters with which new ones begin (`coordinator/collections.rs`).
 
 use crate::Actor;
 use crate::address::collection::{CollectionInfo, Map};
@@ -14,12 +14,14 @@ use gridspan_topology::PeId;
 use serde::Serialize;
 use std::sync::{Arc, OnceLock};
 
-/// The first members of a PE on another node are sent in parts of about so many bytes.
+/// Approximate size of the parts in which the first members of a PE on another node are sent.
 const PART_BYTES: usize = 8 << 20;
-/// Members take memory even where they are empty; more are a mistake, or a faulty peer.
+/// Maximum number of members per PE. Even empty members take memory; a larger number is a mistake,
+/// or comes from a faulty peer.
 const MEMBERS_PER_PE_MAX: u64 = 1 << 30;
 
-/// What members are made from, encoded as vectors none of which is large unless one member is.
+/// Encodes the initial values of members as several vectors. A vector is large only if one member
+/// is.
 fn in_parts<I: Serialize>(inits: &[(Key, I)]) -> Vec<Payload> {
     let mut parts = Vec::new();
     let (mut members, mut bytes) = (0u64, Vec::new());
@@ -27,7 +29,7 @@ fn in_parts<I: Serialize>(inits: &[(Key, I)]) -> Vec<Payload> {
         codec::append(init, &mut bytes);
         members += 1;
         if bytes.len() >= PART_BYTES || position + 1 == inits.len() {
-            // A vector is its length and then its elements.
+            // A vector is encoded as its length and then its elements.
             let mut part = codec::encode(&members);
             part.append(&mut bytes);
             parts.push(Payload::Bytes(part.into()));
@@ -38,7 +40,7 @@ fn in_parts<I: Serialize>(inits: &[(Key, I)]) -> Vec<Payload> {
 }
 
 impl Core {
-    /// Makes a collection, on behalf of main. `done` is called when all PEs have made their
+    /// Creates a collection on behalf of main. `done` is called when all PEs have created their
     /// members.
     pub(crate) fn create_collection<A: Actor>(
         &mut self,
@@ -48,7 +50,7 @@ impl Core {
         done: impl FnOnce(CollectionId) + Send + 'static,
     ) {
         let members = inits.len() as u64;
-        // Comes behind the identifier, of which the closure below is told first.
+        // `created` is answered after the identifier, which the closure below stores first.
         let id = Arc::new(OnceLock::new());
         let created = {
             let id = id.clone();
@@ -60,14 +62,14 @@ impl Core {
         };
         let request = MainRequest::Create { kind, map, shape, members, created };
         self.ask_coordinator(request, move |core, known: CollectionId| {
-            // Set once, here.
+            // This closure runs once, so the cell is empty.
             let _ = id.set(known);
             let info = CollectionInfo { id: known, kind, map, shape, members };
             core.send_first_members::<A>(&info, inits);
         });
     }
 
-    /// Gives every PE the description of a collection, and the members that live there.
+    /// Sends every PE the description of a collection and the initial values of its members there.
     fn send_first_members<A: Actor>(&mut self, info: &CollectionInfo, inits: Vec<(Key, A::Init)>) {
         let layout = self.common.layout.clone();
         let mut by_pe: Vec<Vec<(Key, A::Init)>> = layout.pes().map(|_| Vec::new()).collect();
@@ -89,8 +91,8 @@ impl Core {
         }
     }
 
-    /// Makes a collection known here; its first members follow. Fails the job, and returns false,
-    /// if it cannot be.
+    /// Registers a collection here; its first members follow. If that is impossible, fails the job
+    /// and returns false.
     pub(in crate::pe) fn enter_collection(&mut self, info: CollectionInfo) -> bool {
         let pes = u64::from(self.common.layout.pe_count());
         let members = info.members.div_ceil(pes);
@@ -107,7 +109,7 @@ impl Core {
         false
     }
 
-    /// Asks for a new member.
+    /// Requests the insertion of a new member.
     pub(crate) fn insert<A: Actor>(&mut self, id: ActorId, init: A::Init, at: PeId) {
         self.renounce_right(id.collection);
         let init = Payload::new(vec![(id.key, init)]);

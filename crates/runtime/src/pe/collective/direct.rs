@@ -1,15 +1,15 @@
-//! Broadcasts whose message goes from the sender to everyone while the coordinator numbers them.
+//! Broadcasts whose message goes from the sender to all PEs while the coordinator numbers them.
 //!
 //! **Start.** A sender on another node than the coordinator's hands a message that is not small to
-//! the relay of its own node, with a plan from there, and asks the coordinator for a number. So the
-//! message does not go there first, and the number is fetched while it travels.
+//! the relay of its node, with a plan from that node, and requests a number from the coordinator.
+//! So the message takes no detour through the coordinator, and travels while its number is fetched.
 //!
-//! **Steady state.** The coordinator brings requests into their order as it does those with a
-//! message, and sends the number to everyone. A PE joins message and number by the sender and its
-//! count, in whichever order they come, and takes the broadcast when its turn has come.
+//! **Steady state.** The coordinator orders these requests together with those that carry a
+//! message, and sends the number to all PEs. A PE joins message and number by the sender and its
+//! count, in whichever order they arrive, and takes the broadcast in its turn.
 //!
-//! **Failure.** Both are counted, so that the job is not quiescent while one of them is missing;
-//! neither is lost unless a node is.
+//! **Failure.** Message and number are both counted, so that the job is not quiescent while one is
+//! missing; neither is lost unless a node is.
 
 use crate::address::id::{ActorId, COORDINATOR, CollectionId, KindId};
 use crate::error::JobError;
@@ -21,13 +21,14 @@ use crate::pe::core::Core;
 use crate::pe::fault::PlantedFault;
 use gridspan_topology::PeId;
 
-/// Smaller messages go to the coordinator and get their number there, which costs less than to send
-/// the number apart. At 50 Mbit/s so many bytes take 0.7 ms.
+/// Minimum size of a direct broadcast. A smaller message goes to the coordinator and gets its
+/// number there, which costs less than sending the number separately. At 50 Mbit/s this many bytes
+/// take 0.7 ms.
 const DIRECT_BYTES_MIN: usize = 4 << 10;
 
 impl Core {
-    /// Sends a message to everyone and asks the coordinator for its number, if it is not small and
-    /// this is not the coordinator's node. Otherwise gives it back.
+    /// Sends a message to all PEs and requests its number from the coordinator. Returns the message
+    /// instead if it is small, or if this is the coordinator's node or a guest.
     pub(super) fn broadcast_directly(
         &mut self,
         (kind, collection): (KindId, CollectionId),
@@ -40,7 +41,7 @@ impl Core {
         if node == self.common.coordinator || layout.is_guest(node) {
             return Some(message);
         }
-        // It is encoded for other nodes in any case.
+        // The message is encoded for other nodes in any case.
         let encoded = message.to_bytes();
         if encoded.len() < DIRECT_BYTES_MIN {
             return Some(Payload::Bytes(encoded));
@@ -61,7 +62,7 @@ impl Core {
         None
     }
 
-    /// Sends a broadcast that has its number to everyone, straight from here.
+    /// Sends a numbered broadcast to all PEs directly from this node.
     pub(super) fn send_to_all(
         &mut self,
         kind: KindId,
@@ -76,8 +77,8 @@ impl Core {
         self.post(last, control);
     }
 
-    /// Hands a broadcast to the relay of this node, which brings it to all others by a plan from
-    /// here. Returns how it travels.
+    /// Hands a broadcast to the relay of this node, which forwards it to all other nodes by a plan
+    /// from this node. Returns the flow and the plan that it travels by.
     pub(super) fn cast_to_others(&mut self, broadcast: &Control) -> Travel {
         let control = OutgoingControl::new(broadcast);
         let bytes = control.bytes() as u64;
@@ -92,7 +93,8 @@ impl Core {
         travel
     }
 
-    /// Posts a broadcast to all PEs of this node but the last, which is to get the message itself.
+    /// Posts a broadcast to all PEs of this node but the last. Returns the last PE, with a
+    /// broadcast that takes the message itself.
     pub(super) fn post_copies(
         &mut self,
         kind: KindId,
@@ -108,7 +110,7 @@ impl Core {
         Some((last, broadcast(message)))
     }
 
-    /// The message of a direct broadcast has come.
+    /// Handles the message of a direct broadcast.
     pub(in crate::pe) fn handle_direct(
         &mut self,
         (kind_id, collection): (KindId, CollectionId),
@@ -133,7 +135,7 @@ impl Core {
         }
     }
 
-    /// The number of a direct broadcast has come.
+    /// Handles the number of a direct broadcast.
     pub(in crate::pe) fn handle_number(
         &mut self,
         collection: CollectionId,

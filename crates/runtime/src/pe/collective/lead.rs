@@ -1,14 +1,15 @@
-//! Rebalances that the leaders of the sites plan: the first PE of each site, and the coordinator
-//! above them. What they tell each other, and decide, is in [`gridspan_balance::leaders`].
+//! Rebalances that are planned by the leaders of the sites, that is the first PE of each site, and
+//! by the coordinator above them. Their messages and decisions are in
+//! [`gridspan_balance::leaders`].
 //!
-//! **Start.** The coordinator has all PEs measure. They report to the leaders of their sites, with
-//! the sites of those they have talked to, as far as they know.
+//! **Start.** The coordinator makes all PEs measure. They report to the leaders of their sites,
+//! including the estimated sites of the actors with which their own have communicated.
 //!
-//! **Steady state.** Leaders and coordinator plan. When the coordinator knows what the plans of all
-//! would bring, its gate decides for all, and it tells the leaders. Each tells the PEs of its site
-//! what moves to it, and PEs of other sites what is to leave them; who else talks to an actor that
-//! has moved learns of it with the first message. PEs report moves that are over to the
-//! coordinator, as those of other plans.
+//! **Steady state.** Leaders and coordinator plan. When the coordinator knows the combined effect
+//! of all plans, its gate decides for all of them, and the coordinator informs the leaders. Each
+//! leader sends the PEs of its site the moves to the site, and PEs of other sites the moves away
+//! from them. Other PEs that send to a moved actor learn its place with their first message. PEs
+//! report finished moves to the coordinator, as for other plans.
 //!
 //! **Failure.** As for all rebalances: a lost node ends the job.
 
@@ -23,7 +24,7 @@ use gridspan_balance::leaders::{Leader, LeaderActor, Note, Said, SiteTalk, SiteV
 use gridspan_topology::{PeId, SiteId};
 use std::collections::BTreeMap;
 
-/// Plans of at most so many moves are told to all PEs of the site that the actors come to.
+/// Maximum number of moves in a plan that is sent to all PEs of the actors' new site.
 const TOLD_MAX: usize = 4096;
 
 impl Core {
@@ -35,7 +36,7 @@ impl Core {
         self.leader_of(self.common.layout.site_of(self.me))
     }
 
-    /// The edges whose receivers are believed to live at another site.
+    /// The edges whose receivers are estimated to live at another site.
     pub(super) fn away(&self, edges: &[Edge]) -> Vec<(u32, SiteId)> {
         let layout = &self.common.layout;
         let here = layout.site_of(self.me);
@@ -50,18 +51,19 @@ impl Core {
         self.measures.as_mut().map(|measures| &mut measures.leading)
     }
 
-    /// In virtual time planning takes none.
+    /// The time of the stopwatch; always zero in virtual time, where planning takes no time.
     pub(in crate::pe) fn stopwatch_ns(&self) -> u64 {
         self.stopwatch.as_ref().map_or(0, |stopwatch| stopwatch())
     }
 
-    /// Collects what PEs of this site have measured, and leads once all have told.
+    /// Collects the measurements of the PEs of this site, and starts the leader once all have
+    /// reported.
     pub(in crate::pe) fn gather(&mut self, from: PeId, number: u64, loads: Loads) {
         let (layout, seed) = (self.common.layout.clone(), self.common.seed);
         let site = layout.site_of(self.me);
         let begin = self.stopwatch_ns();
         let Some(leading) = self.leading() else { return };
-        // Only a faulty PE reports what is over, or to the leader of another site.
+        // Only a faulty PE reports for a settled rebalance, or to the leader of another site.
         if number <= leading.settled || layout.site_of(from) != site {
             return;
         }
@@ -82,9 +84,9 @@ impl Core {
         }
     }
 
-    /// Another leader or the coordinator tells something about a plan.
+    /// Handles a note from another leader or from the coordinator.
     pub(in crate::pe) fn handle_lead(&mut self, from: PeId, number: u64, note: Note) {
-        // Only a faulty PE speaks for a leader that it is not.
+        // Only a faulty PE sends notes in the name of a leader.
         let is_theirs = match note.is_from_top() {
             true => from == COORDINATOR,
             false => from == self.leader_of(self.common.site_of(from)),
@@ -107,7 +109,7 @@ impl Core {
         self.send_notes(number, begin, said);
     }
 
-    /// Passes on what a leader says, which has planned since `begin`.
+    /// Sends a leader's notes and adds the time since `begin` to its planning time.
     fn send_notes(&mut self, number: u64, begin: u64, said: Said) {
         let spent = self.stopwatch_ns().saturating_sub(begin);
         let mut planning_ns = spent;
@@ -125,7 +127,8 @@ impl Core {
         }
     }
 
-    /// The coordinator has decided; this leader's part of the plan is carried out or forgotten.
+    /// Handles the coordinator's decision: carries out this leader's part of the plan, or forgets
+    /// it.
     pub(in crate::pe) fn handle_settle(
         &mut self,
         number: u64,
@@ -165,7 +168,7 @@ impl Core {
                     PlanEntry { id: id_of(step.actor), from: step.from, to: step.to, epoch };
                 leaving.entry(step.from).or_default().push(entry);
             }
-            // Of large plans, others learn with their first message.
+            // For a large plan, other PEs learn the new places with their first message.
             let all: Vec<PlanEntry> = match leader.moves().len() {
                 ..=TOLD_MAX => leaving.values().flatten().copied().collect(),
                 _ => Vec::new(),
@@ -188,7 +191,7 @@ impl Session {
         if self.pes.insert(from, pe).is_some() {
             return;
         }
-        // Whoever tells of an actor has it.
+        // The PE that reports an actor is the one on which it lives.
         let member = |(load, epoch)| LeaderActor { load: ActorLoad { pe: from, ..load }, epoch };
         self.members.extend(actors.into_iter().map(member));
         let away: BTreeMap<u32, SiteId> = away.into_iter().collect();
@@ -197,7 +200,7 @@ impl Session {
         self.handled += handled;
     }
 
-    /// What all PEs of the site have told.
+    /// The combined measurements of all PEs of the site.
     fn view(&mut self, site: SiteId) -> SiteView {
         let edge = |(edge, away): (Edge, Option<SiteId>)| SiteTalk {
             from: key_of(edge.from),

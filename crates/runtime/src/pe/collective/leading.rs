@@ -1,5 +1,5 @@
-//! What the leader of a site keeps, by rebalance: the next may begin here before the last has ended
-//! everywhere.
+//! The state of a site's leader, by rebalance: the next rebalance may begin here before the last
+//! has ended on all nodes.
 
 use crate::message::Edge;
 use gridspan_balance::leaders::{Leader, LeaderActor, Note};
@@ -10,27 +10,27 @@ use std::collections::BTreeMap;
 #[derive(Default)]
 pub(crate) struct Leading {
     pub(crate) sessions: BTreeMap<u64, Session>,
-    /// The last rebalance that is settled.
+    /// The latest rebalance that is settled.
     pub(crate) settled: u64,
-    /// What the last plan has moved to this site or inside it, in case it is to be taken back.
+    /// The moves of the last plan to this site or inside it, in case the plan is undone.
     pub(crate) last: Vec<Move>,
-    /// How near who lived here before it was to another site, with the PE.
+    /// The hops to another site of the actors that lived here before the last plan, with their PEs.
     pub(crate) hops_before: Vec<(ActorKey, PeId, u8)>,
 }
 
-/// One rebalance.
+/// The state of one rebalance.
 #[derive(Default)]
 pub(crate) struct Session {
-    /// What has come in from the PEs of the site.
+    /// The members that the PEs of the site have reported so far.
     pub(crate) members: Vec<LeaderActor>,
-    /// With the site where the receiver is believed to live, if it is another.
+    /// Each edge with the estimated site of the receiver, if that is another site.
     pub(crate) edges: Vec<(Edge, Option<SiteId>)>,
     pub(crate) pes: BTreeMap<PeId, PeLoad>,
     pub(crate) handled: u64,
-    /// Once all have.
+    /// The leader, once all PEs of the site have reported.
     pub(crate) leader: Option<Leader>,
-    /// What came before that.
+    /// Notes that arrived before the leader was started.
     pub(crate) early: Vec<(PeId, Note)>,
-    /// Nanoseconds spent on it.
+    /// Nanoseconds spent on planning.
     pub(crate) planning_ns: u64,
 }

@@ -1,4 +1,4 @@
-//! A PE's part in what involves many PEs at once; the coordinator has the rest.
+//! A PE's part in operations that involve many PEs; the other part is the coordinator's.
 
 pub(in crate::pe) mod accumulator;
 mod broadcast;
@@ -7,6 +7,7 @@ mod create;
 mod direct;
 mod lead;
 pub(in crate::pe) mod leading;
+mod phases;
 mod quiescence;
 mod reduction;
 pub(in crate::pe) mod rights;

@@ -5,7 +5,7 @@ use crate::message::Control;
 use crate::pe::core::Core;
 
 impl Core {
-    /// Answers the coordinator's questions; called when this PE is idle.
+    /// Answers the coordinator's pending rounds. Called when this PE is idle.
     pub(in crate::pe) fn answer_waves(&mut self) {
         while let Some(round) = self.rounds_pending.pop_first() {
             let (created, processed) = (self.created, self.processed);

@@ -1,11 +1,11 @@
 //! Reductions: contributions go up the tree and are combined wherever they meet.
 //!
 //! The n-th contribution of each member belongs to the n-th reduction over its group. A PE combines
-//! what its members and the PEs below it contribute, and passes it up once it has seen as many
-//! contributions as last time, or after [`REDUCTION_HOLD`] if members have moved in between.
-//! Contributions carry their count, and the coordinator is done when all that are due have come. So
-//! nothing depends on where a member was when it contributed: it may migrate with a contribution on
-//! its way.
+//! the contributions of its members and of the PEs below it. It passes the result up once it has as
+//! many contributions as last time, or after [`REDUCTION_HOLD`] if members have moved in between.
+//! Contributions carry their count, and the coordinator completes the reduction when all expected
+//! ones have arrived. So the result does not depend on where a member was when it contributed: it
+//! may migrate while its contribution is in flight.
 
 use crate::address::id::{COORDINATOR, SectionId, Sender, Slot};
 use crate::message::{Contribution, Control, ReductionGroup};
@@ -18,8 +18,8 @@ use gridspan_topology::{PeId, Time};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// How long contributions wait for others, if fewer come than last time. Short against a wide-area
-/// crossing, long against the handling of a message.
+/// Time for which contributions wait for others if fewer arrive than last time. Short compared with
+/// a wide-area crossing, long compared with the handling of a message.
 const REDUCTION_HOLD: Duration = Duration::from_millis(1);
 
 impl Core {
@@ -32,7 +32,7 @@ impl Core {
         if self.is_secondary(Sender::Actor(slot)) {
             return;
         }
-        let partial = Partial::new(op, id.key, value);
+        let partial = Partial::new(&op, id.key, value);
         let group = ReductionGroup::Collection(id.collection);
         self.merge(Contribution { group, sequence, count: 1, expected: 0, op, target, partial });
     }
@@ -56,12 +56,12 @@ impl Core {
         if self.is_secondary(Sender::Actor(slot)) {
             return;
         }
-        let partial = Partial::new(op, key, value);
+        let partial = Partial::new(&op, key, value);
         let group = ReductionGroup::Section(section);
         self.merge(Contribution { group, sequence, count: 1, expected, op, target, partial });
     }
 
-    /// Reaches the sync point. The member goes on once its handler has returned, unless it has to
+    /// Reaches a sync point. The member continues once its handler has returned, unless it has to
     /// wait for the coordinator.
     pub(crate) fn reach_sync(&mut self, slot: Slot) {
         let Some(member) = self.member(slot.kind, slot.index) else { return };
@@ -84,7 +84,7 @@ impl Core {
         self.merge(Contribution { group, sequence, count: 1, expected: 0, op, target, partial });
     }
 
-    /// Combines a contribution with what is here, and passes it on if that is all.
+    /// Combines a contribution with those already here, and passes the result up if it is complete.
     pub(in crate::pe) fn merge(&mut self, contribution: Contribution) {
         let Contribution { group, sequence, .. } = contribution;
         let merged = match self.accumulators.remove(&(group, sequence)) {
@@ -119,8 +119,9 @@ impl Core {
         self.post(self.tree_parent(), Control::Contribution(contribution));
     }
 
-    /// Where contributions go from here: PEs of a node to its first one, that to the one of the
-    /// node above, and from the top of the tree, and what is just below it, to the coordinator.
+    /// The destination of contributions from here. PEs of a node send to its first PE, which sends
+    /// to the first PE of the parent node. The root of the tree and its children send to the
+    /// coordinator.
     fn tree_parent(&self) -> PeId {
         let layout = &self.common.layout;
         let (node, tree) = (layout.node_of(self.me), &self.up_tree.1);
@@ -134,9 +135,9 @@ impl Core {
         }
     }
 
-    /// Contributions take another tree from now on. While not all nodes know it they may go round
-    /// in a circle; the latest plan's tree wins everywhere, so that soon all ways lead to its root,
-    /// and they are counted by the coordinator.
+    /// Sets the tree for contributions. While not all nodes know the new tree, contributions may
+    /// travel in a circle. The tree of the latest plan wins on all nodes, so all contributions soon
+    /// reach its root, and the coordinator counts them.
     pub(in crate::pe) fn handle_up_tree(&mut self, plan: PlanId, tree: Tree) {
         let nodes = self.common.layout.nodes();
         let is_sound = tree.nodes().eq(nodes);
@@ -145,7 +146,7 @@ impl Core {
         }
     }
 
-    /// Passes up what has waited long enough.
+    /// Passes up the contributions whose hold time is over.
     pub(in crate::pe) fn expire_accumulators(&mut self) {
         let now = self.now;
         while let Some((&key, _)) =
@@ -156,7 +157,7 @@ impl Core {
         }
     }
 
-    /// When the next accumulator has waited long enough.
+    /// Time at which the hold time of the next accumulator is over.
     pub(in crate::pe) fn next_accumulator(&self) -> Option<Time> {
         self.accumulators.values().map(|waiting| waiting.deadline).min()
     }

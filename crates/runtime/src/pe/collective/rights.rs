@@ -1,23 +1,23 @@
-//! The right to number the broadcasts of a collection, as the PE that has it keeps it. How it
-//! passes is told in `coordinator/sequencer.rs`.
+//! The right to number the broadcasts of a collection, as state of the PE that holds it.
+//! `coordinator/sequencer.rs` explains how it is passed on.
 
 use crate::address::id::{ActorId, CollectionId};
 use crate::message::SequencerRight;
 use crate::pe::PlantedFault;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// The rights that a PE has.
+/// The rights that a PE holds.
 #[derive(Default)]
 pub(crate) struct Rights {
     held: BTreeMap<CollectionId, SequencerRight>,
-    /// The last term of each collection that was to be given back.
+    /// The last recalled term of each collection.
     recalled: BTreeMap<CollectionId, u64>,
-    /// Collections of which this PE wants no right.
+    /// Collections for which this PE accepts no right.
     renounced: BTreeSet<CollectionId>,
 }
 
 impl Rights {
-    /// A right is granted. Returns it if it was asked for before it came, or is not wanted.
+    /// Stores a granted right. Returns it if it has been recalled already, or has been renounced.
     pub(crate) fn grant(
         &mut self,
         collection: CollectionId,
@@ -31,7 +31,7 @@ impl Rights {
         None
     }
 
-    /// The right of a term is to be given back. `None` if it has not come.
+    /// Removes and returns the right of a recalled term, or `None` if it has not arrived.
     pub(crate) fn recall(
         &mut self,
         collection: CollectionId,
@@ -45,7 +45,7 @@ impl Rights {
         }
     }
 
-    /// This PE wants the right to a collection no more. Returns that which it has.
+    /// Renounces the right for a collection. Returns the right if this PE holds it.
     pub(crate) fn renounce(&mut self, collection: CollectionId) -> Option<SequencerRight> {
         self.renounced.insert(collection);
         self.held.remove(&collection)
@@ -55,9 +55,9 @@ impl Rights {
         self.renounced.contains(&collection)
     }
 
-    /// Numbers the broadcast of this count of a sender, if this PE may: the sender's one before
-    /// must have its number. The first of a sender that `has_moved` goes to the coordinator: it may
-    /// follow an insertion that was asked for elsewhere.
+    /// Numbers a sender's broadcast of this count, if this PE may: the sender's previous broadcast
+    /// must have its number. The first broadcast of a sender that `has_moved` goes to the
+    /// coordinator, because it may follow an insertion that was requested elsewhere.
     pub(crate) fn number(
         &mut self,
         collection: CollectionId,

@@ -1,5 +1,5 @@
-//! The right to number the broadcasts of a collection, on the PE that has it. How it passes is told
-//! in `coordinator/sequencer.rs`.
+//! Use of the right to number the broadcasts of a collection by the PE that holds it.
+//! `coordinator/sequencer.rs` explains how it is passed on.
 
 use crate::address::id::{COORDINATOR, CollectionId, KindId, MAIN_PE};
 use crate::message::payload::Payload;
@@ -8,8 +8,8 @@ use crate::pe::core::Core;
 use gridspan_topology::PeId;
 
 impl Core {
-    /// Numbers a broadcast here, if this PE has the right, and sends it to everyone. Otherwise
-    /// gives its message back.
+    /// Numbers a broadcast here and sends it to all PEs, if this PE has the right. Otherwise
+    /// returns its message.
     pub(super) fn broadcast_numbered(
         &mut self,
         (kind, collection): (KindId, CollectionId),
@@ -28,7 +28,7 @@ impl Core {
         None
     }
 
-    /// News of the right to number the broadcasts of a collection.
+    /// Handles a message about the right to number the broadcasts of a collection.
     pub(in crate::pe) fn handle_sequencer(
         &mut self,
         collection: CollectionId,
@@ -38,16 +38,17 @@ impl Core {
             SequencerNews::Grant(right) => self.rights.grant(collection, right),
             SequencerNews::Recall(term) => self.rights.recall(collection, term, self.common.fault),
             SequencerNews::Renounce => return self.give_up_right(collection),
-            // For the coordinator.
+            // Addressed to the coordinator only.
             SequencerNews::Return(_) => return,
         };
         self.return_right(collection, returned);
     }
 
-    /// A member asks for an insertion, which the coordinator brings into order with broadcasts:
-    /// those that are sent from this node afterwards may not have a number before it, by whom ever
-    /// the other PEs of the node are told of the insertion. Main may tell a member anywhere, and the
-    /// coordinator's recall comes later than what main sends.
+    /// Gives up the right before a member requests an insertion, which the coordinator orders with
+    /// broadcasts. No broadcast that is sent later from this node may get a number before the
+    /// insertion, however the other PEs of the node learn of it; so they give up the right too.
+    /// Main may notify a member on any node, and the coordinator's recall arrives later than main's
+    /// message; so main's PE makes all PEs give it up.
     pub(super) fn renounce_right(&mut self, collection: CollectionId) {
         if self.rights.has_renounced(collection) {
             return;

@@ -1,5 +1,5 @@
-//! A PE's part in rebalances: it measures, learns plans, and reports which moves are over. What is
-//! decided, and when, is in `coordinator/balance`.
+//! A PE's part in rebalances: it measures, learns plans, and reports finished moves. The decisions
+//! and their times are in `coordinator/balance`.
 
 use crate::address::collection::PlanEntry;
 use crate::address::id::{COORDINATOR, RebalanceId};
@@ -8,7 +8,7 @@ use crate::pe::core::{Core, Store};
 use crate::pe::delivery::Place;
 
 impl Core {
-    /// Reports what the actors that live here have cost.
+    /// Reports the measured cost of the actors that live here.
     pub(in crate::pe) fn handle_measure(
         &mut self,
         rebalance: RebalanceId,
@@ -29,7 +29,8 @@ impl Core {
         self.post_large(to, Control::Loads(Box::new(loads)));
     }
 
-    /// Learns from moves that are about to begin. Returns what this PE has to carry out.
+    /// Learns the places of actors that are about to move. Returns the moves that this PE carries
+    /// out.
     pub(in crate::pe) fn learn_moves(&mut self, moves: Vec<PlanEntry>) -> Vec<PlanEntry> {
         let mut mine = Vec::new();
         for entry in moves {

@@ -1,4 +1,4 @@
-//! Where the coordinator runs, as a PE knows it.
+//! The coordinator's place, as a PE knows it.
 
 pub(in crate::pe) mod state;
 
@@ -9,9 +9,9 @@ use gridspan_topology::PeId;
 use std::sync::Arc;
 
 impl Core {
-    /// The coordinator runs at this place now. Plans that the one before has made for broadcasts of
-    /// this node hold no more, and contributions go up a tree from there. The first PE of a node
-    /// tells the others there.
+    /// Sets the coordinator's place. The previous coordinator's plans for broadcasts of this node
+    /// become invalid, and contributions go up a tree that is rooted at the new place. The first PE
+    /// of a node notifies the others there.
     pub(in crate::pe) fn coordinator_at(&mut self, place: CoordinatorPlace) {
         if place.term <= self.coordinator.term {
             return;

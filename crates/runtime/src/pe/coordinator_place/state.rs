@@ -1,11 +1,11 @@
-//! What is kept of where the coordinator runs.
+//! State about the coordinator's place.
 
 use crate::message::CoordinatorPlace;
 
-/// What a PE knows of the place besides the node.
+/// A PE's knowledge of the coordinator's place besides the node.
 #[derive(Default)]
 pub(crate) struct KnownPlace {
     pub(crate) term: u64,
-    /// What the driver has not been told.
+    /// A place that has not been reported to the driver.
     pub(crate) news: Option<CoordinatorPlace>,
 }

@@ -1,4 +1,4 @@
-//! Messages for several actors of one type: each goes to its receiver.
+//! Delivery of batches, multicasts and broadcasts to actors of one type.
 
 use crate::Actor;
 use crate::address::id::{ActorId, KindId};
@@ -20,7 +20,7 @@ impl<A: Actor> Deliver for Typed<A> {
     }
 
     fn deliver_encoded(&self, core: &mut Core, batch: &EncodedBatch) -> Result<(), DecodeError> {
-        // All are decoded before any is delivered: a malformed batch changes nothing.
+        // Decodes all messages before delivering any: a malformed batch changes nothing.
         core.arrive_all::<A>(EnvelopeBatch::decode(batch.kind, batch.messages, &batch.bytes)?);
         Ok(())
     }

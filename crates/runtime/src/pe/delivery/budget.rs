@@ -1,5 +1,4 @@
-//! What waits inside of a PE for something before it, and counts in the memory budget for as long
-//! as it does.
+//! The part of the memory budget for values that wait inside a PE for an earlier event.
 
 use crate::message::Asked;
 use crate::message::envelope::AnyEnvelope;
@@ -12,10 +11,10 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 /// A message that waits.
 pub(crate) type AccountedEnvelope = Accounted<Box<dyn AnyEnvelope>>;
 
-/// A broadcast that waits: who asked, message, and priority.
+/// A broadcast that waits: its request, message and priority.
 pub(crate) type AccountedBroadcast = Accounted<(Asked, Payload, i32)>;
 
-/// How many bytes a PE keeps that are in no mailbox.
+/// Number of bytes that a PE keeps outside of mailboxes.
 #[derive(Clone, Default)]
 pub(crate) struct Budget(Arc<AtomicUsize>);
 
@@ -24,19 +23,19 @@ impl Budget {
         self.0.load(Ordering::Relaxed)
     }
 
-    /// Counts a value until it is taken out or dropped, wherever it goes in between.
+    /// Counts a value until it is taken out or dropped, even if it moves in between.
     pub(crate) fn keep<T>(&self, value: T, bytes: usize) -> Accounted<T> {
         self.keep_forever(bytes);
         Accounted { value, charge: Charge { budget: self.clone(), bytes } }
     }
 
-    /// Counts what is not forgotten before the end of the job.
+    /// Counts memory that is not freed before the end of the job.
     pub(crate) fn keep_forever(&self, bytes: usize) {
         self.0.fetch_add(bytes, Ordering::Relaxed);
     }
 }
 
-/// A value that is counted.
+/// A value that counts in a budget.
 pub(crate) struct Accounted<T> {
     value: T,
     charge: Charge,
@@ -48,12 +47,12 @@ struct Charge {
 }
 
 impl<T> Accounted<T> {
-    /// The value, which from now on counts no more.
+    /// Returns the value, which no longer counts.
     pub(crate) fn into_inner(self) -> T {
         self.value
     }
 
-    /// Counts it in another budget from now on.
+    /// Moves the value's bytes to another budget.
     pub(crate) fn charge_to(&mut self, budget: &Budget) {
         let bytes = self.charge.bytes;
         budget.keep_forever(bytes);
@@ -67,7 +66,8 @@ impl<T: Serialize> Serialize for Accounted<T> {
     }
 }
 
-/// Counts in a budget of its own, until it is [charged](Accounted::charge_to) to another.
+/// A decoded value counts in a separate budget, until it is [charged](Accounted::charge_to) to
+/// another.
 impl<'de, T: Deserialize<'de>> Deserialize<'de> for Accounted<T> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let (bytes, value) = Deserialize::deserialize(deserializer)?;

@@ -1,20 +1,20 @@
 //! Order between two actors: the messages from one to the other are numbered, in [`CHANNELS`]
 //! channels.
 //!
-//! Messages of one priority are in one channel, and so in order. Neighbouring priorities are in
-//! different ones, so that an urgent message need not wait for one that is not; far ones may share
-//! a channel, so that a pair keeps few counters however many priorities it uses. Messages of steps
-//! are all in one, since whoever sends them goes from step to step.
+//! Messages of one priority share a channel, and so keep their order. Neighbouring priorities are
+//! in different channels, so that an urgent message need not wait for a less urgent one. Distant
+//! priorities may share a channel, so that a pair keeps few counters however many priorities it
+//! uses. Messages of all steps share one channel, since their sender proceeds from step to step.
 //!
-//! **Start.** A pair whose messages never left their PE has no numbers at all: they go straight
-//! into the mailbox. The first message that takes another way gets number zero, and from then on
-//! all messages of the pair are numbered, wherever the two live.
+//! **Start.** A pair whose messages have never left their PE has no numbers: its messages go
+//! straight into the mailbox. The first message that takes another path gets number zero. From then
+//! on all messages of the pair are numbered, wherever the two actors live.
 //!
 //! **Steady state.** The receiver lets a message pass when its number is the next one. It holds
-//! what came too early and drops what it has seen, so that neither forwarding, nor a rebalance, nor
-//! a connection that was re-established can reorder or repeat anything.
+//! early messages and drops repeated ones, so that neither forwarding, nor a rebalance, nor a
+//! re-established connection can reorder or repeat messages.
 //!
-//! How messages are in order with broadcasts is told in `order`.
+//! `order` explains the order between messages and broadcasts.
 //!
 //! **Migration.** Both counters and the held messages move with the actor.
 
@@ -28,16 +28,16 @@ use crate::message::envelope::Header;
 use crate::pe::rank::is_step;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// All broadcasts of a collection stand under one name, since they are in one order, which has one
-/// counter per member.
+/// The name space for broadcasts. All broadcasts of a collection have one identity, since they are
+/// in one order, with one counter per member.
 pub(crate) const BROADCAST: CollectionId = CollectionId(u32::MAX - 1);
 
-/// That name.
+/// The identity of a collection's broadcasts.
 pub(crate) fn broadcasts_of(collection: CollectionId) -> ActorId {
     ActorId { collection: BROADCAST, key: Key(u128::from(collection.0)) }
 }
 
-/// Channels of a pair, besides that of its steps.
+/// Number of channels of a pair, besides the channel of its steps.
 const CHANNELS: i32 = 16;
 
 /// The channel of all steps.
@@ -57,14 +57,14 @@ pub(crate) struct Channels {
     /// The number of the next message to each receiver.
     pub(crate) next: Counters,
     pub(crate) held: BTreeMap<(ActorId, i32, u64), AccountedEnvelope>,
-    /// The channels of which the next message is held, because it comes after a broadcast.
+    /// Channels whose next message is held because it comes after a broadcast.
     pub(crate) blocked: BTreeSet<Way>,
     pub(crate) sent_broadcasts: SentBroadcasts,
     pub(crate) section_reductions: BTreeMap<SectionId, u64>,
 }
 
 impl Channels {
-    /// Under which key a message is held.
+    /// The key under which a message is held.
     pub(crate) fn held_key(header: &Header) -> (ActorId, i32, u64) {
         let Header { to, source, priority, sequence, is_broadcast, .. } = *header;
         match is_broadcast {
@@ -73,7 +73,7 @@ impl Channels {
         }
     }
 
-    /// The number of the next message to `to`; every call takes one.
+    /// Takes the next number for a message to `to`.
     #[inline(always)]
     pub(crate) fn take_next(&mut self, to: ActorId, priority: i32) -> u64 {
         let channel = channel(priority);
@@ -90,8 +90,9 @@ impl Channels {
         !self.next.is_empty() && self.next.contains((to, channel(priority)))
     }
 
-    /// Whether a message to `to` may need more than a place in its mailbox, if that is here: it is
-    /// numbered, or comes after a broadcast. Who broadcasts has numbered his requests.
+    /// Whether a message to `to`, if that actor is here, may need more than a place in its mailbox:
+    /// it is numbered, or comes after a broadcast. A sender that has broadcast has numbered its
+    /// requests, so that `next` is not empty.
     #[inline]
     pub(crate) fn is_ordered(&self, to: ActorId, priority: i32) -> bool {
         !self.next.is_empty() && self.has_order(to.apart(), priority)
@@ -103,15 +104,16 @@ impl Channels {
         self.next.contains((to, channel(priority))) || self.after(to.collection, priority) > 0
     }
 
-    /// How many broadcasts a message to the collection comes after.
+    /// Number of broadcasts to the collection that a message comes after.
     #[inline]
     pub(crate) fn after(&self, collection: CollectionId, priority: i32) -> u64 {
         self.sent_broadcasts.after(collection, channel(priority))
     }
 
-    /// The sender makes its broadcast number `count` to a collection, counted from one. Returns
-    /// which messages come before it. The first in a channel takes time in proportion to the
-    /// sender's conversations, later ones to those in which something was said since.
+    /// Notes that the sender makes its broadcast number `count` to a collection, counted from one.
+    /// Returns the messages that come before it. The first broadcast in a channel takes time
+    /// proportional to the number of the sender's counters, a later one to the number of receivers
+    /// since the previous broadcast.
     pub(crate) fn begin_cast(
         &mut self,
         collection: CollectionId,
@@ -121,13 +123,13 @@ impl Channels {
         self.sent_broadcasts.begin((collection, channel(priority)), count, &self.next)
     }
 
-    /// How many messages from `source` have passed.
+    /// Number of messages from `source` that have passed.
     pub(crate) fn passed(&self, source: ActorId, priority: i32) -> u64 {
         self.expected.get((source, channel(priority))).unwrap_or(0)
     }
 
-    /// Whether the broadcast of this number is held because it comes after this message, of the
-    /// same sender.
+    /// Whether the broadcast of this number is held because it comes after this message of the same
+    /// sender.
     pub(crate) fn is_awaited(&self, broadcast: u64, message: &Header) -> bool {
         let held = self.held.get(&(broadcasts_of(message.to.collection), 0, broadcast));
         held.is_some_and(|envelope| {
@@ -138,7 +140,7 @@ impl Channels {
         })
     }
 
-    /// Finds out which channels wait for a broadcast, from what is held.
+    /// Recomputes which channels wait for a broadcast, from the held messages.
     pub(crate) fn find_blocked(&mut self) {
         let Self { held, expected, blocked, .. } = self;
         let next = held.keys().filter(|(source, channel, number)| {
@@ -148,14 +150,14 @@ impl Channels {
         *blocked = next.map(|&(source, channel, _)| (source, channel)).collect();
     }
 
-    /// The number of the next message from the sender of this one in its channel, to count on.
+    /// The counter with the number of the next message from this message's sender in its channel.
     pub(super) fn expected_from(&mut self, header: &Header) -> &mut u64 {
         self.expected.entry((header.source, channel(header.priority)))
     }
 
-    /// Lets consecutive messages from one sender pass if it is the turn of the first, and counts
-    /// them. Returns whether they passed. Only for those that wait for nothing else and for which
-    /// nothing waits.
+    /// Lets consecutive messages from one sender pass if the first is the next one, and counts
+    /// them. Returns whether they passed. The caller must know that they wait for nothing else and
+    /// that nothing waits for them.
     #[inline(always)]
     pub(crate) fn pass(&mut self, first: &Header, messages: u32) -> bool {
         let sequence = first.sequence;
@@ -167,8 +169,8 @@ impl Channels {
         is_next
     }
 
-    /// Drops the held messages whose turn it is in a channel, whatever else they come after.
-    /// Returns how many.
+    /// Drops the held messages whose turn has come in a channel, even if they come after a
+    /// broadcast. Returns their number.
     pub(crate) fn drop_next(&mut self, (source, channel): Way) -> u64 {
         let expected = self.expected.entry((source, channel));
         let mut dropped = 0;

@@ -1,9 +1,9 @@
 //! Counters of one actor's conversations, by the other end and channel.
 //!
-//! An actor of an iterative job hears from the same others in the same order, again and again, and
-//! writes to them in bursts. So the counters lie in the order of their first use, and the next one
-//! wanted is most often the one used last, or the one after it: no hash has to be computed, and few
-//! have to be compared.
+//! An actor of an iterative job receives from the same actors in the same order, again and again,
+//! and sends to them in bursts. So the counters are stored in the order of their first use. The
+//! next counter is most often the last one or the one after it: no hash has to be computed, and few
+//! comparisons are needed.
 
 use crate::address::id::ActorId;
 use rustc_hash::FxHashMap;
@@ -11,16 +11,16 @@ use rustc_hash::FxHashMap;
 /// The other end of a conversation, and the channel.
 pub(crate) type Way = (ActorId, i32);
 
-/// Up to so many counters are searched one by one, more by hash.
+/// Maximum number of counters that are searched linearly; above it they are found by hash.
 const SEARCHED_MAX: usize = 8;
 
-/// One counter for each way, zero where there is none yet.
+/// One counter for each way, zero before the first use.
 #[derive(Clone, Default)]
 pub(crate) struct Counters {
     all: Vec<(Way, u64)>,
     /// The counter that was used last.
     last: u32,
-    /// Where each counter is, if there are many.
+    /// The position of each counter, if there are more than [`SEARCHED_MAX`].
     positions: FxHashMap<Way, u32>,
 }
 
@@ -30,19 +30,19 @@ impl Counters {
         self.all.is_empty()
     }
 
-    /// The counter of a way, if it was ever used.
+    /// The counter of a way, if the way has been used.
     pub(crate) fn get(&self, way: Way) -> Option<u64> {
         let position = self.expected(way).or_else(|| self.find(way))?;
         self.all.get(position as usize).map(|&(_, count)| count)
     }
 
-    /// Whether a way was ever used.
+    /// Whether a way has been used.
     #[inline]
     pub(crate) fn contains(&self, way: Way) -> bool {
         self.get(way).is_some()
     }
 
-    /// The counter of a way, to use.
+    /// The counter of a way, created if necessary.
     #[inline(always)]
     pub(crate) fn entry(&mut self, way: Way) -> &mut u64 {
         self.last = match self.expected(way) {
@@ -52,12 +52,12 @@ impl Counters {
         &mut self.all[self.last as usize].1
     }
 
-    /// All ways that were used, in the order of their first use.
+    /// All used ways with their counters, in the order of their first use.
     pub(crate) fn iter(&self) -> impl Iterator<Item = (Way, u64)> {
         self.all.iter().copied()
     }
 
-    /// The position of a way if it is the one of the last use or the one after that.
+    /// The position of a way, if it is the last used one or the one after that.
     #[inline(always)]
     fn expected(&self, way: Way) -> Option<u32> {
         let is_at =

@@ -1,45 +1,46 @@
-//! Where actors live, as far as this PE knows.
+//! The places of actors on other PEs, as this PE knows them.
 //!
-//! Every move raises an actor's *epoch*. Knowledge is a pair (PE, epoch), and newer epochs replace
-//! older ones, whatever the order in which they arrive. The home of an actor and every PE that it
-//! left always know a PE that it has been on since; following them leads to it, because each step
-//! goes to a higher epoch. So does every time that an actor gets a replica or gives it up.
+//! Every move raises an actor's *epoch*, and so does each time that it gains or loses a replica. A
+//! known place is a pair (PE, epoch), and newer epochs replace older ones, whatever the order in
+//! which they arrive. The home of an actor and every PE that it has left always know a PE on which
+//! it has been since. Following these places leads to the actor, because each step goes to a higher
+//! epoch.
 
 use crate::address::id::ActorId;
 use crate::pe::PlantedFault;
 use gridspan_topology::PeId;
 use rustc_hash::FxHashMap;
 
-/// What is known about an actor that does not live here.
+/// The known place of an actor that does not live here.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Place {
     pub(crate) pe: PeId,
     pub(crate) epoch: u32,
-    /// It was destroyed.
+    /// Whether the actor was destroyed.
     pub(crate) gone: bool,
-    /// Where its replica is, if it has one.
+    /// The PE of its replica, if it has one.
     pub(crate) replica: Option<PeId>,
 }
 
 impl Place {
-    /// An actor without a replica lives there.
+    /// The place of an actor without a replica.
     pub(crate) fn at(pe: PeId, epoch: u32) -> Self {
         Self { pe, epoch, gone: false, replica: None }
     }
 
-    /// Where to send a message to an actor there.
+    /// The destination of messages to an actor at this place.
     pub(super) fn route(self) -> Route {
         Route { pe: self.pe, second: self.replica, epoch: self.epoch }
     }
 }
 
-/// Where to send a message.
+/// The destination of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Route {
     pub(crate) pe: PeId,
-    /// Another PE that gets it too: the receiver is replicated.
+    /// The PE of the receiver's replica, which gets the message too.
     pub(crate) second: Option<PeId>,
-    /// The epoch of this knowledge.
+    /// The epoch of the place from which this route was made.
     pub(crate) epoch: u32,
 }
 
@@ -48,13 +49,14 @@ impl Route {
         Self { pe, second: None, epoch }
     }
 
-    /// What to write on a message that goes to the first PE only: who knows of two replicas and
-    /// sends to one of them does not say so, and the replica passes it on to the other.
+    /// The epoch to put on a message that goes to the first PE only. If the receiver is replicated,
+    /// this is the epoch before the replica, so that the receiver passes the message on to the
+    /// other replica.
     pub(super) fn epoch_for_one(self) -> u32 {
         self.epoch - u32::from(self.second.is_some() && self.epoch > 0)
     }
 
-    /// All PEs that get the message.
+    /// All PEs that receive the message.
     pub(crate) fn all(self) -> impl Iterator<Item = PeId> {
         std::iter::once(self.pe).chain(self.second)
     }
@@ -76,7 +78,7 @@ impl Directory {
         self.places.get(&id).copied()
     }
 
-    /// Learns a place, unless something newer is known. Returns whether it was news.
+    /// Learns a place, unless a newer one is known. Returns whether it was new.
     pub(crate) fn learn(&mut self, id: ActorId, place: Place, fault: PlantedFault) -> bool {
         match self.places.get_mut(&id) {
             Some(known) if known.epoch >= place.epoch && fault != PlantedFault::EpochIgnored => {
@@ -93,7 +95,7 @@ impl Directory {
         }
     }
 
-    /// Forgets an actor, because it lives here now.
+    /// Removes an actor, because it lives here now.
     pub(crate) fn forget(&mut self, id: ActorId) {
         self.places.remove(&id);
     }

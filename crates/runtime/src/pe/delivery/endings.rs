@@ -1,15 +1,16 @@
-//! Members that end, and those that take their place.
+//! Destruction of members, and insertion of new members under their indices.
 //!
-//! **Start.** The PE on which a member ends sends the counters of its conversations to its home:
-//! they are its tombstone (`tombstones`).
+//! **Start.** The PE on which a member ends sends the member's counters to its home, as its
+//! tombstone (`tombstones`).
 //!
-//! **Steady state.** Whoever knows that the member is gone passes messages for it to its home,
-//! which counts them in their order and drops them. So are messages for a member that never was,
-//! once they have waited long enough. Where nobody is, no message waits for a broadcast.
+//! **Steady state.** A PE that knows that the member is gone forwards messages for it to its home,
+//! which counts them in their order and drops them. So does the home with messages for a member
+//! that never existed, once they have waited long enough. At a tombstone no message waits for a
+//! broadcast.
 //!
-//! **Return.** A new member takes over the counters, and what waits in the tombstone for an earlier
-//! message. Every message is dropped or handled, once, and the order remains. An insertion that
-//! comes before news of the end waits for it.
+//! **Return.** A new member takes over the counters, and the messages that wait in the tombstone
+//! for an earlier one. Every message is dropped or handled once, and the order is kept. An
+//! insertion that arrives before the tombstone waits for it.
 
 use super::channels::{BROADCAST, Channels};
 use super::directory::Place;
@@ -23,7 +24,7 @@ use crate::pe::members::member::Member;
 use crate::pe::migrate;
 
 impl Core {
-    /// Forgets a member that was destroyed, and the messages in its mailbox.
+    /// Removes a destroyed member and drops the messages in its mailbox.
     pub(crate) fn remove_member(&mut self, id: ActorId, kind: KindId, slot: u32) {
         let Some((member, mailbox)) = self.take_out(kind, slot) else { return };
         self.free[kind.index()].push(slot);
@@ -31,10 +32,10 @@ impl Core {
         self.announce_death(kind, member);
     }
 
-    /// Sends what is left of a member to its home, and word of its end to the coordinator.
+    /// Sends a member's tombstone to its home, and reports its end to the coordinator.
     fn announce_death(&mut self, kind: KindId, mut member: Member) {
         let Member { id, reductions, syncs, .. } = member;
-        // A plan that was made while it lived may say that it has moved once more.
+        // A plan that was made while the member lived may have announced one more move.
         let epoch = member.epoch + 2;
         if let Some(channels) = &mut member.channels {
             let before = channels.held.len();
@@ -45,7 +46,7 @@ impl Core {
         }
         let Some(home) = self.home(id) else { return };
         if home == self.me {
-            // At once: the next message may come before any packet to itself.
+            // Set at once: the next message may arrive before a packet from this PE to itself.
             self.set_tombstone(id, epoch, member.channels);
         } else {
             self.delivery.learn(id, Place { gone: true, ..Place::at(home, epoch) });
@@ -65,7 +66,8 @@ impl Core {
         }
     }
 
-    /// From here on messages for a member are dropped, until another takes its place.
+    /// Stores a tombstone. From now on messages for the member are dropped, until a new member
+    /// takes its index.
     fn set_tombstone(&mut self, id: ActorId, epoch: u32, channels: Option<Box<Channels>>) {
         if let Some(channels) = channels {
             let dropped = self.delivery.tombstones.set(id, channels);
@@ -81,8 +83,8 @@ impl Core {
         }
     }
 
-    /// Makes an insertion ready, on the home of the new member. `None` if it goes elsewhere, waits,
-    /// or cannot be.
+    /// Prepares an insertion on the home of the new member. Returns `None` if it is forwarded,
+    /// waits, or fails.
     pub(crate) fn prepare_insertion(
         &mut self,
         mut insertion: Box<Insertion>,
@@ -120,9 +122,9 @@ impl Core {
         None
     }
 
-    /// Keeps an insertion until the member that has its index now has ended.
+    /// Keeps an insertion until the member that currently has its index has ended.
     fn postpone(&mut self, insertion: Box<Insertion>) {
-        // The job is not quiescent as long as this waits.
+        // The job is not quiescent while this waits.
         self.created += 1;
         let id = insertion.id;
         let too_late = Box::new(move |core: &mut Self| core.fail_occupied(id));

@@ -1,4 +1,4 @@
-//! Into the mailbox: messages whose turn has come, by priority.
+//! The mailbox: messages whose turn has come, by priority.
 
 use super::queue::{Ready, TypedQueue};
 use crate::Actor;
@@ -10,7 +10,7 @@ use crate::pe::rank::Rank;
 use bytes::Bytes;
 use std::any::{Any, type_name};
 
-/// What a message counts for in the memory budget.
+/// Bytes that a message counts for in the memory budget.
 #[inline]
 pub(crate) fn message_bytes<A: Actor>(message: &A::Message) -> usize {
     size_of::<A::Message>() + A::heap_bytes(message)
@@ -26,7 +26,7 @@ impl Core {
         queue.downcast_mut()
     }
 
-    /// Puts a message into a mailbox. What nearly all messages take is kept short.
+    /// Puts a message into a mailbox. The path of nearly all messages is kept short.
     #[inline]
     pub(super) fn push_ready<A: Actor>(
         &mut self,
@@ -39,7 +39,7 @@ impl Core {
             return self.push_ranked::<A>(kind, slot, priority, message);
         }
         if self.ready_bytes > self.common.limits.hard_bytes {
-            // The job ends; a handler that goes on sending must not take more.
+            // The job is about to end; a handler that keeps sending must not take more memory.
             return self.check_budget();
         }
         let bytes = message_bytes::<A>(&message);
@@ -115,7 +115,7 @@ impl Core {
         }
     }
 
-    /// Puts the messages of a member that has come into its mailbox.
+    /// Puts the mailbox of a member that has arrived into the queue.
     pub(crate) fn refill(&mut self, kind: KindId, slot: u32, mailbox: &[(i32, Bytes)]) {
         for (priority, message) in mailbox {
             let rank = self.rank(kind, slot, *priority);

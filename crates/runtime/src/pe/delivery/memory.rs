@@ -1,10 +1,10 @@
-//! How many bytes wait on a PE, and the end of the job when they are too many.
+//! The memory budget of a PE. The job ends when waiting messages exceed it.
 //!
 //! Messages wait for earlier ones and for broadcasts, broadcasts for messages and for earlier ones,
-//! both for receivers and collections that are not known here yet. None of it is ready, and nothing
-//! can be done to shorten the wait but to take what comes. So it counts towards the hard limit, at
-//! which the job ends with an error, and not towards the soft one: a PE over that takes no more
-//! from its inbox and holds senders back, and would never see what the rest waits for.
+//! and both for receivers and collections that are not known here yet. None of them is ready, and
+//! only further messages can end the wait. So they count towards the hard limit, at which the job
+//! ends with an error, but not towards the soft limit: a PE above the soft limit takes no more from
+//! its inbox and holds senders back, and would never receive the awaited messages.
 
 use super::budget::{AccountedBroadcast, AccountedEnvelope};
 use crate::address::id::{ActorId, KindId};
@@ -17,13 +17,13 @@ use crate::pe::core::Core;
 use gridspan_topology::PeId;
 
 impl Core {
-    /// Counts a message for as long as it waits.
+    /// Counts a message in the budget while it waits.
     pub(crate) fn keep(&self, kind: KindId, envelope: Box<dyn AnyEnvelope>) -> AccountedEnvelope {
         let bytes = self.kind(kind).map_or(0, |kind| kind.envelope_bytes(&*envelope));
         self.delivery.budget.keep(envelope, bytes)
     }
 
-    /// Counts a broadcast whose turn has not come.
+    /// Counts a broadcast in the budget while it waits for its turn.
     pub(crate) fn keep_broadcast(
         &self,
         kind: KindId,
@@ -34,31 +34,31 @@ impl Core {
         self.delivery.budget.keep(broadcast, bytes)
     }
 
-    /// What a message counts for that is not for one receiver.
+    /// Bytes that a message without a single receiver counts for.
     fn payload_bytes(&self, kind: KindId, message: &Payload) -> usize {
         self.kind(kind).map_or(0, |kind| kind.payload_bytes(message))
     }
 
-    /// The bytes that this PE has waiting: what is ready, what waits for something before it, what
-    /// waits outside, and what handlers have sent in this turn.
+    /// Number of bytes that wait on this PE: ready messages, messages that wait for earlier ones,
+    /// messages outside the PE, and messages that handlers have sent in this turn.
     #[inline]
     fn queued_bytes(&self) -> usize {
         self.ready_bytes + self.delivery.budget.bytes() + self.waiting_bytes + self.outbox.bytes()
     }
 
-    /// Whether what waits has outgrown the budget.
+    /// Whether waiting messages exceed the budget.
     #[inline]
     pub(super) fn is_over_budget(&self) -> bool {
         self.queued_bytes() > self.common.limits.hard_bytes
     }
 
-    /// Whether so much more fits the budget.
+    /// Whether `bytes` more fit into the budget.
     pub(crate) fn has_room(&self, bytes: usize) -> bool {
         self.queued_bytes().saturating_add(bytes) <= self.common.limits.hard_bytes
     }
 
-    /// Ends the job when what waits outgrows its budget. Out of line: senders ask first whether it
-    /// does.
+    /// Ends the job if waiting messages exceed the budget. Out of line: senders first call
+    /// [`is_over_budget`](Self::is_over_budget).
     #[cold]
     pub(crate) fn check_budget(&mut self) {
         let limit = self.common.limits.hard_bytes;
@@ -77,7 +77,7 @@ impl Core {
         self.fail(error);
     }
 
-    /// The members with most messages waiting, for people.
+    /// The members with the most waiting messages, for people.
     fn fullest_mailboxes(&mut self) -> String {
         const SHOWN: usize = 3;
         let mut all = Vec::new();
@@ -110,8 +110,8 @@ impl Core {
         self.kind(kind).map_or("actors of an unknown type", |kind| kind.name())
     }
 
-    /// Ends the job since another PE of this node does not take what waits for it. It may be inside
-    /// of a handler, and cannot see that itself.
+    /// Ends the job because another PE of this node does not take its messages. That PE may be
+    /// inside a handler, and then cannot notice it.
     pub(crate) fn fail_full(&mut self, pe: PeId, bytes: usize, fullest: &[(KindId, usize)]) {
         let layout = &self.common.layout;
         let (node, site) = (layout.node_of(pe), layout.site_name(layout.site_of(pe)));

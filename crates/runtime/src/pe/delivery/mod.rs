@@ -1,19 +1,19 @@
-//! Delivery: the way of a message, from its sender into the mailbox of its receiver.
+//! Delivery: the path of a message from its sender into the mailbox of its receiver.
 //!
-//! **The simple way.** Most messages stay on their PE, between actors that have never sent each
-//! other anything across PEs. `send` finds the receiver and `mailbox` takes the message: three
-//! files, with the `queue` of its type.
+//! **On one PE.** Most messages stay on their PE, between actors that have never sent each other
+//! messages across PEs. `send` finds the receiver and `mailbox` takes the message: three files,
+//! with the `queue` of its type.
 //!
-//! **Across PEs.** `send` gives the message the next number of its pair (`channels`), asks `routes`
-//! where the receiver lives, and puts it into the outbox. There, `receive` asks the one question
-//! (`verdict`): deliver, hold, drop or forward? What is in turn passes into its mailbox, with what
-//! waited for it (`order`). What has no receiver here waits (`state`), follows the receiver
-//! (`directory`), or ends at a tombstone (`tombstones`).
+//! **Across PEs.** `send` gives the message the next number of its pair (`channels`), gets the
+//! receiver's PE from `routes`, and puts the message into the outbox. On that PE, `receive` calls
+//! `verdict`: deliver, hold, drop or forward. A message whose turn has come passes into its
+//! mailbox, with the messages that wait for it (`order`). A message whose receiver is not here
+//! waits (`state`), follows the receiver (`directory`), or ends at a tombstone (`tombstones`).
 //!
-//! **Memory.** What waits anywhere counts (`budget`), and ends the job before it fills the machine
-//! (`memory`).
+//! **Memory.** All waiting messages count in a memory budget (`budget`). If they exceed it, the job
+//! ends before it fills the machine (`memory`).
 //!
-//! [`Delivery`] is what a PE keeps for all this besides its members, each of which has its own
+//! [`Delivery`] is the state of a PE for all this besides its members, each of which has its own
 //! [`Channels`].
 
 mod batches;

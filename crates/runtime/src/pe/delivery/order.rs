@@ -1,32 +1,33 @@
-//! Order at a receiver: what comes to a member passes into its mailbox in turn.
+//! Order at a receiver: in which order messages and broadcasts pass into a member's mailbox.
 //!
-//! Messages of a sender come in the order of their numbers, channel by channel ([`Channels`]);
-//! broadcasts to a collection come in one order for all members. Each says how much of the other
-//! kind it comes after, so that what one sender sends in one channel is in order, whether it is for
-//! one member or for all.
+//! Messages of a sender pass in the order of their numbers, channel by channel ([`Channels`]);
+//! broadcasts to a collection pass in one order for all members. Each message and broadcast states
+//! how many of the other kind it comes after. So what one sender sends in one channel keeps its
+//! order, whether it is for one member or for all.
 //!
-//! **A message after a broadcast** carries how many broadcasts to the collection its sender had
-//! asked for. The member lets it pass when it has taken the last of them: when that has come to
-//! this PE, which counts broadcasts by sender, and its number is below the one that the member
-//! expects.
+//! **A message after a broadcast** carries the number of broadcasts to the collection that its
+//! sender had requested. The member lets the message pass when it has taken the last of them: that
+//! broadcast has reached this PE, which counts broadcasts by sender, and its number is below the
+//! next one that the member expects.
 //!
-//! **A broadcast after a message** carries whom its sender has sent to since its previous broadcast
-//! in the channel, and how much. Members that are named let it pass, and all later ones, when so
-//! much has passed there.
+//! **A broadcast after messages** names the members to which its sender has sent messages since its
+//! previous broadcast in the channel, each with the number of messages so far. A named member lets
+//! this broadcast and all later ones pass only when that many messages have passed there.
 //!
-//! **Why nothing waits for itself.** By induction over the numbers of broadcasts: one waits for
-//! those with lower numbers, and for messages that were sent before it. Those wait for earlier ones
-//! of the same sender, and for broadcasts that the same sender asked for still earlier, which have
-//! lower numbers since the coordinator numbers each sender's requests in order.
+//! **Why there is no deadlock.** By induction over the numbers of broadcasts: a broadcast waits for
+//! those with lower numbers, and for messages that were sent before it. Such a message waits for
+//! earlier ones of the same sender, and for broadcasts that the same sender requested still
+//! earlier. These have lower numbers, since the coordinator numbers each sender's requests in
+//! order.
 //!
-//! **Migration.** A member that came with broadcasts owed to it is behind its PE, which keeps only
-//! the last number of each sender. A message may then wait for a later broadcast than it has to;
-//! but not for one that waits for it: if the next broadcast is here and comes after the message,
-//! the message passes. A member that is ahead of its PE waits for the PE. What is held moves with
-//! the member.
+//! **Migration.** A member that arrived with broadcasts owed to it is behind its PE, which keeps
+//! only the last number of each sender. A message may then wait for a later broadcast than
+//! necessary, but not for a broadcast that waits for the message: if the next broadcast is held and
+//! comes after the message, the message passes. A member that is ahead of its PE waits for the PE.
+//! Held messages move with the member.
 //!
-//! A member that was inserted takes no broadcast that is older than it. What was sent to it before
-//! such a one is in no order with later ones.
+//! An inserted member takes no broadcast that is older than itself. Messages that were sent to it
+//! before such a broadcast are in no order with later ones.
 
 use super::channels::{Channels, broadcasts_of, channel};
 use super::verdict::{Receiver, Until, Verdict, verdict};
@@ -37,18 +38,18 @@ use crate::pe::core::Core;
 use crate::pe::fault::PlantedFault;
 use crate::pe::members::member::Member;
 
-/// What may pass next.
+/// A candidate to pass next.
 #[derive(Clone, Copy)]
 enum Next {
     Broadcast,
-    /// From a sender, in a channel.
+    /// The next message from a sender, in a channel.
     Message(ActorId, i32),
 }
 
 impl Core {
-    /// Whether the turn of a message to the member in `slot`, and of `messages` in all with
-    /// consecutive numbers, has come; counts them if so. Finds out only where that takes a look;
-    /// otherwise the answer is no, and [`verdict`] knows. Nothing waits for these: nothing is held.
+    /// Lets a message to the member in `slot` pass if its turn has come and it is a simple case,
+    /// with `messages` in all that have consecutive numbers, and counts them. Returns whether they
+    /// passed. If not, [`verdict`] decides. No held message waits for them, since nothing is held.
     #[inline(always)]
     pub(super) fn pass_at_once(
         &mut self,
@@ -71,7 +72,7 @@ impl Core {
         channels.held.is_empty() && channels.pass(first, messages)
     }
 
-    /// What the member in `slot` expects, as far as this message, or broadcast, is concerned.
+    /// The state of the member in `slot` that matters for this message or broadcast.
     pub(super) fn here(&mut self, (kind, slot): (KindId, u32), header: &Header) -> Receiver {
         let fault = self.common.fault;
         let waits = header.after > 0
@@ -89,7 +90,7 @@ impl Core {
         Receiver::Here { expected, waits }
     }
 
-    /// Counts what is delivered to the member in `slot`.
+    /// Counts a message or broadcast as delivered to the member in `slot`.
     pub(super) fn count(&mut self, (kind, slot): (KindId, u32), header: &Header) {
         if self.common.fault == PlantedFault::StreamsUncounted && is_stream(header.source) {
             return;
@@ -105,7 +106,7 @@ impl Core {
         }
     }
 
-    /// Whether something that this comes after has not passed yet.
+    /// Whether a message or broadcast of the other kind, before this one, has not passed yet.
     #[cold]
     fn waits(&self, kind: KindId, slot: u32, header: &Header) -> bool {
         let Some(member) = self.member_in(Slot { kind, index: slot }) else { return false };
@@ -119,7 +120,7 @@ impl Core {
         !self.has_taken(member, source, after) && !channels.is_some_and(is_awaited)
     }
 
-    /// Whether a member here has taken so many broadcasts of a sender.
+    /// Whether a member here has taken `count` broadcasts of a sender.
     pub(super) fn has_taken(&self, member: &Member, source: ActorId, count: u64) -> bool {
         let local = self.collections.get(member.id.collection);
         let seen = local.and_then(|local| local.broadcasts.seen.get(&source));
@@ -127,7 +128,7 @@ impl Core {
             || seen.is_some_and(|seen| seen.count >= count && seen.number < member.broadcasts)
     }
 
-    /// Keeps what may not pass now at the member in `slot`. Returns whether it was there already.
+    /// Holds a message or broadcast at the member in `slot`. Returns whether it was already held.
     pub(super) fn hold_at_member(
         &mut self,
         (kind, slot): (KindId, u32),
@@ -145,10 +146,11 @@ impl Core {
         is_repeated
     }
 
-    /// The next in its order has come and waits for the other kind.
+    /// Handles a held message or broadcast that is next in its own order and waits for the other
+    /// kind.
     fn kept_blocked(&mut self, kind: KindId, slot: u32, header: &Header) {
         if header.is_broadcast {
-            // It may be what frees a message of its sender that waits for too much.
+            // It may free a message of its sender that waits for a later broadcast than necessary.
             let message = Next::Message(header.source, channel(header.priority));
             self.let_pass(kind, slot, vec![message]);
         } else {
@@ -166,7 +168,7 @@ impl Core {
         }
     }
 
-    /// Lets pass what waited for what has just passed.
+    /// Lets messages and broadcasts pass that waited for `passed`, which has just passed.
     #[inline]
     pub(super) fn release_held(&mut self, kind: KindId, slot: u32, passed: &Header) {
         let channels = self.member(kind, slot).and_then(|member| member.channels.as_deref());
@@ -186,7 +188,7 @@ impl Core {
         self.let_pass(kind, slot, next);
     }
 
-    /// Lets pass what can, after news that concern all that waits at a member.
+    /// Rechecks everything that is held at a member, and lets pass what may.
     pub(crate) fn release_blocked(&mut self, kind: KindId, slot: u32) {
         let mut next = vec![Next::Broadcast];
         next.extend(self.take_blocked(kind, slot));
@@ -199,7 +201,8 @@ impl Core {
         blocked.into_iter().flatten().map(|(source, channel)| Next::Message(source, channel))
     }
 
-    /// Lets pass what is held, as long as something of these and of what they free can.
+    /// Lets held messages and broadcasts pass, beginning with these candidates and continuing with
+    /// those that they free.
     fn let_pass(&mut self, kind: KindId, slot: u32, mut next: Vec<Next>) {
         while let Some(step) = next.pop() {
             let Some(member) = self.member(kind, slot) else { return };
@@ -235,7 +238,7 @@ impl Core {
         }
     }
 
-    /// Puts what is held under this key into the mailbox.
+    /// Puts the held message under this key into the mailbox.
     fn make_ready(&mut self, kind: KindId, slot: u32, key: (ActorId, i32, u64)) {
         let channels = self.member(kind, slot).and_then(|member| member.channels.as_deref_mut());
         let envelope = channels.and_then(|channels| channels.held.remove(&key));

@@ -1,7 +1,7 @@
-//! Messages that are ready to be handled, by rank and in the order they became ready.
+//! Ready messages, by rank and in the order in which they became ready.
 //!
 //! Messages stay in queues of their own type, so that a send on the same PE moves the value once
-//! and allocates nothing. [`Lanes`] remembers from which queue the next messages come, as runs.
+//! and allocates nothing. [`Lanes`] stores from which queues the next messages come, as runs.
 
 use crate::address::id::KindId;
 use crate::message::codec::{self, DecodeError};
@@ -17,17 +17,17 @@ use std::marker::PhantomData;
 /// The order in which messages of all types became ready.
 #[derive(Default)]
 pub(crate) struct Lanes {
-    /// [`Rank::NORMAL`], which nearly all messages have.
+    /// The lane of [`Rank::NORMAL`], which nearly all messages have.
     normal: Lane,
-    /// All other ranks; lower ones go first. None of these is empty.
+    /// The lanes of all other ranks, lower ranks first. None of them is empty.
     others: BTreeMap<Rank, Lane>,
 }
 
 /// The messages of one rank.
 #[derive(Default)]
 struct Lane {
-    /// The first run. It stays when its messages are gone and no other follows, so that a mailbox
-    /// that empties and fills again only counts.
+    /// The first run. It is kept when its messages are gone and no other run follows, so that a
+    /// mailbox that empties and fills again only changes a count.
     next: Run,
     later: VecDeque<Run>,
 }
@@ -78,7 +78,8 @@ impl Lane {
         true
     }
 
-    /// Forgets those messages of one type for which `taken` says so.
+    /// Removes messages of one type; `taken` states for each of them, in order, whether it is
+    /// removed.
     fn remove(&mut self, kind: KindId, taken: &[bool]) {
         let mut taken = taken.iter();
         let runs = std::iter::once(&mut self.next).chain(&mut self.later);
@@ -157,8 +158,8 @@ impl Lanes {
         self.peek().is_none()
     }
 
-    /// Forgets messages of one type that were taken out of their queue; `taken` says for each
-    /// message of that type, by rank and in order, whether it was.
+    /// Removes messages of one type that were taken out of their queue. `taken` states for each
+    /// message of that type and rank, in order, whether it was.
     pub(crate) fn remove(&mut self, kind: KindId, rank: Rank, taken: &[bool]) {
         if rank == Rank::NORMAL {
             return self.normal.remove(kind, taken);
@@ -174,29 +175,28 @@ impl Lanes {
 
 /// A queue of messages whose type is not known here.
 pub(crate) trait Queue: Any + Send {
-    /// Takes out all messages for a member, as priority and encoded message in order, and takes
-    /// them off `lanes`. Also returns how many bytes of the memory budget they held.
+    /// Removes all messages for a member from the queue and from `lanes`. Returns them in order, as
+    /// priority and encoded message, with the number of bytes that they held in the memory budget.
     fn extract(&mut self, kind: KindId, slot: u32, lanes: &mut Lanes)
     -> (Vec<(i32, Bytes)>, usize);
-    /// Puts an encoded message in. Returns how many bytes of the memory budget it holds.
+    /// Adds an encoded message. Returns the number of bytes that it takes in the memory budget.
     fn push_encoded(&mut self, slot: u32, rank: Rank, message: &[u8])
     -> Result<usize, DecodeError>;
-    /// Puts a message in. Returns how many bytes of the memory budget it holds; nothing if it is
-    /// for actors of another type.
+    /// Adds a message. Returns the number of bytes that it takes in the memory budget, or `None` if
+    /// it is for actors of another type.
     fn push_envelope(
         &mut self,
         slot: u32,
         rank: Rank,
         envelope: Box<dyn AnyEnvelope>,
     ) -> Option<usize>;
-    /// Ranks messages of steps anew, by the hops of the members in each slot, and has `lanes`
-    /// follow.
+    /// Ranks messages of steps again, by the hops of the member in each slot, and updates `lanes`.
     fn rank_anew(&mut self, kind: KindId, hops: &dyn Fn(u32) -> u8, lanes: &mut Lanes);
-    /// How many messages wait for each member: slot and count.
+    /// Number of waiting messages per slot.
     fn waiting(&self) -> BTreeMap<u32, u64>;
 }
 
-/// A ready message and the member it is for.
+/// A ready message and its receiver.
 pub(crate) struct Ready<M> {
     pub(crate) slot: u32,
     pub(crate) message: M,
@@ -206,9 +206,9 @@ pub(crate) struct Ready<M> {
 pub(crate) struct TypedQueue<A, M> {
     pub(super) normal: VecDeque<Ready<M>>,
     others: BTreeMap<Rank, VecDeque<Ready<M>>>,
-    /// What a message counts for in the memory budget.
+    /// Returns the bytes that a message counts for in the memory budget.
     bytes: fn(&M) -> usize,
-    /// Tells queues apart whose actors take messages of one type.
+    /// Distinguishes queues of different actor types with the same message type.
     actor: PhantomData<fn() -> A>,
 }
 

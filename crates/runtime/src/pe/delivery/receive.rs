@@ -1,4 +1,4 @@
-//! The receiver's side: what comes to a PE is delivered, held, dropped or forwarded.
+//! The receiving side: messages that arrive are delivered, held, dropped or forwarded.
 
 use super::Place;
 use super::state::{DETOUR_HOLD, Early, UNKNOWN_MEMBER_HOLD};
@@ -12,7 +12,7 @@ use crate::pe::core::Core;
 use std::collections::BTreeSet;
 
 impl Core {
-    /// Takes a message that came to this PE.
+    /// Takes a message that has arrived on this PE.
     pub(crate) fn arrive<A: Actor>(&mut self, kind: KindId, envelope: Envelope<A::Message>) {
         let Envelope { header, .. } = &envelope;
         if let Some((kind, slot)) = self.resident(header.to)
@@ -23,7 +23,7 @@ impl Core {
         self.arrive_any(kind, Box::new(envelope));
     }
 
-    /// Takes all messages of a batch that came to this PE.
+    /// Takes all messages of a batch that has arrived on this PE.
     pub(crate) fn arrive_all<A: Actor>(&mut self, batch: EnvelopeBatch<A::Message>) {
         let kind = batch.kind;
         let (all, mut messages) = batch.into_series();
@@ -42,7 +42,7 @@ impl Core {
         }
     }
 
-    /// Takes a message that came to this PE, or waited here, and does not pass at a glance.
+    /// Takes a message that has arrived or waited here, after the fast path has failed.
     pub(crate) fn arrive_any(&mut self, kind: KindId, mut envelope: Box<dyn AnyEnvelope>) {
         let header = *envelope.header();
         let resident = self.resident(header.to);
@@ -75,7 +75,7 @@ impl Core {
                 (header.hops, header.epoch) = (header.hops.saturating_add(1), epoch);
                 self.statistics.forwarded += 1;
                 match to == self.me {
-                    // The news of its arrival has come before itself.
+                    // The receiver's new place has arrived before the receiver.
                     true => self.hold(kind, Until::Arrived, envelope),
                     false => self.forward(kind, to, envelope),
                 }
@@ -83,7 +83,7 @@ impl Core {
         }
     }
 
-    /// What this PE knows of a receiver that does not live here.
+    /// The state of a receiver that does not live here.
     fn absent(&self, id: ActorId) -> Receiver {
         match self.departing.contains_key(&id) {
             true => Receiver::Departing,
@@ -113,26 +113,27 @@ impl Core {
         }
     }
 
-    /// Keeps a message for an actor that was accepted here and has not come yet.
+    /// Holds a message for an actor that was accepted here and has not arrived yet.
     pub(crate) fn hold_for_arrival(&mut self, kind: KindId, envelope: Box<dyn AnyEnvelope>) {
         self.hold(kind, Until::Arrived, envelope);
     }
 
-    /// Keeps what came before the description of its collection. The coordinator, which knows all
-    /// collections, ends the job if there is none.
+    /// Holds a message or control that arrived before the description of its collection. The
+    /// coordinator, which knows all collections, ends the job if this one does not exist.
     pub(crate) fn hold_early(&mut self, collection: CollectionId, early: Early) {
         if self.delivery.hold_early(collection, early) {
             self.post(COORDINATOR, Control::CollectionAwaited { collection });
         }
     }
 
-    /// A message came again and was dropped.
+    /// Counts a repeated message, which is dropped.
     fn note_repeated(&mut self) {
         self.processed += 1;
         self.statistics.repeated += 1;
     }
 
-    /// Drops a message for a member that is gone, when its turn has come. Runs on its home.
+    /// Drops a message for a member that does not exist, when its turn has come. Runs on the
+    /// member's home.
     fn drop_dead_letter(&mut self, kind: KindId, envelope: Box<dyn AnyEnvelope>) {
         let header = *envelope.header();
         if header.is_broadcast || is_stream(header.source) {
@@ -145,7 +146,7 @@ impl Core {
         }
     }
 
-    /// So many messages were dropped that nobody will ever handle.
+    /// Counts dropped messages, which will never be handled, and logs them.
     pub(super) fn note_dropped(&mut self, to: ActorId, messages: u64, reason: &str) {
         self.processed += messages;
         self.statistics.dead_letters += messages;
@@ -155,7 +156,7 @@ impl Core {
         }
     }
 
-    /// Learns where an actor lives, and sends on what waited for it.
+    /// Learns an actor's place, and forwards the messages that waited for it.
     pub(crate) fn learn(&mut self, id: ActorId, place: Place) {
         if self.resident(id).is_some() || self.departing.contains_key(&id) {
             return;
@@ -165,7 +166,7 @@ impl Core {
         }
     }
 
-    /// Takes the messages again that have waited for an actor.
+    /// Takes the messages that waited for an actor once more.
     pub(crate) fn release_awaiting(&mut self, id: ActorId) {
         if let Some(held) = self.delivery.take(id) {
             for envelope in held.envelopes {
@@ -174,19 +175,18 @@ impl Core {
         }
     }
 
-    /// Whether messages for this member wait here, at home, for an insertion that nobody may ever
-    /// ask for.
+    /// Whether messages for this member wait here, on its home, for an insertion that may never be
+    /// requested.
     pub(crate) fn is_stranded(&self, id: ActorId) -> bool {
         self.home(id) == Some(self.me) && self.delivery.directory.place(id).is_none()
     }
 
-    /// For whom messages are stranded here.
+    /// The receivers of the messages that are stranded here.
     fn stranded(&self) -> BTreeSet<ActorId> {
         self.delivery.awaited().filter(|&id| self.is_stranded(id)).collect()
     }
 
-    /// Counts the stranded messages, and remembers which they are for
-    /// [`drop_stranded`](Self::drop_stranded).
+    /// Counts the stranded messages, and marks them for [`drop_stranded`](Self::drop_stranded).
     pub(crate) fn report_stranded(&mut self) -> u64 {
         if !self.delivery.is_awaiting() {
             return 0;
@@ -196,7 +196,7 @@ impl Core {
     }
 
     /// Drops the stranded messages that were reported last: the coordinator knows that no insertion
-    /// was on its way by then.
+    /// was under way by then.
     pub(crate) fn drop_stranded(&mut self) {
         let stranded = self.stranded();
         for (kind, envelope) in self.delivery.take_reported(&stranded) {
@@ -204,8 +204,8 @@ impl Core {
         }
     }
 
-    /// Deals with messages whose receiver has not turned up for long: home gives up on members that
-    /// it does not know, other PEs leave the messages to home.
+    /// Handles messages whose receiver has not arrived by their deadline: the home drops messages
+    /// for members that it does not know, other PEs forward them to the home.
     pub(crate) fn expire_awaiting(&mut self) {
         for id in self.delivery.expired(self.now) {
             let Some(held) = self.delivery.take(id) else { continue };
@@ -230,7 +230,7 @@ impl Core {
         }
     }
 
-    /// Sends a message on its way from here.
+    /// Forwards a message from here.
     pub(crate) fn dispatch_envelope(&mut self, kind: KindId, mut envelope: Box<dyn AnyEnvelope>) {
         let header = envelope.header_mut();
         match self.delivery.directory.place(header.to) {

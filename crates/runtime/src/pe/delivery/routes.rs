@@ -1,4 +1,4 @@
-//! Where a message goes: to the PE where its receiver lives, as far as this one knows.
+//! Routes: the PE to which a message goes, as far as this PE knows the receiver's place.
 
 use super::directory::{Place, Route};
 use crate::Actor;
@@ -9,20 +9,20 @@ use crate::pe::core::Core;
 use gridspan_topology::PeId;
 
 impl Core {
-    /// Where an actor lives as far as this PE knows. Main's PE knows the homes of members whose
-    /// collection is not known here yet.
+    /// The route to an actor. While the collection is not known here, the route leads to main's PE,
+    /// which knows the homes of its members.
     pub(crate) fn route(&self, id: ActorId) -> Route {
         self.route_of(id, self.resident(id).is_some())
     }
 
-    /// The same, for who knows whether it lives here. Always inlined: what is asked for every
-    /// message that leaves is most often known without a search.
+    /// Like [`route`](Self::route), if the caller knows whether the actor lives here. Always
+    /// inlined, since every message that leaves needs a route and most need no search for it.
     #[inline(always)]
     pub(super) fn route_of(&self, id: ActorId, is_here: bool) -> Route {
         let is_settled = self.delivery.directory.is_empty()
             && self.departing.is_empty()
             && self.replicas.is_empty();
-        // Nobody has moved as far as this PE knows, as in many jobs for ever.
+        // As far as this PE knows no actor has moved; in many jobs none does.
         if is_settled && let Some(local) = self.collections.get(id.collection) {
             return Route::to(if is_here { self.me } else { self.home_in(local, id.key) }, 0);
         }
@@ -48,7 +48,7 @@ impl Core {
         message: A::Message,
     ) {
         if self.is_over_budget() {
-            // The job ends; a handler that goes on sending must not take more.
+            // The job is about to end; a handler that keeps sending must not take more memory.
             return self.check_budget();
         }
         let heap_bytes = A::heap_bytes(&message);
@@ -67,7 +67,7 @@ impl Core {
         }
     }
 
-    /// Tells a PE where an actor is.
+    /// Sends an actor's place to a PE.
     pub(crate) fn tell_place(&mut self, to: PeId, id: ActorId, place: Place) {
         let Place { pe, epoch, gone, replica } = place;
         self.post(to, Control::Location { id, pe, epoch, gone, replica });

@@ -1,7 +1,8 @@
-//! The sender's side: a message gets its number, if its pair has any, and goes to its receiver.
+//! The sending side: a message gets its number, if its pair is numbered, and goes to its receiver.
 //!
-//! A reference can outrun the description of its collection, since a member may pass it on while
-//! others are still being made. Messages then go to main's PE, which knows every collection.
+//! A reference can arrive before the description of its collection, since a member may pass it on
+//! while others are still being created. Messages then go to main's PE, which knows every
+//! collection.
 
 use super::channels::Channels;
 use super::directory::Route;
@@ -23,7 +24,7 @@ impl Core {
         priority: i32,
         message: A::Message,
     ) {
-        // First, since the handler has just looked up its own actor.
+        // Looked up first, since the handler has just accessed its own actor.
         let channels = self.known_channels(sender);
         let resident = self.resident(to);
         if let Some((kind, slot)) = resident
@@ -80,8 +81,8 @@ impl Core {
         }
     }
 
-    /// Sends the result of a reduction, a message of the coordinator with its number, to the member
-    /// that it is for, whose home this is.
+    /// Sends the result of a reduction, a numbered message from the coordinator, to its target,
+    /// whose home this is.
     pub(crate) fn send_result(
         &mut self,
         kind: KindId,
@@ -98,7 +99,7 @@ impl Core {
         }
     }
 
-    /// A message leaves its sender.
+    /// Counts a message that leaves its sender.
     #[inline(always)]
     fn note_sent<A: Actor>(&mut self, sender: Sender, to: ActorId, message: &A::Message) {
         self.created += 1;
@@ -107,8 +108,8 @@ impl Core {
         }
     }
 
-    /// The type of a collection's members: as its description says or, as long as that is on its
-    /// way, as the reference does.
+    /// The type of a collection's members, from its description or, until that arrives, from the
+    /// reference.
     pub(crate) fn kind_in<A: Actor>(&mut self, collection: CollectionId) -> Option<KindId> {
         if let Some(local) = self.collections.get(collection) {
             return Some(local.info.kind);
@@ -124,7 +125,7 @@ impl Core {
         self.conversations(sender).1
     }
 
-    /// The name under which the sender's messages are numbered, and the numbers.
+    /// The sender's identity for numbering, and its channels.
     #[inline(always)]
     fn conversations(&mut self, sender: Sender) -> (ActorId, &mut Channels) {
         let system = ActorId::system(self.me);
@@ -137,8 +138,8 @@ impl Core {
         }
     }
 
-    /// The sender's numbers, if it has any: most have never sent elsewhere. Always inlined, since a
-    /// call would cost as much as finding that out.
+    /// The sender's channels, if it has any: most senders have never sent to another PE. Always
+    /// inlined, since a call would cost as much as the look-up.
     #[inline(always)]
     fn known_channels(&self, sender: Sender) -> Option<&Channels> {
         match sender {

@@ -1,9 +1,8 @@
-//! What one sender has broadcast, as far as its messages to single members have to be in order with
-//! it.
+//! A sender's broadcasts, to keep its messages to single members in order with them.
 //!
-//! Kept by collection and channel, and only for those that it has broadcast to: others pay nothing.
-//! Messages are noted that come between two broadcasts; what came before the earlier one needs no
-//! saying, since nobody takes the later one before.
+//! The state is kept by collection and channel, and only for collections that the sender has
+//! broadcast to. It contains the receivers of messages between two broadcasts. Earlier receivers
+//! need no entry, since no member takes a broadcast before the previous one.
 
 use super::counters::{Counters, Way};
 use crate::address::id::{ActorId, CollectionId};
@@ -15,20 +14,21 @@ use std::collections::{BTreeMap, BTreeSet};
 #[derive(Default)]
 pub(crate) struct SentBroadcasts(BTreeMap<(CollectionId, i32), ToCollection>);
 
-/// Those to one collection in one channel.
+/// The broadcasts to one collection in one channel.
 #[derive(Default)]
 struct ToCollection {
-    /// How many it had asked for, in all channels, with the last one in this.
+    /// Number of broadcasts that the sender had requested in all channels, up to the last one in
+    /// this channel.
     count: u64,
-    /// Whom it has sent numbered messages since.
+    /// The members to which it has sent numbered messages since.
     since: BTreeSet<Key>,
 }
 
-/// How they travel.
+/// The encoded form of one entry.
 type Record = (CollectionId, i32, u64, Vec<Key>);
 
 impl SentBroadcasts {
-    /// How many broadcasts a message to the collection comes after.
+    /// Number of broadcasts to the collection that a message comes after.
     #[inline]
     pub(super) fn after(&self, collection: CollectionId, channel: i32) -> u64 {
         if self.0.is_empty() {
@@ -37,8 +37,8 @@ impl SentBroadcasts {
         self.0.get(&(collection, channel)).map_or(0, |sent| sent.count)
     }
 
-    /// Broadcast number `count` begins, counted from one. Returns which messages come before it, of
-    /// those that `next` counts.
+    /// Begins broadcast number `count`, counted from one. Returns the messages that come before it,
+    /// with the numbers from `next`.
     pub(super) fn begin(
         &mut self,
         (collection, channel): (CollectionId, i32),
@@ -61,7 +61,7 @@ impl SentBroadcasts {
         Earlier::from_sorted(since.into_iter().map(sent))
     }
 
-    /// A numbered message goes to a member.
+    /// Notes a numbered message to a member.
     #[inline]
     pub(super) fn note_sent(&mut self, to: ActorId, channel: i32) {
         if self.0.is_empty() {
@@ -72,7 +72,7 @@ impl SentBroadcasts {
         }
     }
 
-    /// In a fixed order.
+    /// The entries in encoded form, in a fixed order.
     pub(crate) fn records(&self) -> Vec<Record> {
         let record = |(&(collection, channel), sent): (&(CollectionId, i32), &ToCollection)| {
             (collection, channel, sent.count, sent.since.iter().copied().collect())

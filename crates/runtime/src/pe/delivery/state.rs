@@ -1,5 +1,6 @@
-//! What a PE keeps for delivery besides its members, each of which has its own [`Channels`]: the
-//! places of others, and what came before its receiver or the description of its collection.
+//! The state of a PE for delivery besides its members, each of which has its own [`Channels`]: the
+//! places of other actors, and messages that arrived before their receiver or the description of
+//! its collection.
 
 use super::budget::{Accounted, AccountedEnvelope, Budget};
 use super::channels::Channels;
@@ -12,37 +13,39 @@ use gridspan_topology::{PeId, Time};
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-/// How long home keeps messages for a member that it does not know, in case the insertion is still
-/// on its way. Longer than any outage that a connection survives; quiescence drops them earlier.
+/// Time for which the home keeps messages for a member that it does not know, in case its insertion
+/// is still under way. Longer than any outage that a connection survives; quiescence drops them
+/// earlier.
 pub(crate) const UNKNOWN_MEMBER_HOLD: Duration = Duration::from_secs(60);
-/// How long other PEs keep messages for a member that should arrive, before they leave them to
-/// home.
+/// Time for which other PEs keep messages for a member that should arrive, before they forward them
+/// to its home.
 pub(super) const DETOUR_HOLD: Duration = Duration::from_secs(5);
 
-/// Messages that wait for their receiver to turn up.
+/// Messages that wait for their receiver to arrive.
 pub(super) struct Held {
     pub(super) kind: KindId,
     deadline: Time,
     pub(super) envelopes: Vec<AccountedEnvelope>,
-    /// How many of them this PE has reported to the coordinator as stranded, from the first on.
+    /// Number of messages, from the first one, that this PE has reported to the coordinator as
+    /// stranded.
     reported: usize,
 }
 
-/// What outran the description of its collection.
+/// A message or control that arrived before the description of its collection.
 pub(crate) enum Early {
     Message(KindId, AccountedEnvelope),
     Control(PeId, Accounted<Box<Control>>),
 }
 
-/// What a PE knows of actors elsewhere, and what waits here.
+/// Places of actors elsewhere, and messages that wait here.
 pub(crate) struct Delivery {
     fault: PlantedFault,
-    /// The counters of what the PE itself sends, for main and on behalf of actors.
+    /// The channels of the PE's own messages, which it sends for main and on behalf of actors.
     pub(super) system: Channels,
     pub(super) directory: Directory,
-    /// Messages for actors that should arrive here.
+    /// Messages for actors that should arrive here, by receiver.
     receivers: BTreeMap<ActorId, Held>,
-    /// What came for collections that are not known here yet.
+    /// Messages and controls for collections that are not known here yet.
     collections: BTreeMap<CollectionId, Vec<Early>>,
     pub(super) tombstones: Tombstones,
     pub(super) budget: Budget,
@@ -61,32 +64,32 @@ impl Delivery {
         }
     }
 
-    /// Counts what waits inside of the PE and is not ready.
+    /// The budget for messages that wait inside the PE and are not ready.
     pub(crate) fn budget(&self) -> &Budget {
         &self.budget
     }
 
-    /// The counters of what the PE itself sends.
+    /// The channels of the PE's own messages.
     pub(crate) fn system(&mut self) -> &mut Channels {
         &mut self.system
     }
 
-    /// Where an actor lives that does not live here, if that is known.
+    /// The known place of an actor that does not live here.
     pub(crate) fn place(&self, id: ActorId) -> Option<Place> {
         self.directory.place(id)
     }
 
-    /// Learns a place, unless something newer is known. Returns whether it was news.
+    /// Learns a place, unless a newer one is known. Returns whether it was new.
     pub(crate) fn learn(&mut self, id: ActorId, place: Place) -> bool {
         self.directory.learn(id, place, self.fault)
     }
 
-    /// An actor lives here from now on.
+    /// Forgets the place of an actor that lives here from now on.
     pub(crate) fn forget_place(&mut self, id: ActorId) {
         self.directory.forget(id);
     }
 
-    /// Keeps a message for an actor that should arrive here; the first one says until when.
+    /// Holds a message for an actor that should arrive here; the first message sets the deadline.
     pub(super) fn hold(
         &mut self,
         id: ActorId,
@@ -98,12 +101,12 @@ impl Delivery {
         self.receivers.entry(id).or_insert(new).envelopes.push(envelope);
     }
 
-    /// What waits for an actor.
+    /// Removes and returns the messages that wait for an actor.
     pub(super) fn take(&mut self, id: ActorId) -> Option<Held> {
         self.receivers.remove(&id)
     }
 
-    /// Waits longer.
+    /// Puts messages back, with a later deadline.
     pub(super) fn put_back(&mut self, id: ActorId, deadline: Time, held: Held) {
         self.receivers.insert(id, Held { deadline, ..held });
     }
@@ -113,24 +116,23 @@ impl Delivery {
         !self.receivers.is_empty()
     }
 
-    /// For whom messages wait here.
+    /// The actors for which messages wait here.
     pub(crate) fn awaited(&self) -> impl Iterator<Item = ActorId> {
         self.receivers.keys().copied()
     }
 
-    /// For whom they have waited long enough.
+    /// The actors for which messages have waited beyond their deadline.
     pub(super) fn expired(&self, now: Time) -> Vec<ActorId> {
         let expired = self.receivers.iter().filter(|(_, held)| held.deadline <= now);
         expired.map(|(&id, _)| id).collect()
     }
 
-    /// When the next have.
+    /// The earliest deadline of waiting messages.
     pub(crate) fn next_deadline(&self) -> Option<Time> {
         self.receivers.values().map(|held| held.deadline).min()
     }
 
-    /// Counts the stranded messages, and remembers which they are for
-    /// [`take_reported`](Self::take_reported).
+    /// Counts the stranded messages, and marks them for [`take_reported`](Self::take_reported).
     pub(super) fn report(&mut self, stranded: &BTreeSet<ActorId>) -> u64 {
         let mut count = 0;
         for (id, held) in &mut self.receivers {
@@ -140,7 +142,7 @@ impl Delivery {
         count
     }
 
-    /// The messages that were reported last and are still stranded.
+    /// Removes and returns the messages that were reported last and are still stranded.
     pub(super) fn take_reported(
         &mut self,
         stranded: &BTreeSet<ActorId>,
@@ -156,19 +158,20 @@ impl Delivery {
         taken
     }
 
-    /// Keeps what came before the description of its collection. Returns whether it is the first.
+    /// Holds a message or control that arrived before the description of its collection. Returns
+    /// whether it is the first.
     pub(super) fn hold_early(&mut self, collection: CollectionId, early: Early) -> bool {
         let waiting = self.collections.entry(collection).or_default();
         waiting.push(early);
         waiting.len() == 1
     }
 
-    /// What waits for the description of a collection.
+    /// Removes and returns everything that waits for the description of a collection.
     pub(crate) fn take_early(&mut self, collection: CollectionId) -> Vec<Early> {
         self.collections.remove(&collection).unwrap_or_default()
     }
 
-    /// How many messages wait for an earlier one at tombstones, for receivers, and for collections.
+    /// Number of messages that wait at tombstones, for receivers, and for collections.
     pub(crate) fn waiting(&self) -> [u64; 3] {
         let messages = self.receivers.values().map(|held| held.envelopes.len() as u64);
         let early = self.collections.values().map(|early| early.len() as u64);

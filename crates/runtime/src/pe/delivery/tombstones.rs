@@ -1,9 +1,9 @@
-//! What a PE keeps of members that are no more, and whose home it is: their conversations.
+//! Tombstones: the channels of destroyed members, kept on their homes.
 //!
-//! Another member may be inserted under the same index, while messages are on their way to the one
-//! that was destroyed. Both ends number their messages, so the numbers have to go on: messages for
-//! a member that is gone are counted in their order, and dropped. How a tombstone comes here, and
-//! passes to a new member, is told in `endings`.
+//! A new member may be inserted under the same index while messages to the destroyed one are in
+//! flight. Both ends number their messages, so the numbers have to continue: messages for a
+//! destroyed member are counted in their order, and dropped. `endings` explains how a tombstone
+//! arrives here and passes to a new member.
 
 use super::budget::AccountedEnvelope;
 use super::channels::{Channels, channel};
@@ -18,13 +18,13 @@ use std::collections::BTreeMap;
 #[derive(Default)]
 pub(super) struct Tombstones {
     channels: BTreeMap<ActorId, Box<Channels>>,
-    /// Insertions that wait for news of an end, and until when.
+    /// Insertions that wait for a tombstone, with the timers of their deadlines.
     pub(super) insertions: BTreeMap<ActorId, (TimerId, Box<Insertion>)>,
 }
 
 impl Tombstones {
-    /// A member is gone. Returns how many messages are dropped that waited for a broadcast: none
-    /// does where nobody is.
+    /// Stores a tombstone. Returns the number of dropped messages: those that waited for a
+    /// broadcast, since at a tombstone no message does.
     pub(super) fn set(&mut self, id: ActorId, mut channels: Box<Channels>) -> u64 {
         channels.find_blocked();
         let blocked = std::mem::take(&mut channels.blocked);
@@ -33,14 +33,14 @@ impl Tombstones {
         dropped
     }
 
-    /// What a new member takes over.
+    /// Removes a tombstone and returns its channels for a new member.
     pub(super) fn take(&mut self, id: ActorId) -> Option<Box<Channels>> {
         self.channels.remove(&id)
     }
 
-    /// Takes a message for a member that is gone, or never was, on its home `me`: it is dropped
-    /// when its turn has come, with those that waited for it. Returns how many are dropped now;
-    /// `None` if it was here before.
+    /// Takes a message for a member that is gone or never existed, on its home `me`. It is dropped
+    /// in its turn, with the messages that waited for it. Returns the number of messages dropped
+    /// now, or `None` if the message was a repeated one.
     pub(super) fn handle(&mut self, me: PeId, envelope: AccountedEnvelope) -> Option<u64> {
         let header = *envelope.header();
         let channels = self.channels.entry(header.to).or_default();
@@ -59,7 +59,7 @@ impl Tombstones {
         }
     }
 
-    /// How many messages wait here for an earlier one.
+    /// Number of messages that wait here for an earlier one.
     pub(super) fn held(&self) -> u64 {
         self.channels.values().map(|channels| channels.held.len() as u64).sum()
     }

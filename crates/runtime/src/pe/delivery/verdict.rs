@@ -1,17 +1,16 @@
-//! The one question about a message that has come to a PE: deliver, hold, drop or forward it.
+//! The decision about a message that has arrived on a PE: deliver, hold, drop or forward it.
 //!
-//! The answer follows from the header and from what the PE knows of the receiver. It leads every
-//! message to its receiver, once and in turn: knowledge of a place has the *epoch* of the receiver
-//! (the count of its moves), and a message is only sent on towards an epoch that is no older than
-//! the one that it was sent for, so that it follows the receiver from PE to PE. It never leads
-//! back.
+//! The verdict follows from the header and from the PE's knowledge of the receiver. It leads every
+//! message to its receiver, once and in turn. A known place has the *epoch* of the receiver (the
+//! count of its moves), and a message is forwarded only towards an epoch that is no older than the
+//! one in its header. So it follows the receiver from PE to PE and never goes back.
 
 use super::directory::Place;
 use crate::message::envelope::Header;
 use gridspan_topology::PeId;
 
-/// How often a message is forwarded before it goes to its receiver's home. Forwarding follows ever
-/// newer knowledge, so that longer chains mean an actor that moves faster than its messages.
+/// Number of times that a message is forwarded before it goes to its receiver's home. Each hop
+/// follows newer knowledge, so a longer chain means that the actor moves faster than its messages.
 const HOPS_MAX: u8 = 8;
 
 /// What to do with a message.
@@ -21,62 +20,63 @@ pub(crate) enum Verdict {
     Deliver,
     Hold(Until),
     Drop(Reason),
-    /// Its receiver lives on another PE, as far as this one knows.
+    /// The receiver lives on another PE, as far as this PE knows.
     Forward {
         to: PeId,
-        /// The epoch to write on it.
+        /// The epoch to put on the message.
         epoch: u32,
-        /// What the PE that sent it first should learn.
+        /// The place to report to the PE that first sent the message.
         news: Option<Place>,
     },
 }
 
-/// What a message waits for.
+/// The event that a message waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Until {
     /// An earlier message of its channel.
     Earlier,
-    /// Only for a broadcast that it comes after or, as a broadcast, for a message.
+    /// Only a broadcast before this message or, for a broadcast, a message before it.
     OtherKind,
-    /// The answer of the PE that its receiver was offered to.
+    /// The answer of the PE to which the receiver was offered.
     Settled,
-    /// Its receiver, which should arrive here.
+    /// The receiver's arrival on this PE.
     Arrived,
-    /// The description of its receiver's collection.
+    /// The description of the receiver's collection.
     Described,
 }
 
 /// Why a message is dropped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Reason {
-    /// It came before.
+    /// The message has arrived before.
     Repeated,
-    /// Its receiver was destroyed, and this is the home, which has the tombstone.
+    /// The receiver was destroyed, and this is its home, which has the tombstone.
     Destroyed,
 }
 
-/// What a PE knows of the receiver of a message.
+/// A PE's knowledge of the receiver of a message.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Receiver {
     /// It lives here.
     Here {
         /// The number of the next message that it takes from this sender in this channel.
         expected: u64,
-        /// Whether something of the other kind that this message comes after has not passed yet.
+        /// Whether a broadcast or message of the other kind, before this message, has not passed
+        /// yet.
         waits: bool,
     },
-    /// It was offered to another PE.
+    /// It has been offered to another PE.
     Departing,
     /// It does not live here.
     Elsewhere {
         /// Its home, once its collection is known here.
         home: Option<PeId>,
-        /// Where it lives, if that is known.
+        /// The place where it lives, if known.
         place: Option<Place>,
     },
 }
 
-/// What the PE `me` does with a message.
+/// Decides what the PE `me` does with a message.
 pub(super) fn verdict(me: PeId, header: &Header, receiver: Receiver) -> Verdict {
     match receiver {
         Receiver::Here { expected, waits } => match header.sequence.cmp(&expected) {
@@ -94,14 +94,14 @@ pub(super) fn verdict(me: PeId, header: &Header, receiver: Receiver) -> Verdict 
 fn elsewhere(me: PeId, header: &Header, home: PeId, place: Option<Place>) -> Verdict {
     let is_home = home == me;
     let Some(place) = place else {
-        // Who sent it with an epoch knows that the receiver comes here.
+        // The sender put an epoch on it, so it knew that the receiver moves here.
         return match is_home || header.epoch > 0 {
             true => Verdict::Hold(Until::Arrived),
             false => Verdict::Forward { to: home, epoch: 0, news: None },
         };
     };
     if place.epoch < header.epoch {
-        // So does who knows of a later move than this PE.
+        // The sender knew of a later move than this PE does.
         return Verdict::Hold(Until::Arrived);
     }
     match place.gone {

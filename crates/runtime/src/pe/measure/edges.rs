@@ -1,21 +1,21 @@
-//! Who sends how much to whom, for balancing.
+//! Message counts and bytes between pairs of actors, for balancing.
 //!
-//! An actor of an iterative job talks to the same others in the same order, again and again. So the
+//! An actor of an iterative job sends to the same actors in the same order, again and again. So the
 //! pairs of a sender form a ring in the order of their first messages, and the next message is most
-//! often for the next in the ring: no hash has to be computed. The rings of all senders lie in one
-//! list, in which an iterative job goes from the beginning to the end, which caches like.
+//! often for the next pair in the ring: no hash has to be computed. The rings of all senders lie in
+//! one list, which an iterative job reads from the beginning to the end; this suits caches.
 //!
-//! **Bounds.** At most [`PAIRS_MAX`] pairs are kept. When there are more, the pairs that have
-//! talked least are forgotten, as in lossy counting (G. S. Manku, R. Motwani, 2002): what is kept
-//! is what matters for a cut.
+//! **Bounds.** At most [`PAIRS_MAX`] pairs are kept. When there are more, the pairs with the fewest
+//! messages are forgotten, as in lossy counting (G. S. Manku, R. Motwani, 2002): the pairs that
+//! matter for a cut remain.
 
 use crate::address::id::ActorId;
 use crate::message::Edge;
 use rustc_hash::FxHashMap;
 
-/// Pairs of one PE, of 64 bytes each.
+/// Maximum number of pairs of one PE, of 64 bytes each.
 const PAIRS_MAX: usize = 1 << 18;
-/// Rings of up to so many are searched one by one, others by hash.
+/// Maximum size of a ring that is searched linearly; larger ones are searched by hash.
 const SEARCHED_MAX: u32 = 16;
 
 /// The pairs of all senders that live on a PE.
@@ -30,23 +30,24 @@ struct Pair {
     to: ActorId,
     messages: u64,
     bytes: u64,
-    /// The next in the ring of the sender.
+    /// The next pair in the sender's ring.
     next: u32,
 }
 
-/// Where a sender is in its ring.
+/// A sender's position in its ring.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct EdgeCache {
     /// The pair of its last message.
     last: u32,
-    /// The one after that.
+    /// The pair after that.
     next: u32,
-    /// How many there are.
+    /// Number of pairs in the ring.
     pairs: u32,
 }
 
 impl Edges {
-    /// Notes a message. False if there is no room for one more pair; see [`forget`](Self::forget).
+    /// Counts a message. Returns false if there is no room for one more pair; see
+    /// [`forget`](Self::forget).
     #[inline]
     pub(crate) fn note(
         &mut self,
@@ -103,7 +104,7 @@ impl Edges {
         std::iter::successors(first, after).take(ring.pairs as usize)
     }
 
-    /// Adds a pair after the last message's.
+    /// Adds a pair after the pair of the last message.
     fn add(&mut self, from: ActorId, ring: &mut EdgeCache, mut pair: Pair) {
         let position = self.pairs.len() as u32;
         if ring.pairs == 0 {
@@ -125,8 +126,8 @@ impl Edges {
         }
     }
 
-    /// Forgets the pairs of `rings` with at most so many messages, and all others. What is left is
-    /// in the order of rings.
+    /// Removes all pairs except those of `rings` with more than `least` messages. Leaves the pairs
+    /// in the order of the rings.
     fn keep<'a>(&mut self, rings: impl Iterator<Item = (ActorId, &'a mut EdgeCache)>, least: u64) {
         let old = Self { pairs: std::mem::take(&mut self.pairs), index: FxHashMap::default() };
         self.index.clear();
@@ -141,7 +142,7 @@ impl Edges {
         }
     }
 
-    /// Makes room: forgets pairs, those with the fewest messages first, until there is room for as
+    /// Makes room: removes pairs, those with the fewest messages first, until there is room for as
     /// many again.
     pub(crate) fn forget(&mut self, rings: &mut [(ActorId, &mut EdgeCache)]) {
         let mut least = 1;
@@ -151,8 +152,8 @@ impl Edges {
         }
     }
 
-    /// Takes all counts, in the order of rings. Who has not talked since the last time is
-    /// forgotten.
+    /// Takes all counts, in the order of the rings. Removes the pairs without messages since the
+    /// last call.
     pub(crate) fn take(&mut self, rings: &mut [(ActorId, &mut EdgeCache)]) -> Vec<Edge> {
         self.keep(rings.iter_mut().map(|(from, ring)| (*from, &mut **ring)), 0);
         let mut all = Vec::with_capacity(self.pairs.len());

@@ -1,17 +1,17 @@
-//! What a PE measures for balancing, apart from what its members know themselves.
+//! Measurements of a PE for balancing, besides those of its members.
 
 use crate::message::Edge;
 use crate::pe::collective::leading::Leading;
 use crate::pe::measure::edges::Edges;
 use crate::pe::measure::timesheet::Timesheet;
 
-/// Since the last time it was taken.
+/// Measurements since they were last taken.
 #[derive(Default)]
 pub(crate) struct Measures {
     pub(crate) edges: Edges,
-    /// What members that have left since had sent.
+    /// Edges of members that have left since.
     pub(crate) left: Vec<Edge>,
     pub(crate) time: Timesheet,
-    /// What this PE keeps as the leader of its site.
+    /// The state of this PE as the leader of its site.
     pub(crate) leading: Leading,
 }

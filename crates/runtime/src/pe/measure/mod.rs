@@ -1,7 +1,7 @@
-//! What actors cost: their time, and whom they talk to. Where the time of a PE goes.
+//! Measurements of actors (their time, and the messages between them), and of the time of a PE.
 //!
-//! Measured only where a strategy may use it. Handlers are timed where the driver has a clock; in
-//! virtual time they say themselves what they cost.
+//! Taken only if a strategy may use them. If the driver has a clock, handlers are timed; in virtual
+//! time, handlers charge their costs themselves.
 
 pub(in crate::pe) mod edges;
 pub(in crate::pe) mod measures;
@@ -21,16 +21,16 @@ use gridspan_balance::{ActorLoad, PeLoad};
 use gridspan_topology::Time;
 use std::time::Duration;
 
-/// What members that have left had sent to others is kept for so many pairs.
+/// Maximum number of pairs that are kept for members that have left.
 const LEFT_MAX: usize = 1 << 18;
 
 impl Core {
-    /// Whether time is that of a simulation.
+    /// Whether the job runs in virtual time.
     pub(crate) fn is_virtual_time(&self) -> bool {
         self.clock.is_none()
     }
 
-    /// Has handlers timed from now on, if anybody wants to know.
+    /// Starts to time handlers, if loads are measured.
     pub(in crate::pe) fn set_stopwatch(&mut self, stopwatch: Stopwatch) {
         if self.measures.is_some() {
             self.stopwatch = Some(stopwatch);
@@ -41,7 +41,7 @@ impl Core {
     pub(crate) fn charge(&mut self, slot: Slot, time: Duration) {
         let time = self.pace.takes(time);
         self.charged += time;
-        // What is measured needs no telling.
+        // Handlers that are timed need no charge.
         if self.stopwatch.is_none()
             && let Some(member) = self.member(slot.kind, slot.index)
         {
@@ -50,7 +50,8 @@ impl Core {
         }
     }
 
-    /// A handler that began then has ended. Returns the time, at which the next begins.
+    /// Counts the time of a handler that began at `begin`. Returns the current time, at which the
+    /// next handler begins.
     pub(in crate::pe) fn note_handled(
         &mut self,
         kind: KindId,
@@ -66,8 +67,8 @@ impl Core {
         Some(now)
     }
 
-    /// An actor sends a message. Out of line, so that the way of a message that nobody measures
-    /// stays short.
+    /// Counts an actor's message. Out of line, to keep the path of a message short if it is not
+    /// measured.
     #[inline(never)]
     pub(in crate::pe) fn note_edge<A: Actor>(
         &mut self,
@@ -89,14 +90,14 @@ impl Core {
         }
     }
 
-    /// There are too many pairs.
+    /// Makes room among the pairs.
     #[cold]
     fn forget_edges(&mut self) {
         let Some(measures) = &mut self.measures else { return };
         measures.edges.forget(&mut rings(&mut self.members));
     }
 
-    /// A member leaves; whom it has talked to is told from here.
+    /// Keeps the edges of a member that leaves, to report them from here.
     pub(in crate::pe) fn keep_edges(&mut self, member: &mut Member) {
         if let Some(Measures { edges, left, .. }) = self.measures.as_deref_mut() {
             edges.take_one(member.id, std::mem::take(&mut member.ring), left);
@@ -104,16 +105,16 @@ impl Core {
         }
     }
 
-    /// What the actors that live here have cost since the last time, with their epochs, and where
-    /// the PE's time went. The size of an actor is taken once, since it costs as much as to move
-    /// it.
+    /// Takes the costs of the actors that live here since the last call, with their epochs, and the
+    /// use of the PE's time. The size of an actor is determined once, since that costs as much as
+    /// moving it.
     pub(in crate::pe) fn take_loads(
         &mut self,
         stores: &[Box<dyn Store>],
     ) -> (Vec<(ActorLoad, u32)>, PeLoad) {
         let Some(measures) = &mut self.measures else { return (Vec::new(), PeLoad::default()) };
-        // While others had the processor, the clock of handlers went on; what they charge is
-        // without.
+        // Timed handlers include the time in which other programs had the processor; charged costs
+        // do not.
         let share = if self.stopwatch.is_some() { measures.time.share() } else { 1.0 };
         let mut actors = Vec::new();
         let mut sum = Duration::ZERO;
@@ -137,7 +138,7 @@ impl Core {
                 pace: member.paced.take(self.me, load_ns, share),
             };
             sum = sum.saturating_add(load.load);
-            // What an actor costs at its replica, it costs at the first.
+            // The cost of an actor at its replica equals its cost at the primary.
             if !self.replicas.is_secondary(id) {
                 actors.push((load, member.epoch));
             }
@@ -145,7 +146,7 @@ impl Core {
         (actors, measures.time.take(self.now, sum))
     }
 
-    /// Who has sent how much to whom from here since the last time.
+    /// Takes the edges of the actors here since the last call.
     pub(in crate::pe) fn take_edges(&mut self) -> Vec<Edge> {
         let Some(Measures { edges, left, .. }) = self.measures.as_deref_mut() else {
             return Vec::new();
@@ -156,7 +157,7 @@ impl Core {
         all
     }
 
-    /// The driver has found where time went.
+    /// Notes the use of this PE's time that the driver has measured.
     pub(in crate::pe) fn note_time(&mut self, spent: Spent) {
         let now = self.now;
         if self.measures.as_mut().is_some_and(|measures| measures.time.note(now, spent)) {
@@ -164,7 +165,7 @@ impl Core {
         }
     }
 
-    /// The driver has tried which share of a processor this PE gets.
+    /// Notes the share of a processor that this PE got in a trial.
     pub(in crate::pe) fn note_trial(&mut self, now: Time, spent: Spent) {
         if self.measures.as_mut().is_some_and(|measures| measures.time.note_trial(now, spent)) {
             self.post(COORDINATOR, Control::ShareChanged);
@@ -172,7 +173,7 @@ impl Core {
     }
 }
 
-/// Where each member is in its ring of those it talks to.
+/// The ring of each member.
 fn rings(members: &mut [Vec<Option<Member>>]) -> Vec<(ActorId, &mut EdgeCache)> {
     let members = members.iter_mut().flatten().flatten();
     members.map(|member| (member.id, &mut member.ring)).collect()

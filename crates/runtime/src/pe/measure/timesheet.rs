@@ -1,58 +1,59 @@
-//! Where the time of a PE went, for balancing.
+//! The use of a PE's time, for balancing.
 //!
-//! A PE with nothing to do wants nothing, so that one that others' work slowed, and from which all
-//! actors have gone therefore, would seem slow for ever. It tries now and then: it computes for
-//! nothing for a moment.
+//! A PE without work uses no processor. So if other programs slow a PE and all actors leave it, the
+//! PE would seem slow forever. It therefore makes a trial now and then: it computes for a moment
+//! without a purpose.
 
 use gridspan_balance::PeLoad;
 use gridspan_topology::Time;
 use std::time::Duration;
 
-/// What the driver has found of a PE's time since it told last.
+/// The use of a PE's time, as measured by the driver, since its last report.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Spent {
-    /// The PE had a processor.
+    /// Time in which the PE had a processor.
     pub ran: Duration,
-    /// It wanted one, and others had it.
+    /// Time in which it was ready to run while other programs had the processor.
     pub waited: Duration,
-    /// The part of `ran` that went into sending and receiving, where the driver knows; else it is
-    /// what handlers leave of it.
+    /// The part of `ran` that went into sending and receiving, if the driver knows it. Otherwise it
+    /// is the time that handlers leave of `ran`.
     pub communication: Option<Duration>,
 }
 
-/// A share of the processor is told of once so much time was wanted: less is noise.
+/// Minimum wanted time (`ran` and `waited`) for which a share is computed: less is noise.
 const WANTED_MIN: Duration = Duration::from_millis(300);
-/// A change of the share by this much, twice in a row, is one that others should know of.
+/// Change of the share that, twice in a row, is reported.
 const CHANGE: f64 = 0.2;
 
-/// What was wanted in a whole window tells if it is more than this.
+/// Minimum wanted time in a whole window for which a share is computed.
 const WINDOW_MIN: Duration = Duration::from_millis(5);
-/// A share below this is worth a trial.
+/// Share below which a trial is worthwhile.
 const SLOWED: f64 = 0.95;
-/// How long a PE that was slowed is in doubt before it tries.
+/// Time since the last known share after which a slowed PE makes a trial.
 const DOUBT: Duration = Duration::from_secs(1);
-/// Whoever gets less than a hundredth does not compute any more, and times must stay finite.
+/// Lower bound of the share. A PE with less than a hundredth no longer computes, and times must
+/// stay finite.
 const SHARE_MIN: f64 = 0.01;
 
-/// How long an idle PE computes for nothing to find out what share of a processor it gets: several
-/// time slices of a scheduler, so that others get theirs meanwhile.
+/// Time for which an idle PE computes in a trial, to find its share of a processor: several time
+/// slices of a scheduler, so that other programs get theirs meanwhile.
 pub const TRIAL: Duration = Duration::from_millis(20);
 
-/// The time since it was last taken.
+/// The use of time since it was last taken.
 pub(crate) struct Timesheet {
     since: Time,
-    /// How fast the PE is, by the driver's kernel.
+    /// The speed of the PE, measured with the driver's kernel.
     speed: f64,
     sum: Spent,
-    /// What is not enough yet to tell a share.
+    /// Time that does not suffice yet to compute a share.
     recent: Spent,
-    /// The share that others know of.
+    /// The last reported share.
     told: f64,
     differs: bool,
-    /// The share that was last known, and since when.
+    /// The last known share, and the time at which it was measured.
     share: f64,
     heard: Time,
-    /// Whether the PE has wanted nothing since it tried.
+    /// Whether the share comes from a trial, after which the PE has not wanted enough time.
     is_tried: bool,
 }
 
@@ -74,14 +75,15 @@ impl Default for Timesheet {
 }
 
 impl Timesheet {
-    /// The driver has found how fast the PE is. What is no speed is ignored.
+    /// Sets the speed that the driver has measured. Values that are not positive and finite are
+    /// ignored.
     pub(crate) fn set_speed(&mut self, speed: f64) {
         if speed > 0.0 && speed.is_finite() {
             self.speed = speed;
         }
     }
 
-    /// Notes time. Says whether others should know that the share of the processor is another.
+    /// Notes time. Returns whether a changed share of the processor should be reported.
     pub(crate) fn note(&mut self, now: Time, spent: Spent) -> bool {
         add(&mut self.sum, spent);
         add(&mut self.recent, spent);
@@ -99,7 +101,7 @@ impl Timesheet {
         is_news
     }
 
-    /// Notes what a trial has shown. Says whether others should know.
+    /// Notes the time of a trial. Returns whether a changed share should be reported.
     pub(crate) fn note_trial(&mut self, now: Time, spent: Spent) -> bool {
         self.heard = now;
         self.recent = Spent::default();
@@ -115,19 +117,19 @@ impl Timesheet {
         is_news
     }
 
-    /// When the PE should try what share it gets, if it has nothing to do then.
+    /// Time at which the PE should make a trial, if it is idle then.
     pub(crate) fn next_trial(&self) -> Option<Time> {
         (self.share < SLOWED).then(|| self.heard + DOUBT)
     }
 
-    /// The share of a processor that the PE got when it wanted one; what was last known if it
+    /// The share of a processor that the PE got when it wanted one, or the last known share if it
     /// wanted none.
     pub(crate) fn share(&self) -> f64 {
         let is_better_known = self.is_tried || wanted(self.sum) < WINDOW_MIN;
         if is_better_known { self.share } else { share(self.sum) }
     }
 
-    /// Takes the time until now, of which handlers had `handlers`.
+    /// Takes the use of time until now, of which `handlers` was spent in handlers.
     pub(crate) fn take(&mut self, now: Time, handlers: Duration) -> PeLoad {
         let available = self.share();
         let window = now.since(std::mem::replace(&mut self.since, now));

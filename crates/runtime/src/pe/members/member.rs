@@ -1,4 +1,4 @@
-//! Members that live on a PE: those that are about to, those that do, and those that leave.
+//! The members of a PE: arriving, resident and leaving ones.
 
 use crate::address::id::{ActorId, CollectionId, KindId, RebalanceId};
 use crate::pe::delivery::{AccountedEnvelope, Channels};
@@ -12,29 +12,29 @@ use std::time::Duration;
 /// A member that lives here.
 pub(crate) struct Member {
     pub(crate) id: ActorId,
-    /// How often it has moved, or got or lost a replica.
+    /// Number of times that it has moved, or gained or lost a replica.
     pub(crate) epoch: u32,
-    /// The number of the next broadcast it has to handle.
+    /// The number of the next broadcast to handle.
     pub(crate) broadcasts: u64,
     pub(crate) reductions: u64,
     pub(crate) syncs: u64,
     pub(crate) synced: bool,
     pub(crate) load_ns: u64,
     pub(crate) paced: Paced,
-    /// What its state took when it was last encoded.
+    /// Size of its state when it was last encoded.
     pub(crate) state_bytes: Option<u64>,
     pub(crate) channels: Option<Box<Channels>>,
-    /// Whom it talks to, while that is measured.
+    /// The position in the ring of its receivers, while edges are measured.
     pub(crate) ring: EdgeCache,
-    /// From it to another site, in messages.
+    /// Number of message hops from it to another site.
     pub(crate) border_hops: u8,
-    /// Whether it lives on another PE too.
+    /// Whether it has a replica on another PE.
     pub(crate) is_replicated: bool,
 }
 
 impl Member {
-    /// Lets broadcasts with consecutive numbers pass if it is the turn of the first, and nothing
-    /// waits for it. Returns whether they passed.
+    /// Lets broadcasts with consecutive numbers pass if the first is the next one and no message is
+    /// held. Returns whether they passed.
     pub(crate) fn pass_broadcasts(&mut self, first: u64, count: u32) -> bool {
         let holds = self.channels.as_ref().is_some_and(|channels| !channels.held.is_empty());
         let is_next = self.broadcasts == first && !holds;
@@ -45,14 +45,14 @@ impl Member {
     }
 }
 
-/// What a member takes for a message.
+/// Measurements of the time that a member takes per message.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Paced {
-    /// Handlers that were timed in this window, where it lives now.
+    /// Number of handlers that were timed in this window on the current PE.
     pub(crate) handled: u32,
-    /// The part of its load that it had when it came here in this window.
+    /// The part of its load that it brought along when it moved here in this window.
     pub(crate) carried_ns: u64,
-    /// Where it was when that was last taken, and nanoseconds per message.
+    /// The PE where this was last taken, and the nanoseconds per message there.
     pub(crate) last: Option<(PeId, u64)>,
 }
 
@@ -63,8 +63,8 @@ impl Paced {
         self.handled = self.handled.saturating_add(1);
     }
 
-    /// Ends the window, in which the member's load was `load_ns`, of which `share` counts. Returns
-    /// what it took on `here` beside what it took in the window before.
+    /// Ends the window, in which the member's load was `load_ns`, of which the fraction `share`
+    /// counts. Returns the time per message on `here`, with the time in the window before.
     pub(crate) fn take(&mut self, here: PeId, load_ns: u64, share: f64) -> Option<HandlingTime> {
         let carried = std::mem::take(&mut self.carried_ns);
         let handled = std::mem::take(&mut self.handled);
@@ -79,19 +79,19 @@ impl Paced {
     }
 }
 
-/// Members that are about to be made, and the numbers of the collective operations they begin with.
+/// Members that are about to be created, and the numbers of their first collective operations.
 pub(crate) struct NewMembers {
     pub(crate) collection: CollectionId,
     pub(crate) epoch: u32,
     pub(crate) reductions: u64,
     pub(crate) broadcasts: u64,
     pub(crate) syncs: u64,
-    /// The conversations of an earlier member of the same index.
+    /// The channels of an earlier member of the same index.
     pub(crate) channels: Option<Box<Channels>>,
 }
 
 impl NewMembers {
-    /// The members that a collection begins with.
+    /// The first members of a collection.
     pub(crate) fn first(collection: CollectionId) -> Self {
         Self { collection, epoch: 0, reductions: 0, broadcasts: 0, syncs: 0, channels: None }
     }
@@ -116,34 +116,34 @@ impl NewMembers {
     }
 }
 
-/// An actor that was offered to another PE.
+/// An actor that has been offered to another PE.
 pub(crate) struct Departing {
     pub(crate) kind: KindId,
     pub(crate) slot: u32,
     pub(crate) to: PeId,
     pub(crate) member: Member,
     pub(crate) mailbox: Vec<(i32, Bytes)>,
-    /// Messages that came since.
+    /// Messages that have arrived since the offer.
     pub(crate) arrivals: Vec<AccountedEnvelope>,
-    /// The rebalance that this is part of.
+    /// The rebalance that this move is part of.
     pub(crate) plan: Option<RebalanceId>,
 }
 
-/// What an actor asked for itself while it was being handled.
+/// A request of an actor about itself, made in a handler.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Request {
     pub(crate) id: ActorId,
     pub(crate) wish: Wish,
 }
 
-/// What an actor can ask for itself.
+/// The actions that an actor can request for itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Wish {
-    /// To live on another PE.
+    /// Move to another PE.
     Migrate(PeId),
-    /// To be no more.
+    /// End.
     Destroy,
-    /// To go on from the sync point that it has reached.
+    /// Continue from the sync point that it has reached.
     Resume,
 }
 
@@ -158,8 +158,8 @@ mod tests {
         assert_eq!(paced.take(PeId(1), 4_000, 1.0), None, "nothing to compare with");
         assert_eq!(paced.take(PeId(1), 0, 1.0), None, "nothing was handled");
 
-        // It moves after 700 ns more, and handles two messages of 3 us there, of half of a
-        // processor.
+        // It moves after 700 ns more. On the new PE it handles two messages of 3 us each, with half
+        // of a processor.
         paced.carried_ns = 700;
         (0..2).for_each(|_| paced.note());
         let pace = paced.take(PeId(2), 12_700, 0.5).unwrap();

@@ -1,5 +1,5 @@
-//! Members that live here: how they leave their slots, and when they leave their sync points; and
-//! what has become of those that a plan moves.
+//! Resident members: how they leave their slots and their sync points; and the count of finished
+//! moves.
 
 pub(in crate::pe) mod member;
 
@@ -10,14 +10,14 @@ use crate::pe::members::member::Member;
 use bytes::Bytes;
 
 impl Core {
-    /// Whether a member that never moves has ended here: its collection is known, and it is not
-    /// there.
+    /// Whether a member that never moves has ended here: its collection is known, and the member is
+    /// not here.
     pub(crate) fn is_closed(&self, id: ActorId) -> bool {
         self.collections.get(id.collection).is_some() && self.resident(id).is_none()
     }
 
-    /// Takes a member from its slot, which is not free yet, and its messages from the queue: rank
-    /// and encoded message.
+    /// Removes a member from its slot, without freeing the slot, and its messages from the queue.
+    /// Returns the member, and its messages as priority and encoded message.
     pub(in crate::pe) fn take_out(
         &mut self,
         kind: KindId,
@@ -34,14 +34,15 @@ impl Core {
         Some((member, mailbox))
     }
 
-    /// Whether a member may leave the `syncs`-th sync point that it has reached. Where nothing is
-    /// ever balanced, nobody waits.
+    /// Whether a member may leave the `syncs`-th sync point that it has reached. Without balancing
+    /// no member waits.
     pub(in crate::pe) fn may_leave_sync(&self, collection: CollectionId, syncs: u64) -> bool {
         !self.common.balancing.is_active()
             || self.collections.get(collection).is_some_and(|local| local.may_leave_sync(syncs))
     }
 
-    /// Whether the member waits at its sync point and may leave it, which it does then.
+    /// Lets a member leave its sync point, if it waits there and may leave. Returns whether it
+    /// left.
     pub(in crate::pe) fn leave_sync(&mut self, kind: KindId, slot: u32) -> bool {
         let Some(member) = self.member(kind, slot) else { return false };
         let (collection, syncs, synced) = (member.id.collection, member.syncs, member.synced);
@@ -52,8 +53,8 @@ impl Core {
         leaves
     }
 
-    /// The root has settled that many sync points of the collection. Returns the members that may
-    /// leave theirs for it.
+    /// Notes that the coordinator has settled `syncs` sync points of the collection. Returns the
+    /// members that wait at one.
     pub(in crate::pe) fn take_settled(
         &mut self,
         collection: CollectionId,
@@ -70,8 +71,8 @@ impl Core {
         Some((kind, slots))
     }
 
-    /// A move of a plan is over: the actor lives here now, or could not leave. What a PE has seen
-    /// of this is reported once a turn.
+    /// Notes a finished move of a plan: the actor lives here now, or could not leave. This PE
+    /// reports its finished moves once per turn.
     pub(crate) fn note_moved(&mut self, plan: Option<RebalanceId>, has_arrived: bool) {
         let Some(plan) = plan else { return };
         let Moves { arrived, stayed } = self.moved.entry(plan).or_default();

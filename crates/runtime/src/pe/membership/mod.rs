@@ -1,29 +1,29 @@
 //! Guests: nodes that join a running job, work on its tasks, leave or are lost.
 //!
-//! Everything but tasks is among the founders: a guest is the home of no actor, and in no tree. So
-//! all that can be lost with one is tasks, and those who lent them keep them until their results
-//! are in (`tasks/ledger.rs`).
+//! Everything but tasks stays among the founders: a guest is the home of no actor, and is in no
+//! tree. So only tasks can be lost with a guest, and the lenders of these tasks keep them until
+//! their results have arrived (`tasks/ledger.rs`).
 //!
 //! A guest goes through the stages of a member (`message/membership.rs`).
 //!
-//! **Joining.** A guest asks the coordinator, which makes workers there for every pool that is open
-//! and announces it to all nodes. Once all of them have acknowledged that, the guest is active: no
-//! node drops its requests because it does not know it.
+//! **Joining.** A guest sends a request to the coordinator, which creates workers on it for every
+//! open pool and announces it to all nodes. When all of them have acknowledged, the guest is
+//! active: from then on no node drops its requests because it does not know it.
 //!
-//! **Active.** Guests trade with founders only, and know of no other guest, which they need
-//! not reach. Agents speak with those of guests as with all; workers in *worker messages*, which
-//! are no messages of actors: they have no numbers, and are no part of what quiescence counts.
-//! Whatever else a guest sends is dropped, and a guest that sends what makes no sense is lost.
+//! **Active.** Guests trade with founders only. They know of no other guest and need not reach one.
+//! Agents exchange messages with agents of guests as with all others. Workers use *worker
+//! messages*, which are not messages of actors: they have no numbers, and quiescence does not count
+//! them. All other packets from a guest are dropped, and a guest that sends invalid data is lost.
 //!
-//! **Draining.** The coordinator tells all nodes that they get nothing from the guest any more, then
-//! the guest, which hands back what it has not begun, and reports that it is drained when nobody
-//! waits for anything of it, or after [`GRACE`].
+//! **Draining.** The coordinator announces to all nodes that the guest takes no more tasks, then
+//! informs the guest. The guest hands back the tasks that it has not begun, and reports that it is
+//! drained when no other node waits for its results, or after [`GRACE`].
 //!
 //! **Left or lost.** When a guest is drained, or any node finds that it does not answer, the
-//! coordinator tells all nodes. They do again what it still owes, and drop what still comes of it,
-//! and all tasks that have come through it (`tasks/lineage.rs`). A guest that was lost in error
-//! learns that it is not needed. A job that does not tolerate the loss of guests ends, unless the
-//! guest had not begun: it has got nothing.
+//! coordinator informs all nodes. They repeat the tasks that it still owes, and drop late results
+//! from it and all tasks that have come through it (`tasks/lineage.rs`). A guest that was declared
+//! lost in error learns that the job does not need it. A job that does not tolerate the loss of
+//! guests ends, unless the guest was not active yet: then it has received no tasks.
 
 pub(in crate::pe) mod state;
 
@@ -37,23 +37,23 @@ use std::collections::BTreeSet;
 use std::fmt::Display;
 use std::time::Duration;
 
-/// How long a guest that leaves waits for the results of tasks that it has begun and others work
-/// on. What it owes then is done again.
+/// Time for which a leaving guest waits for the results of tasks that it has begun and that other
+/// nodes work on. Tasks that it owes after that are repeated.
 const GRACE: Duration = Duration::from_secs(20);
 
 impl Core {
-    /// Whether this PE is of a guest.
+    /// Whether this PE belongs to a guest.
     pub(crate) fn is_guest(&self) -> bool {
         self.common.layout.is_guest(self.common.layout.node_of(self.me))
     }
 
-    /// Whether a PE is of a guest that is not this node.
+    /// Whether a PE belongs to a guest other than this node.
     pub(in crate::pe) fn is_of_another_guest(&self, pe: PeId) -> bool {
         let layout = &self.common.layout;
         pe != COORDINATOR && !layout.contains(pe) && layout.node_of(pe) != layout.node_of(self.me)
     }
 
-    /// Whether what has come is to be dropped: a guest that is another node sends nothing but this.
+    /// Whether a packet is to be dropped: another guest may send only the controls listed here.
     pub(in crate::pe) fn is_uninvited(&self, from: PeId, control: Option<&Control>) -> bool {
         let is_for_guests = matches!(
             control,
@@ -62,8 +62,9 @@ impl Core {
         !is_for_guests && self.is_of_another_guest(from)
     }
 
-    /// Asks the coordinator to take part, and has others told where this node can be reached, in a
-    /// form that only drivers know. Runs on the first PE of a guest.
+    /// Requests that this node may join. The coordinator announces to the other nodes the contact
+    /// under which they reach it, in a form that only drivers understand. Runs on the first PE of a
+    /// guest.
     pub fn join(&mut self, contact: String) {
         let layout = &self.common.layout;
         let pes = layout.place(layout.node_of(self.me)).pes.len() as u32;
@@ -71,13 +72,13 @@ impl Core {
         self.tell_coordinator(MembershipMessage::Join { fingerprint, pes, contact });
     }
 
-    /// Asks the coordinator to be let go. Runs on the first PE of a guest.
+    /// Requests that this node may leave. Runs on the first PE of a guest.
     pub fn leave(&mut self) {
         self.tell_coordinator(MembershipMessage::Leave);
     }
 
-    /// A node does not answer. Without a founder the job cannot go on; a guest that cannot reach
-    /// one is of no use.
+    /// Handles the loss of a node. Without a founder the job cannot continue; a guest that cannot
+    /// reach a founder is of no use.
     pub fn node_lost(&mut self, node: NodeId, error: JobError) {
         let layout = &self.common.layout;
         if layout.is_guest(node) {
@@ -85,7 +86,7 @@ impl Core {
         } else if node == self.common.coordinator {
             self.handle_stop(Err(error));
         } else if self.is_guest() {
-            // The coordinator lets this guest go, or has ended the job just now.
+            // The coordinator releases this guest, or has just ended the job.
             let node = layout.node_of(self.me);
             self.tell_coordinator(MembershipMessage::Unreachable { node, error });
         } else {
@@ -93,8 +94,8 @@ impl Core {
         }
     }
 
-    /// Has the member of a collection on this PE told of guests and places, and `is_allowed` asked
-    /// of worker messages from other nodes.
+    /// Registers the member of a collection on this PE for events about guests and places, and
+    /// `is_allowed` to check worker messages from other nodes.
     pub(crate) fn register_pool(
         &mut self,
         collection: CollectionId,
@@ -107,7 +108,8 @@ impl Core {
         }
     }
 
-    /// The opposite. Members of the collection on guests get the `farewell`, as a worker message.
+    /// Undoes [`register_pool`](Self::register_pool). Members of the collection on guests receive
+    /// the `farewell` as a worker message.
     pub(crate) fn unregister_pool(&mut self, collection: CollectionId, farewell: Vec<u8>) {
         self.membership.pools.remove(&collection);
         self.pool_drained(collection);
@@ -117,8 +119,7 @@ impl Core {
         }
     }
 
-    /// Something that a node has sent makes no sense: a guest is lost with that, and with a founder
-    /// the job.
+    /// Handles invalid data from a node: a guest is lost, and a founder fails the job.
     pub fn blame(&mut self, node: NodeId, reason: impl Display) {
         let error = JobError::Protocol(format!("from {node}: {reason}"));
         match self.common.layout.is_guest(node) && node != self.common.layout.node_of(self.me) {
@@ -127,17 +128,17 @@ impl Core {
         }
     }
 
-    /// Something is under way that main waits for: until it is there, the job is not quiescent.
+    /// Counts a result that main waits for: until it arrives, the job is not quiescent.
     pub(crate) fn await_result(&mut self) {
         self.created += 1;
     }
 
-    /// Main has it, or does not wait any more.
+    /// Counts the arrival of a result that main waits for, or the end of the wait.
     pub(crate) fn settled(&mut self) {
         self.processed += 1;
     }
 
-    /// Handles what the coordinator, and nobody else, says of nodes that join.
+    /// Handles a message about nodes that join, which only the coordinator may send.
     pub(in crate::pe) fn handle_membership(&mut self, from: PeId, message: MembershipMessage) {
         if from != COORDINATOR {
             return;
@@ -147,8 +148,8 @@ impl Core {
                 self.membership.present.insert(node);
                 self.membership.contacts.push((node, contact));
                 let event = MembershipEvent { node, stage: Stage::Joining };
-                // Before the coordinator hears that this node knows the other, so that no agent
-                // drops what that one asks for.
+                // Sent before the acknowledgement to the coordinator, so that no agent drops the
+                // guest's requests.
                 self.tell_agents(event);
                 self.tell_pools(PoolEvent::Membership(event));
                 self.tell_coordinator(MembershipMessage::Acknowledge { node });
@@ -185,13 +186,13 @@ impl Core {
         self.post(COORDINATOR, Control::Membership(message));
     }
 
-    /// Tells the agents of this node; by the same way as their opening, so that none that is
-    /// opened misses it.
+    /// Notifies the agents of this node. The packet takes the same path as the opening of an agent,
+    /// so that no newly opened agent misses it.
     fn tell_agents(&mut self, event: MembershipEvent) {
         self.outbox.packet(self.me, Packet::spread(Spread::MembershipEvent(event)));
     }
 
-    /// Tells the members here of collections that share work with other nodes.
+    /// Notifies the members here of collections that share work with other nodes.
     pub(in crate::pe) fn tell_pools(&mut self, event: PoolEvent) {
         for (collection, hooks) in self.membership.pools.clone() {
             (hooks.tell)(self, collection, event);
@@ -210,8 +211,8 @@ impl Core {
         }
     }
 
-    /// Nobody waits for anything of the member of a collection here. Runs on the first PE of a
-    /// guest that leaves.
+    /// Notes that no node waits for results of a collection's member here. Runs on the first PE of
+    /// a guest that leaves.
     pub(crate) fn pool_drained(&mut self, collection: CollectionId) {
         if self.membership.draining.remove(&collection) && self.membership.draining.is_empty() {
             self.report_drained();

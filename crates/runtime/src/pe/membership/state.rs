@@ -1,4 +1,4 @@
-//! Which nodes have joined a running job, as one PE knows, and who is told of it.
+//! The nodes that have joined a running job, as one PE knows them, and the hooks that are notified.
 
 use crate::address::id::CollectionId;
 use crate::message::envelope::AnyEnvelope;
@@ -7,47 +7,47 @@ use gridspan_topology::{Layout, NodeId};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// What the workers of pools are told.
+/// An event for the workers of pools.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum PoolEvent {
-    /// Another node joins or is gone, or this one, which has joined, is active or draining.
+    /// Another node joins or is gone; or this node, which has joined, becomes active or drains.
     Membership(MembershipEvent),
-    /// The places were measured.
+    /// The places have been measured.
     Measured,
 }
 
-/// Tells the member of a collection on a PE.
+/// Notifies the member of a collection on a PE.
 pub(crate) type Tell<C> = fn(&mut C, CollectionId, PoolEvent);
 
 /// Whether a worker message may come from another node.
 pub(crate) type IsAllowed = fn(&Layout, NodeId, &dyn AnyEnvelope) -> bool;
 
-/// How the member of a collection on a PE works with other nodes.
+/// The hooks of a collection's member on a PE that works with other nodes.
 pub(crate) struct PoolHooks<C> {
     pub(crate) tell: Tell<C>,
     pub(crate) is_allowed: IsAllowed,
 }
 
-// Not derived, which would ask it of `C`.
+// Not derived, since the derive would require `C: Clone`.
 impl<C> Clone for PoolHooks<C> {
     fn clone(&self) -> Self {
         Self { tell: self.tell, is_allowed: self.is_allowed }
     }
 }
 
-/// What a PE knows of nodes that join. Only the first PE of a node knows who is present.
+/// A PE's knowledge of nodes that join. Only the first PE of a node knows which are present.
 pub(crate) struct Membership<C> {
-    /// Those that take part, as the nodes of the layout know.
+    /// The guests that take part, as the nodes of the layout know them.
     pub(crate) present: BTreeSet<NodeId>,
-    /// Those that are gone: what comes of them late is dropped.
+    /// The guests that are gone: their late packets are dropped.
     pub(crate) gone: BTreeSet<NodeId>,
     /// The collections whose members here share work with other nodes.
     pub(crate) pools: BTreeMap<CollectionId, PoolHooks<C>>,
-    /// Where nodes can be reached that were announced since the driver asked last.
+    /// The contacts of nodes that were announced since the driver last asked.
     pub(crate) contacts: Vec<(NodeId, String)>,
-    /// How far this node has come, if it joined.
+    /// The stage of this node, if it joined.
     pub(crate) stage: Stage,
-    /// While this node drains: the collections that still have something to do.
+    /// While this node drains: the collections that still have work.
     pub(crate) draining: BTreeSet<CollectionId>,
 }
 

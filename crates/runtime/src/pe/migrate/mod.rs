@@ -1,4 +1,4 @@
-//! The way of an actor from PE to PE; `protocol` tells it.
+//! The migration of an actor from PE to PE; see `protocol`.
 
 mod protocol;
 mod record;

@@ -1,15 +1,15 @@
-//! Migration in two phases: an actor is never in two places and never in none.
+//! Migration in two phases: an actor always lives on exactly one PE.
 //!
-//! **Start.** The PE that an actor leaves stops handling it and offers a copy: state, mailbox, and
-//! the counters of its conversations. Messages that come for it meanwhile are kept.
+//! **Start.** The PE that an actor leaves stops handling it and offers a copy: its state, its
+//! mailbox and its channels. Messages that arrive for it meanwhile are kept.
 //!
-//! **Steady state.** The PE it goes to decodes the copy, keeps it aside and accepts. Only then the
-//! first PE gives up the original, sends the kept messages after it, and commits; the copy comes to
-//! life. Its home learns the new place.
+//! **Steady state.** The target PE decodes the copy, sets it aside and accepts. Only then does the
+//! first PE give up the original, forward the kept messages, and commit. The target PE then
+//! installs the copy, and the actor's home learns the new place.
 //!
-//! **Failure.** A PE that cannot take the actor refuses; the actor goes on where it was, with a
-//! higher epoch, so that whoever already believed in the move learns better. A connection that is
-//! lost in between delays the step at hand and nothing else.
+//! **Failure.** A PE that cannot take the actor refuses. The actor continues on its old PE with a
+//! higher epoch, so that nodes that already know the planned place learn the right one. A
+//! connection that is lost in between delays only the current step.
 
 use super::record::{channels, held, member, record};
 use crate::address::collection::PlanEntry;
@@ -28,7 +28,7 @@ use std::collections::BTreeMap;
 
 /// An actor that was accepted and not yet committed.
 pub(crate) struct Tentative {
-    /// Counts in the memory budget like what is in mailboxes.
+    /// The offer, which counts in the memory budget like messages in mailboxes.
     migrant: Accounted<Migrant>,
     state: Box<dyn Any + Send>,
 }
@@ -59,8 +59,9 @@ pub(crate) fn depart(
     core.departing.insert(id, departing);
     let (epoch, bytes) = (migrant.epoch, size(&migrant));
     if bytes > PIECE_BYTES_MAX {
-        // No network would take it. Refused here, it goes on as if it had been refused there; who
-        // was to have it learns where it is, for a plan may have told everybody otherwise.
+        // No connection would carry it. It is refused here, with the same effect as a refusal by
+        // the target. The target learns the actor's place, since a plan may have announced the move
+        // to all nodes.
         let reason = too_large(bytes);
         let pe = core.me;
         core.tell_place(to, id, Place::at(pe, epoch + 1));
@@ -69,7 +70,7 @@ pub(crate) fn depart(
     core.post(to, Control::MigrateOffer(Box::new(migrant)));
 }
 
-/// The bytes of an actor with all that moves with it, as they travel.
+/// Size in bytes of an encoded actor with everything that moves with it.
 fn size(migrant: &Migrant) -> usize {
     codec::encoded_len(migrant)
 }
@@ -78,7 +79,7 @@ fn too_large(bytes: usize) -> String {
     format!("{bytes} bytes are more than the limit of {PIECE_BYTES_MAX}; make the actor smaller")
 }
 
-/// Takes an offered actor aside, or refuses it.
+/// Sets an offered actor aside, or refuses it.
 pub(crate) fn handle_offer(
     core: &mut Core,
     stores: &[Box<dyn Store>],
@@ -89,7 +90,7 @@ pub(crate) fn handle_offer(
     let Migrant { id, epoch, kind, .. } = migrant;
     let size = size(&migrant);
     let verdict = match stores.get(kind.index()) {
-        None => Err("it is of an unknown type".to_owned()),
+        None => Err("its actor type is unknown there".to_owned()),
         Some(_) if size > PIECE_BYTES_MAX => Err(too_large(size)),
         Some(_) if !core.has_room(size) => Err("the mailboxes there are full".to_owned()),
         Some(store) => store.decode(&migrant.state).map_err(|error| error.to_string()),
@@ -111,7 +112,7 @@ pub(crate) fn handle_offer(
     }
 }
 
-/// Gives up the original of an actor that was accepted elsewhere.
+/// Gives up the original of an actor that another PE has accepted.
 pub(crate) fn handle_accept(
     core: &mut Core,
     stores: &mut [Box<dyn Store>],
@@ -127,7 +128,7 @@ pub(crate) fn handle_accept(
     core.free[kind.index()].push(slot);
     core.statistics.migrations += 1;
     core.delivery.learn(id, Place::at(to, epoch));
-    // Broadcasts that passed there before the actor came and have not come here yet.
+    // Broadcasts that passed there before the actor arrived and have not passed here yet.
     let passed_here = core.collections.get(id.collection).map_or(0, |local| local.broadcasts.next);
     if broadcasts > passed_here {
         core.debts.insert(id, (passed_here.max(member.broadcasts), broadcasts));
@@ -148,7 +149,7 @@ pub(crate) fn handle_accept(
     core.release_awaiting(id);
 }
 
-/// Lets an actor that was refused elsewhere go on here.
+/// Resumes an actor that another PE has refused.
 pub(crate) fn handle_refuse(
     core: &mut Core,
     stores: &mut [Box<dyn Store>],
@@ -180,7 +181,7 @@ pub(crate) fn handle_refuse(
     core.note_moved(plan, false);
 }
 
-/// Brings an accepted actor to life.
+/// Installs an accepted actor.
 pub(crate) fn handle_commit(
     core: &mut Core,
     stores: &mut [Box<dyn Store>],
@@ -210,8 +211,8 @@ pub(crate) fn handle_commit(
     core.release_awaiting(id);
 }
 
-/// Lets an actor go on that waited at its sync point when it left, if the coordinator has settled
-/// that meanwhile.
+/// Resumes an actor that waited at its sync point when it left, if the coordinator has settled that
+/// sync point meanwhile.
 fn resume_if_settled(core: &mut Core, stores: &mut [Box<dyn Store>], slot: (KindId, u32)) {
     let (kind, slot) = slot;
     if core.leave_sync(kind, slot) {
@@ -220,7 +221,7 @@ fn resume_if_settled(core: &mut Core, stores: &mut [Box<dyn Store>], slot: (Kind
 }
 
 impl Core {
-    /// Whether the actor may move to `to` now. During a rebalance, it will be moved afterwards.
+    /// Whether the actor may move to `to` now. During a rebalance, the move is deferred.
     pub(crate) fn may_leave(&mut self, (kind, slot): (KindId, u32), to: PeId) -> bool {
         let Some(id) = self.member(kind, slot).map(|member| member.id) else { return false };
         let migratable =
@@ -244,7 +245,7 @@ impl Core {
         }
         match self.replicas.get(id).map(ReplicaState::is_secondary) {
             None => true,
-            // The primary has the same wish.
+            // The primary makes the same request.
             Some(true) => false,
             Some(false) => {
                 self.end_replica(id, Then::Wish(to));
@@ -253,7 +254,7 @@ impl Core {
         }
     }
 
-    /// Migrations that were asked for during a rebalance, once it is over.
+    /// Removes and returns the migrations that were requested during a rebalance, if it is over.
     pub(crate) fn take_deferred(&mut self) -> Vec<(ActorId, PeId)> {
         match self.rebalance {
             None => std::mem::take(&mut self.deferred),
@@ -261,8 +262,8 @@ impl Core {
         }
     }
 
-    /// A plan moves an actor that ended before: the PE where others believe it now learns better,
-    /// unless it is the home, which waits for the tombstone.
+    /// Handles a planned move of an actor that has left or ended: sends its place to the PE to
+    /// which the plan moves it, unless that is the home, which waits for the tombstone.
     pub(crate) fn correct_plan(&mut self, entry: &PlanEntry) {
         if let Some(place) = self.delivery.place(entry.id)
             && self.home(entry.id) != Some(entry.to)

@@ -1,5 +1,5 @@
-//! What moves with an actor besides its state: the numbers of its conversations and its part in
-//! collective operations.
+//! The state that moves with an actor besides its own: its channels and its part in collective
+//! operations.
 
 use crate::address::id::{ActorId, KindId};
 use crate::message::MemberRecord;
@@ -12,7 +12,7 @@ use crate::pe::members::member::{Member, Paced};
 use crate::pe::rank::FAR;
 use bytes::Bytes;
 
-/// The part of a member's bookkeeping that moves, in a fixed order.
+/// The bookkeeping of a member that moves with it, in a fixed order.
 pub(crate) fn record(member: &Member) -> MemberRecord {
     let mut record = MemberRecord {
         broadcasts: member.broadcasts,
@@ -29,7 +29,7 @@ pub(crate) fn record(member: &Member) -> MemberRecord {
     record
 }
 
-/// Writes the counters of conversations into a record.
+/// Writes the counters of channels into a record.
 pub(crate) fn write_counters(channels: &Channels, record: &mut MemberRecord) {
     let counters = |counters: &Counters| {
         let mut list: Vec<_> =
@@ -44,7 +44,7 @@ pub(crate) fn write_counters(channels: &Channels, record: &mut MemberRecord) {
         channels.section_reductions.iter().map(|(&section, &next)| (section, next)).collect();
 }
 
-/// The messages that wait for an earlier one, encoded.
+/// The encoded messages that a member holds because they wait for an earlier one.
 pub(crate) fn held(member: &Member) -> Vec<Bytes> {
     member.channels.as_deref().map_or_else(Vec::new, held_in)
 }
@@ -58,7 +58,7 @@ pub(crate) fn held_in(channels: &Channels) -> Vec<Bytes> {
     channels.held.values().map(|envelope| encoded(&***envelope)).collect()
 }
 
-/// The actor's conversations, as they arrive.
+/// Restores an actor's channels from its record and its held messages.
 pub(crate) fn channels(
     core: &Core,
     kind: KindId,
@@ -89,7 +89,7 @@ pub(crate) fn channels(
     Ok(Some(Box::new(channels)))
 }
 
-/// A member as it arrives with its record.
+/// Makes a member from its record.
 pub(crate) fn member(
     id: ActorId,
     epoch: u32,

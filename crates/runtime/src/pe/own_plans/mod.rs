@@ -1,5 +1,6 @@
-//! Plans for broadcasts that go from a PE to all: the coordinator's advisor makes them and tells
-//! the PEs of the node. What travels names its trees, so that no other node has to know them.
+//! Plans for broadcasts from a PE to all nodes. The coordinator's advisor makes them and sends them
+//! to the PEs of the node. A broadcast carries its trees, so that no other node has to know the
+//! plan.
 
 pub(in crate::pe) mod state;
 
@@ -9,7 +10,7 @@ use gridspan_bcast::SubPlan;
 use std::sync::Arc;
 
 impl Core {
-    /// How a message of so many bytes goes from here to all nodes.
+    /// The plan for a message of `bytes` from here to all nodes.
     pub(in crate::pe) fn own_sub_plan(&mut self, bytes: u64) -> Arc<SubPlan> {
         if let Some(sub_plan) = self.own_plans.choose(bytes) {
             return sub_plan;
@@ -23,7 +24,7 @@ impl Core {
         sub_plan
     }
 
-    /// The coordinator tells what concerns the plans of this node.
+    /// Handles a message from the coordinator about the plans of this node.
     pub(in crate::pe) fn handle_own_plan(&mut self, news: PlanNews) {
         let layout = &self.common.layout;
         let me = layout.node_of(self.me);

@@ -1,8 +1,8 @@
-//! The job's own time, by which its pace is measured: while main waits for nothing of the job and
-//! its PE has nothing to do, the job waits for main.
+//! The job's own time, by which its pace is measured. It pauses while the job waits for main: while
+//! main waits for nothing from the job and main's PE is idle.
 //!
-//! Kept beside main, on [`MAIN_PE`], where jobs are balanced. A job that goes on without main and
-//! without that PE is taken for one that waits, unless actors live there.
+//! It is kept on [`MAIN_PE`], beside main, if the job is balanced. A job that continues without
+//! main and without that PE is considered to wait for main if actors live on that PE.
 
 pub(in crate::pe) mod state;
 
@@ -13,14 +13,14 @@ use gridspan_topology::Time;
 use std::time::Duration;
 
 impl Core {
-    /// What the clock of the job's own time shows here.
+    /// The job's own time now.
     pub(in crate::pe) fn own_now(&self) -> Time {
         let (now, is_waiting) = (self.now, self.is_main_inside());
         self.own_time.as_ref().map_or(now, |own| own.at(now, is_waiting))
     }
 
-    /// Tells the coordinator when this PE was asked for its loads, and that it has measured since
-    /// `begin`.
+    /// Reports to the coordinator the own time at which this PE was asked for its loads, and the
+    /// time that it has measured since `begin`. Only main's PE reports.
     pub(in crate::pe) fn report_own_time(&mut self, begin: u64) {
         if self.me == MAIN_PE {
             let measuring_ns = self.stopwatch_ns().saturating_sub(begin);
@@ -28,13 +28,13 @@ impl Core {
         }
     }
 
-    /// Reports how many messages were handled here.
+    /// Reports the number of messages that were handled here.
     pub(in crate::pe) fn handle_progress_probe(&mut self, number: u64) {
         let (handled, own) = (self.handled_once(), self.own_now());
         self.post(COORDINATOR, Control::Progress { number, handled, own });
     }
 
-    /// Main asks for something.
+    /// Notes that main makes a request.
     pub(crate) fn main_goes_on(&mut self) {
         let (now, was_waiting) = (self.now, self.is_main_inside());
         if let Some(own) = &mut self.own_time {
@@ -42,13 +42,12 @@ impl Core {
         }
     }
 
-    /// How much this PE has done until now, if that matters: by the stopwatch, and by what was
-    /// charged.
+    /// The PE's work so far, by the stopwatch and by charged time, if the own time is kept here.
     pub(in crate::pe) fn work_begins(&self) -> Option<(u64, Duration)> {
         self.own_time.as_ref().map(|_| (self.stopwatch_ns(), self.charged))
     }
 
-    /// Messages have been handled since.
+    /// Notes that messages have been handled since `begin`.
     pub(in crate::pe) fn work_ends(&mut self, begin: Option<(u64, Duration)>) {
         if let Some((begin, charged)) = begin {
             let timed = Duration::from_nanos(self.stopwatch_ns().saturating_sub(begin));
@@ -56,7 +55,7 @@ impl Core {
         }
     }
 
-    /// The PE is busy for so long from now on.
+    /// Notes that the PE is busy for `time` from now on.
     pub(in crate::pe) fn note_busy(&mut self, time: Duration) {
         let until = self.now + time;
         if let Some(own) = &mut self.own_time {
@@ -64,7 +63,7 @@ impl Core {
         }
     }
 
-    /// Whether main waits for the job, or the job goes on without it for all that is known here.
+    /// Whether main waits for the job, or the job may continue without main and without this PE.
     fn is_main_inside(&self) -> bool {
         let is_unseen = self.collections.values().next().is_some()
             && !self.members.iter().flatten().any(Option::is_some);

@@ -1,32 +1,32 @@
-//! The job's own time, as main's PE keeps it.
+//! The clock of the job's own time, on main's PE.
 
 use gridspan_topology::Time;
 use std::time::Duration;
 
-/// Time without the pauses of main, and without those in which a rebalance keeps a sync point
-/// closed.
+/// The time of the job without the pauses in which it waits for main.
 #[derive(Default)]
 pub(crate) struct OwnTime {
-    /// How long all pauses were together.
+    /// Total length of all pauses.
     pauses: Duration,
-    /// When the PE has done anything last.
+    /// The time until which the PE was last busy.
     busy: Time,
 }
 
 impl OwnTime {
-    /// What its clock shows; `is_waiting`: main waits for something inside of the job. If it does
-    /// not, and the PE has nothing to do, the clock stands.
+    /// The clock's time. `is_waiting` states whether main waits for the job. If it does not, and
+    /// the PE is idle, the clock stands still.
     pub(crate) fn at(&self, now: Time, is_waiting: bool) -> Time {
         let until = if is_waiting { now } else { self.busy };
         Time(until.0.saturating_sub(self.pauses.as_nanos() as u64))
     }
 
-    /// The PE is busy until then.
+    /// Notes that the PE is busy until `time`.
     pub(crate) fn busy_until(&mut self, time: Time) {
         self.busy = self.busy.max(time);
     }
 
-    /// Main has asked for something. If it waited for nothing before, the job has waited for it.
+    /// Notes a request of main. If main did not wait for the job before, the job has waited for
+    /// main.
     pub(crate) fn main_goes_on(&mut self, now: Time, was_waiting: bool) {
         if !was_waiting {
             self.pauses += now.since(self.busy);

@@ -1,4 +1,4 @@
-//! Read-only data that main has given to every PE, one copy per node over the network.
+//! Read-only data that main has published on every PE; each node receives one copy.
 
 pub(in crate::pe) mod state;
 
@@ -19,7 +19,7 @@ impl Core {
         self.post(COORDINATOR, Control::Published { id });
     }
 
-    /// The published value. Decoded at the first look, then shared by all actors of the PE.
+    /// Returns a published value. It is decoded on first use, then shared by all actors of the PE.
     pub(crate) fn read<T: DeserializeOwned + Send + Sync + 'static>(
         &mut self,
         id: u32,

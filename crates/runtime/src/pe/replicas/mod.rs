@@ -1,4 +1,4 @@
-//! Deterministic actors that live on two PEs at once; `protocol` tells how that comes and ends.
+//! Deterministic actors that live on two PEs at once; see `protocol`.
 
 mod plans;
 mod protocol;

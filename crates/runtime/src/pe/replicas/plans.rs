@@ -1,4 +1,4 @@
-//! Replicas as a part of rebalances: what a PE reports of them, and ends on behalf of a plan.
+//! Replicas in rebalances: a PE's report of its replicated actors.
 
 use super::ReplicaState;
 use crate::address::id::ActorId;
@@ -6,7 +6,7 @@ use crate::message::ReplicaOrder;
 use crate::pe::core::Core;
 
 impl Core {
-    /// Who lives here and has a replica elsewhere.
+    /// The actors whose primary lives here and whose replica is known.
     pub(crate) fn replicas_here(&self) -> Vec<ReplicaOrder> {
         let first = self
             .replicas

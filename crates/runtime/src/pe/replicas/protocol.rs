@@ -1,32 +1,33 @@
-//! Replicas: a deterministic actor that lives on two PEs at once, so that those who talk with it at
-//! two sites wait for one crossing and not for two.
+//! Replicas: a deterministic actor that lives on two PEs at once, so that actors at two sites that
+//! communicate with it wait for one crossing instead of two.
 //!
 //! A deterministic actor is a determinate node in the sense of G. Kahn, "The semantics of a simple
-//! language for parallel programming" (1974): what it sends to somebody is a growing function of
-//! what it got from each sender, however the messages of different senders interleave. So two
+//! language for parallel programming" (1974): its messages to a receiver are a growing function of
+//! its messages from each sender, however the messages of different senders interleave. So two
 //! replicas that get the same messages send the same ones, with the same numbers, and the receiver
-//! drops by its number what comes twice. Neither order nor exactly-once depend on who believes
-//! what; the rest of the protocol only sees to it that both replicas get everything and that one of
-//! them sends.
+//! drops repeated numbers. Neither order nor exactly-once delivery depends on which nodes know of
+//! the replica. The rest of the protocol only ensures that both replicas get all messages and that
+//! one of them sends.
 //!
-//! **Start.** The primary sends a copy of the actor to the PE of the second: state, mailbox and
-//! counters, as for a migration; the actor goes on meanwhile, and passes on what comes for it. When
-//! the replica is taken, the epoch rises, and from then on each of the two sends to its part of
-//! the receivers. That part was settled with the offer and does not change, so that a receiver that
-//! moves meanwhile is served, if not from its own site.
+//! **Start.** The primary sends a copy of the actor to the PE of the second replica: state, mailbox
+//! and counters, as for a migration. The primary continues meanwhile, and passes on the messages
+//! that arrive for it. When the second is installed, the epoch rises, and from then on each replica
+//! sends to its part of the receivers. These parts were fixed with the offer and do not change. A
+//! receiver that moves is still served, but then not from its own site.
 //!
-//! **Steady state.** Who knows of both replicas sends to both, with the actor's epoch. A replica
-//! that gets a message with another epoch passes it on to the other replica, and tells whoever sent
-//! it. Contributions, broadcasts and answers, which have no receiver that could tell them apart by
-//! numbers, leave from the primary.
+//! **Steady state.** A sender that knows of both replicas sends to both, with the actor's epoch. A
+//! replica that gets a message with another epoch passes it on to the other replica, and reports
+//! both places to the sender. Contributions, broadcasts and answers leave from the primary, because
+//! no receiver could detect repeated ones by numbers.
 //!
-//! **End.** Before the actor moves, or when a plan says so, the primary sends to all again and
-//! tells the second how far it has come with those that it left to it. The second goes on until it
-//! has come as far, and vanishes. It needs for that what the first has handled, which is on its way
-//! to it. Whatever comes afterwards, the first has, or is sent to it. If the second was ahead of
-//! the first, the first sends some things again, with the same numbers.
+//! **End.** Before the actor moves, or when a plan requires it, the primary sends to all receivers
+//! again. It sends the second replica the numbers that it has reached with the receivers of the
+//! second. The second continues until it has reached these numbers, and is then removed. For that
+//! it needs the messages that the primary has handled, which are on their way to it. The primary
+//! has all later messages, or they are forwarded to it. If the second was ahead of the primary, the
+//! primary repeats some messages with the same numbers.
 //!
-//! **Failure.** A PE that cannot take the replica says so, and nothing has changed.
+//! **Failure.** A PE that cannot take the replica refuses it, and nothing changes.
 
 use super::{PrimaryStage, ReplicaState, Role, Then};
 use crate::address::id::{ActorId, KindId, RebalanceId, Slot};
@@ -42,7 +43,7 @@ use crate::pe::migrate;
 use gridspan_topology::PeId;
 use std::collections::BTreeMap;
 
-/// Offers a PE the replica of an actor that lives here.
+/// Offers a PE the second replica of an actor that lives here.
 pub(crate) fn begin(
     core: &mut Core,
     stores: &[Box<dyn Store>],
@@ -61,11 +62,11 @@ pub(crate) fn begin(
     let migrant = Box::new(Migrant { id, kind, epoch, state, mailbox, record, held });
     let bytes = codec::encoded_len(&migrant) + codec::encoded_len(&serves);
     if bytes > PIECE_BYTES_MAX {
-        // No network would take it.
+        // No connection would carry it.
         tracing::warn!(collection = id.collection.0, index = ?id.key, bytes, "too large for a replica");
         return core.note_moved(Some(plan), false);
     }
-    // What waits here will be handled there, too.
+    // Waiting messages will be handled on the other PE too.
     core.created += copies(&migrant.mailbox, &migrant.held);
     let role = Role::Primary(PrimaryStage::Offered { plan, then: Vec::new() });
     let replica = ReplicaState { other: at, epoch, serves: serves.iter().copied().collect(), role };
@@ -80,7 +81,8 @@ fn copies<T, U>(mailbox: &[T], held: &[U]) -> u64 {
     (mailbox.len() + held.len()) as u64
 }
 
-/// Deals with what the PE of the other replica says.
+/// Handles a control from the PE of the other replica. Returns actions that need not wait any
+/// longer.
 pub(crate) fn handle(
     core: &mut Core,
     stores: &mut [Box<dyn Store>],
@@ -110,7 +112,7 @@ pub(crate) fn handle(
     Vec::new()
 }
 
-/// Takes the replica of an actor.
+/// Installs the second replica of an actor.
 fn take(
     core: &mut Core,
     stores: &mut [Box<dyn Store>],
@@ -124,23 +126,23 @@ fn take(
         || core.departing.contains_key(&id)
         || core.arriving.contains(&id);
     if is_here {
-        return Err("it is there already".to_owned());
+        return Err("the actor already lives there".to_owned());
     }
-    // They are for the actor where it lives, and a replica here would take them for its own.
+    // These broadcasts are owed to the actor on its new PE; a replica here would take them.
     if core.debts.contains_key(&id) {
-        return Err("broadcasts are owed to it from there".to_owned());
+        return Err("that PE still owes it broadcasts".to_owned());
     }
     if size > PIECE_BYTES_MAX || !core.has_room(size) {
         return Err(format!("there is no room for its {size} bytes"));
     }
     let Some(store) = stores.get_mut(kind.index()) else {
-        return Err("it is of an unknown type".to_owned());
+        return Err("its actor type is unknown there".to_owned());
     };
     let decoded = store.decode(&state).map_err(|error| error.to_string())?;
     let channels =
         migrate::channels(core, kind, &record, &held).map_err(|error| error.to_string())?;
     let broadcasts = core.collections.get(id.collection).map_or(0, |local| local.broadcasts.next);
-    // Only the primary ever waits at a sync point, or counts what the actor has cost before.
+    // Only the primary waits at sync points and reports the load so far.
     let record = MemberRecord { synced: false, load_ns: 0, ..record };
     let member = migrate::member(id, epoch, &record, channels, state.len() as u64);
     let member = Member { is_replicated: true, ..member };
@@ -157,7 +159,7 @@ fn take(
     Ok(())
 }
 
-/// Lets replicas vanish that have sent what they had to.
+/// Removes the second replicas that have sent all that they had to.
 pub(crate) fn settle(core: &mut Core, stores: &mut [Box<dyn Store>]) {
     for id in core.finished_replicas() {
         let Some((kind, slot)) = core.resident(id) else { continue };
@@ -174,7 +176,7 @@ impl Core {
         self.post(to, Control::Replica(Box::new(edge)));
     }
 
-    /// Whether an actor may get a replica there.
+    /// Whether an actor may get a replica on the PE `at`.
     fn may_have_replica(&self, id: ActorId, at: PeId) -> bool {
         let local = self.collections.get(id.collection);
         let is_deterministic = local.is_some_and(|local| {
@@ -186,8 +188,8 @@ impl Core {
             && self.replicas.get(id).is_none()
     }
 
-    /// Whether an actor of this kind is bound by what its type has promised; if so, ends the job
-    /// with an error that says what it did.
+    /// Whether an actor of this kind was declared deterministic, and so must not do `deed`. If so,
+    /// ends the job with an error that names the deed.
     pub(crate) fn breaks_promise(&mut self, kind: KindId, deed: &str) -> bool {
         let is_deterministic = self.common.is_deterministic(kind);
         if is_deterministic {
@@ -200,8 +202,8 @@ impl Core {
         is_deterministic
     }
 
-    /// The replica of an actor has been taken elsewhere: from now on each of the two sends to its
-    /// part.
+    /// Handles the acceptance of the second replica: from now on each replica sends to its part of
+    /// the receivers.
     fn handle_accepted(&mut self, id: ActorId, epoch: u32, broadcasts: u64) {
         let Some(replica) = self.replicas.get_mut(id).filter(|replica| replica.epoch == epoch)
         else {
@@ -234,7 +236,7 @@ impl Core {
         then.into_iter().map(|then| (id, then)).collect()
     }
 
-    /// The actor's places are others from now on; its home learns of it.
+    /// Sets the actor's epoch and replica, and reports its new place to its home.
     fn raise_epoch(&mut self, id: ActorId, epoch: u32, replica: Option<PeId>) {
         let is_replicated = replica.is_some();
         if let Some((kind, slot)) = self.resident(id)
@@ -248,7 +250,7 @@ impl Core {
         }
     }
 
-    /// Ends replicas on behalf of a plan.
+    /// Ends second replicas on behalf of a plan.
     pub(crate) fn end_replicas(&mut self, plan: RebalanceId, ended: &[ActorId]) {
         for &id in ended {
             match self.replicas.get(id).is_some_and(|replica| !replica.is_secondary()) {
@@ -258,8 +260,7 @@ impl Core {
         }
     }
 
-    /// Has an actor give up its replica, and then something else happen. Runs at the first
-    /// replica.
+    /// Ends an actor's second replica; `next` follows when it is gone. Runs at the primary.
     pub(crate) fn end_replica(&mut self, id: ActorId, next: Then) {
         let Some(replica) = self.replicas.get_mut(id) else { return };
         let Role::Primary(stage) = &mut replica.role else { return };
@@ -281,8 +282,9 @@ impl Core {
         self.converse(other, ReplicaControl::End { id, epoch, until });
     }
 
-    /// Replicas that have sent what they had to. One that has not, and has handled all that the
-    /// first had when it sent as much, is not deterministic: that ends the job.
+    /// Second replicas that have sent all that they had to. If one has not, although it has handled
+    /// everything that the primary had handled when it sent as much, the actor is not
+    /// deterministic: that ends the job.
     fn finished_replicas(&mut self) -> Vec<ActorId> {
         let (mut finished, mut broken) = (Vec::new(), None);
         let mut waiting: BTreeMap<KindId, BTreeMap<u32, u64>> = BTreeMap::new();
@@ -308,16 +310,16 @@ impl Core {
         if let Some(kind) = broken {
             let name = self.kind(kind).map_or("an actor", |kind| kind.name());
             self.fail(JobError::Failed(format!(
-                "{name} was declared deterministic, but two of the same actor that had handled the same messages have not sent \
-                 the same ones; take out what makes them differ, such as state that is not its own or the order of \
+                "{name} was declared deterministic, but two replicas of an actor that had handled the same messages have not sent \
+                 the same ones; remove what makes them differ, such as state that is not its own or the order of \
                  different senders' messages, or declare it with `Job::actor`"
             )));
         }
         finished
     }
 
-    /// Forgets a replica. What waits for it has come to the first one too. Returns to whom the
-    /// actor has sent.
+    /// Removes a second replica. The primary has got its waiting messages too. Returns the
+    /// receivers and channels to which it has sent.
     fn vacate_second(&mut self, (kind, slot): (KindId, u32)) -> Vec<(ActorId, i32)> {
         let Some((member, mailbox)) = self.take_out(kind, slot) else { return Vec::new() };
         self.free[kind.index()].push(slot);
@@ -331,7 +333,7 @@ impl Core {
         sent
     }
 
-    /// The actor has one home again. Returns what has waited for that.
+    /// Handles the end of the second replica. Returns the actions that have waited for it.
     fn handle_ended(
         &mut self,
         id: ActorId,
@@ -347,8 +349,8 @@ impl Core {
         }
         let Some(ReplicaState { role, .. }) = self.replicas.remove(id) else { return Vec::new() };
         self.raise_epoch(id, epoch + 1, None);
-        // The replica may have been ahead: what it has sent to somebody for the first time must
-        // have its number when this one sends it too.
+        // The second may have been ahead: if it was the first to send to a receiver, the primary's
+        // messages to that receiver must be numbered too.
         if let Some((kind, slot)) = self.resident(id)
             && let Some(member) = self.member(kind, slot)
         {

@@ -1,5 +1,5 @@
-//! Actors that live on two PEs at once, as one of the two knows them. How they come to that, and
-//! part again, is told in `protocol`.
+//! Actors that live on two PEs at once, as one of the two PEs knows them. See `protocol` for how
+//! replicas begin and end.
 
 use crate::address::id::{ActorId, RebalanceId};
 use crate::message::Frontier;
@@ -8,61 +8,61 @@ use crate::pe::delivery::Route;
 use gridspan_topology::PeId;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Replicas of this PE whose actors have another one elsewhere.
+/// The actors here that are replicated, with this PE's knowledge about the other replica.
 #[derive(Default)]
 pub(crate) struct Replicas {
     by_actor: BTreeMap<ActorId, ReplicaState>,
-    /// Replicas that are to vanish.
+    /// Second replicas here that are about to be removed.
     leaving: BTreeSet<ActorId>,
-    /// Messages that replicas of this PE were given, which are handled elsewhere too.
+    /// Number of messages to second replicas here, which the primary handles too.
     pub(crate) doubled: u64,
 }
 
-/// One of two replicas.
+/// The state of one of an actor's two replicas.
 pub(crate) struct ReplicaState {
-    /// Where the other one is.
+    /// The PE of the other replica.
     pub(crate) other: PeId,
-    /// The actor's epoch while it has both.
+    /// The actor's epoch while it has two replicas.
     pub(crate) epoch: u32,
-    /// To whom the replica sends. The first sends to all others.
+    /// The receivers to which the second replica sends. The primary sends to all others.
     pub(crate) serves: BTreeSet<ActorId>,
     pub(crate) role: Role,
 }
 
-/// Which of the two replicas.
+/// The role of a replica.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Role {
-    /// The one that was there before, and stays.
+    /// The original, which stays.
     Primary(PrimaryStage),
-    /// The other one. Once it is to vanish, how far it has to come before.
+    /// The second replica, with the point that it has to reach before it is removed, if it ends.
     Secondary { until: Option<Frontier> },
 }
 
-/// How far the primary is.
+/// The stage of a primary.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum PrimaryStage {
-    /// The second one has been offered, on behalf of a plan, and is to be given up again if
-    /// anything waits for that.
+    /// The second replica has been offered, on behalf of a plan. It is given up again if an action
+    /// waits for that.
     Offered { plan: RebalanceId, then: Vec<Then> },
-    /// Both handle everything. The PE of the second gives it broadcasts from this number on.
+    /// Both handle all messages. The second's PE gives it the broadcasts from this number on.
     Both { broadcasts: u64 },
-    /// The second is about to vanish.
+    /// The second replica is about to be removed.
     Ending { broadcasts: u64, then: Vec<Then> },
 }
 
-/// What waits until an actor has one replica again.
+/// An action that waits until an actor has one replica again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Then {
-    /// A plan, which wanted just that.
+    /// Report the end of the replica to a plan.
     Report(RebalanceId),
-    /// A plan that moves it.
+    /// Move the actor for a plan.
     Move(PeId, RebalanceId),
-    /// A move that it wished for.
+    /// Move the actor at its own request.
     Wish(PeId),
 }
 
 impl Replicas {
-    /// Whether all actors have one replica, as in nearly all jobs.
+    /// Whether no actor here is replicated, as in nearly all jobs.
     #[inline]
     pub(crate) fn is_empty(&self) -> bool {
         self.by_actor.is_empty()
@@ -76,7 +76,7 @@ impl Replicas {
         self.by_actor.get_mut(&id)
     }
 
-    /// Where messages to an actor go that lives on the PE `me` and another one.
+    /// The route to an actor that lives on the PE `me` and on another PE.
     pub(crate) fn route(&self, id: ActorId, me: PeId) -> Option<Route> {
         let replica = self.get(id).filter(|replica| replica.is_known())?;
         Some(Route { pe: me, second: Some(replica.other), epoch: replica.epoch })
@@ -91,7 +91,7 @@ impl Replicas {
         self.by_actor.remove(&id)
     }
 
-    /// A replica is to vanish once it has come so far.
+    /// Marks a second replica for removal once it has reached the frontier `far`.
     pub(crate) fn leave(&mut self, id: ActorId, epoch: u32, far: Frontier) {
         if let Some(replica) = self.by_actor.get_mut(&id).filter(|replica| replica.epoch == epoch)
             && let Role::Secondary { until } = &mut replica.role
@@ -101,7 +101,7 @@ impl Replicas {
         }
     }
 
-    /// Replicas that are to vanish.
+    /// The second replicas that are to be removed.
     pub(crate) fn leaving(&self) -> impl Iterator<Item = (ActorId, &ReplicaState)> {
         self.leaving.iter().filter_map(|&id| Some((id, self.get(id)?)))
     }
@@ -111,7 +111,7 @@ impl Replicas {
         self.by_actor.iter().map(|(&id, replica)| (id, replica))
     }
 
-    /// Whether this is the replica of an actor.
+    /// Whether the replica here is the second one of an actor.
     pub(crate) fn is_secondary(&self, id: ActorId) -> bool {
         self.get(id).is_some_and(ReplicaState::is_secondary)
     }
@@ -122,13 +122,13 @@ impl ReplicaState {
         matches!(self.role, Role::Secondary { .. })
     }
 
-    /// Whether others may know of both replicas.
+    /// Whether other PEs may know of both replicas.
     pub(crate) fn is_known(&self) -> bool {
         !matches!(self.role, Role::Primary(PrimaryStage::Offered { .. }))
     }
 
-    /// Whether messages to `receiver` leave from this replica. As long as one of the two may not
-    /// send yet, or no more, the other does; what both send is dropped by its number.
+    /// Whether messages to `receiver` leave from this replica. While one of the two may not send,
+    /// the other does; if both send, the receiver drops repeated numbers.
     pub(crate) fn sends_to(&self, receiver: ActorId) -> bool {
         match self.role {
             Role::Primary(PrimaryStage::Both { .. }) => !self.serves.contains(&receiver),
@@ -137,7 +137,7 @@ impl ReplicaState {
         }
     }
 
-    /// Whether the other replica may not have a message that came here.
+    /// Whether the other replica may lack a message that has arrived here.
     pub(crate) fn owes(&self, header: &Header) -> bool {
         if header.is_broadcast {
             return match self.role {
@@ -145,20 +145,20 @@ impl ReplicaState {
                 Role::Primary(
                     PrimaryStage::Both { broadcasts } | PrimaryStage::Ending { broadcasts, .. },
                 ) => header.sequence < broadcasts,
-                // What this PE gives to all its members has no epoch, what the primary has passed
-                // on has the replicas'. Anything else is owed to the actor by a PE that it has
-                // left.
+                // A broadcast that this PE gives to all its members has no epoch; one that the
+                // primary has passed on has the epoch of the replicas. All others are owed to the
+                // actor by a PE that it has left.
                 Role::Secondary { .. } => {
                     let is_given_here = header.epoch == 0 && header.hops == 0;
                     !is_given_here && header.epoch != self.epoch
                 }
             };
         }
-        // Who knows of both replicas has sent it to both, and says so by the epoch.
+        // A sender that knows of both replicas has sent to both, with this epoch.
         !self.is_known() || header.epoch != self.epoch
     }
 
-    /// How far a replica has to come before it vanishes, if it is to.
+    /// The point that a replica has to reach before it is removed, if it ends.
     pub(crate) fn until(&self) -> Option<&Frontier> {
         match &self.role {
             Role::Secondary { until } => until.as_ref(),
@@ -168,13 +168,14 @@ impl ReplicaState {
 }
 
 impl Frontier {
-    /// Whether all has been sent; `next` tells the number of the next message to a receiver.
+    /// Whether everything has been sent; `next` returns the number of the next message to a
+    /// receiver.
     pub(crate) fn is_sent(&self, next: impl Fn(ActorId, i32) -> u64) -> bool {
         self.sent.iter().all(|&(to, channel, number)| next(to, channel) >= number)
     }
 
-    /// Whether all has come; `next` tells the number of the next message from a sender,
-    /// `broadcasts` that of the next broadcast.
+    /// Whether everything has arrived; `next` returns the number of the next message from a sender,
+    /// and `broadcasts` is the number of the next broadcast.
     pub(crate) fn is_heard(&self, next: impl Fn(ActorId, i32) -> u64, broadcasts: u64) -> bool {
         broadcasts >= self.broadcasts
             && self.heard.iter().all(|&(from, channel, number)| next(from, channel) >= number)

@@ -1,4 +1,4 @@
-//! Messages to and from replicas: to both, from one of them.
+//! Messages to and from replicated actors: to both replicas, from one of them.
 
 use super::state::ReplicaState;
 use crate::address::id::{ActorId, KindId, Sender, Slot};
@@ -7,8 +7,8 @@ use crate::pe::core::Core;
 use crate::pe::delivery::Place;
 
 impl Core {
-    /// Whether neither the sender nor a receiver here live on another PE too; otherwise messages
-    /// between them are numbered wherever they are.
+    /// Whether neither the sender nor a receiver here is replicated. Messages of replicated actors
+    /// are always numbered.
     #[cold]
     pub(crate) fn is_single(&self, sender: Sender, (kind, slot): (KindId, u32)) -> bool {
         let receiver = Sender::Actor(Slot { kind, index: slot });
@@ -19,7 +19,7 @@ impl Core {
         self.sending(sender).is_some_and(|member| member.is_replicated)
     }
 
-    /// The sender's replica here, if it lives on another PE too.
+    /// The state of the sender's replica here, if the sender is replicated.
     #[inline]
     fn replica_state(&self, sender: Sender) -> Option<&ReplicaState> {
         match !self.replicas.is_empty() && self.is_replicated(sender) {
@@ -28,21 +28,21 @@ impl Core {
         }
     }
 
-    /// Whether the other replica of the sender sends this message, if it has one.
+    /// Whether the sender's other replica sends this message.
     #[cold]
     pub(crate) fn is_sent_elsewhere(&self, sender: Sender, to: ActorId) -> bool {
         self.replica_state(sender).is_some_and(|replica| !replica.sends_to(to))
     }
 
-    /// Whether this is the secondary replica of the sender: what nobody can tell apart by numbers
-    /// leaves from the primary.
+    /// Whether this is the second replica of the sender. Operations whose repetition no number
+    /// would reveal run at the primary only.
     #[inline]
     pub(crate) fn is_secondary(&self, sender: Sender) -> bool {
         self.replica_state(sender).is_some_and(ReplicaState::is_secondary)
     }
 
-    /// A message is here for an actor that may live elsewhere too: passes it on if it may not be
-    /// there.
+    /// Passes a message for a replicated actor on to its other replica, if that may lack the
+    /// message.
     #[cold]
     pub(crate) fn pass_on(&mut self, kind: KindId, envelope: &dyn AnyEnvelope) {
         let header @ Header { to, origin, .. } = *envelope.header();
@@ -61,12 +61,12 @@ impl Core {
         }
     }
 
-    /// A message is delivered here; the other replica handles it, too, and it counts there.
+    /// Counts a message for a second replica: the primary handles it too, and it counts there.
     pub(crate) fn note_handled_twice(&mut self, to: ActorId) {
         self.replicas.doubled += u64::from(self.replicas.is_secondary(to));
     }
 
-    /// How many messages actors have handled here that are not handled at another replica as well.
+    /// Number of messages handled here, without those that count at a primary elsewhere.
     pub(crate) fn handled_once(&self) -> u64 {
         self.statistics.handled.saturating_sub(self.replicas.doubled)
     }

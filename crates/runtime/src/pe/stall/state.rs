@@ -1,4 +1,4 @@
-//! What a PE keeps to find a job that cannot go on.
+//! State of a PE for the detection of stalls.
 
 use crate::address::id::ActorId;
 use crate::message::pending_work::NAMED_MAX;
@@ -6,21 +6,21 @@ use crate::pe::current_handler::CurrentHandler;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-/// What every PE keeps.
+/// State for the coordinator's looks at a PE.
 #[derive(Default)]
 pub(crate) struct Looks {
-    /// The handler that it is inside of.
+    /// The handler that the PE is running.
     pub(crate) current: Arc<CurrentHandler>,
-    /// The coordinator's last question, while this PE has something to do.
+    /// The coordinator's last round, until this PE is idle.
     pub(crate) asked: Option<u64>,
-    /// The same, for the driver, which knows what is on its way.
+    /// The same round, for the driver, which knows whether packets are in flight.
     pub(crate) order: Option<u64>,
-    /// Some of the members that were sent something and do not exist.
+    /// Some of the receivers of messages that do not exist.
     pub(crate) nobody: BTreeSet<ActorId>,
 }
 
 impl Looks {
-    /// A message was for a member that does not exist.
+    /// Notes that a message was sent to a member that does not exist.
     pub(crate) fn note_nobody(&mut self, id: ActorId) {
         if self.nobody.len() < NAMED_MAX {
             self.nobody.insert(id);

@@ -1,16 +1,18 @@
-//! How near the actors of a PE are to another site, for the order in which messages of steps are
+//! Hops from the actors of a PE to another site, for the order in which messages of steps are
 //! handled.
 //!
-//! **Start.** A PE that handles the first message of a step tells the coordinator, so that jobs
-//! without steps pay for none of this. Until the first rebalance nobody knows who talks to whom,
-//! and steps alone decide.
+//! **Start.** A PE that gets its first message of a step reports that to the coordinator, so that
+//! jobs without steps pay for none of this. Until the first rebalance the communication between
+//! actors is not known, and steps alone determine the order.
 //!
-//! **Steady state.** With every plan, the coordinator counts the hops of each actor to another site
-//! as they will be once the plan is carried out, and tells each PE those of its members. Who
-//! arrives later takes the rank that was told before; who comes on its own wish counts as far.
+//! **Steady state.** With every plan, the coordinator computes the hops of each actor to another
+//! site as of the end of the plan, and sends each PE those of its members. An actor that arrives
+//! later with the plan gets the hops that were sent in advance; one that arrives at its own request
+//! counts as far.
 //!
-//! **Order.** Messages that wait are ranked anew with their receiver, so that those of one pair and
-//! one step never have two ranks, and are handled in the order sent.
+//! **Order.** When the hops of a receiver change, its waiting messages are ranked again. So
+//! messages of one pair and one step never have two ranks, and are handled in the order in which
+//! they were sent.
 
 use crate::address::id::{ActorId, COORDINATOR, KindId};
 use crate::message::Control;
@@ -18,7 +20,7 @@ use crate::pe::core::Core;
 use crate::pe::rank::{FAR, Rank, is_step};
 
 impl Core {
-    /// The place of a message for the member in `slot` in the order of what is ready.
+    /// The rank of a message for the member in `slot` among ready messages.
     #[inline]
     pub(crate) fn rank(&mut self, kind: KindId, slot: u32, priority: i32) -> Rank {
         match is_step(priority) {
@@ -35,7 +37,7 @@ impl Core {
         Rank::new(priority, self.member(kind, slot).map_or(FAR, |member| member.border_hops))
     }
 
-    /// Learns how near its members are to another site, and orders what waits for them by it.
+    /// Sets the hops of this PE's members to another site, and ranks their waiting messages by it.
     pub(crate) fn handle_borders(&mut self, hops: Vec<(ActorId, u8)>) {
         self.steps.learn(hops);
         for members in &mut self.members {

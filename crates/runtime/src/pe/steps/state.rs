@@ -1,10 +1,10 @@
-//! What a PE keeps for the order of messages of steps.
+//! State of a PE for the order of messages of steps.
 
 use crate::address::id::ActorId;
 use crate::pe::rank::FAR;
 use rustc_hash::FxHashMap;
 
-/// Nothing in jobs without steps.
+/// Empty in jobs without steps.
 #[derive(Default)]
 pub(crate) struct Steps {
     is_used: bool,
@@ -13,17 +13,17 @@ pub(crate) struct Steps {
 }
 
 impl Steps {
-    /// A message of a step is here. Returns whether it is the first one.
+    /// Notes a message of a step. Returns whether it is the first one.
     pub(super) fn begin(&mut self) -> bool {
         !std::mem::replace(&mut self.is_used, true)
     }
 
-    /// Learns how near actors are to another site.
+    /// Sets the hops of actors to another site.
     pub(super) fn learn(&mut self, hops: Vec<(ActorId, u8)>) {
         self.hops = hops.into_iter().collect();
     }
 
-    /// How near an actor is to another site.
+    /// The hops of an actor to another site.
     pub(crate) fn hops(&self, id: ActorId) -> u8 {
         self.hops.get(&id).copied().unwrap_or(FAR)
     }

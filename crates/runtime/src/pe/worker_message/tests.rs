@@ -13,7 +13,7 @@ use gridspan_topology::{Layout, NodeId, SiteId};
 use serde::{Deserialize, Serialize};
 use std::any::TypeId;
 
-/// An actor that is no worker of a pool.
+/// An actor that is not a worker of a pool.
 #[derive(Serialize, Deserialize)]
 struct Bystander;
 

@@ -1,4 +1,4 @@
-//! What comes from other nodes, and waits.
+//! Tests of messages from other nodes, some of which have to wait.
 
 use super::*;
 use crate::Job;
@@ -12,7 +12,7 @@ use std::sync::{Arc, Mutex};
 const POOL: CollectionId = CollectionId(3);
 const BYTES_MAX: u64 = 1 << 20;
 
-/// Writes down what it is told, and takes no message that begins with an `x`.
+/// Records the messages that it receives, and refuses those that begin with an `x`.
 struct Recorder(Arc<Mutex<Vec<(u32, Bytes)>>>);
 
 impl StealAgent for Recorder {
@@ -115,7 +115,7 @@ fn notes_of_a_node_are_taken_once_in_its_order_however_they_come() {
     assert_eq!((node.heard().len(), node.agents.bytes()), (2, 0));
 }
 
-/// How many messages of a node are taken that wait, if each is `message`, up to a bound.
+/// Returns how many messages from a node are accepted to wait, each `message`, up to a bound.
 fn taken(node: &mut Node, from: NodeId, first: u64, pool: CollectionId, message: &[u8]) -> u64 {
     let bound = 4 * BYTES_MAX;
     let refused = (0..bound).find(|at| node.receive(from, (first + at, pool), message).is_err());
@@ -127,8 +127,7 @@ fn a_guest_that_has_much_waiting_is_refused_and_others_are_not() {
     let unknown = CollectionId(9);
     let mut node = Node::new();
     node.open();
-    // Messages of no bytes before which one is missing, and large ones for a pool that there never
-    // is.
+    // Empty messages behind a missing one, and large ones for a pool that does not exist.
     let (sparse, strange) = (node.guest(0), node.guest(1));
     let empty = taken(&mut node, sparse, 1, POOL, b"");
     let large = taken(&mut node, strange, 0, unknown, &[7; 1000]);
@@ -136,7 +135,7 @@ fn a_guest_that_has_much_waiting_is_refused_and_others_are_not() {
     assert!((10..100).contains(&large), "{large}");
     assert!(node.agents.bytes() as u64 <= BYTES_MAX / 8);
 
-    // What does not wait is taken, of whatever size; and founders may have more.
+    // Messages that need not wait are accepted whatever their size, and founders have more room.
     let other = node.guest(2);
     node.receive(other, (0, POOL), &vec![7; BYTES_MAX as usize]).unwrap();
     node.receive(FOUNDER, (1, POOL), &vec![7; BYTES_MAX as usize / 2]).unwrap();

@@ -1,4 +1,4 @@
-//! What an agent does about copies of what was lent to other sites: see `backups`.
+//! The agent's part in copies of loans to other sites: see `backups`.
 
 use super::super::deques::Arrival;
 use super::super::engine::Work;
@@ -12,14 +12,15 @@ use gridspan_balance::stealing::Grant;
 use gridspan_topology::{NodeId, Time};
 use std::time::Duration;
 
-/// A node gets tasks of its own site within so many latencies of it, if there are any: it asks who
-/// has some, who is named gives, and there may be one way more.
+/// Number of site latencies within which a node gets tasks from its own site, if there are any: one
+/// message asks which node has some, one names the node, one brings the tasks, and there may be one
+/// more.
 const STEAL_LATENCIES: u32 = 4;
-/// As long as nobody knows how far the nodes of this site are, they are taken to be this far.
+/// Least latency assumed between the nodes of this site, and the latency until it is measured.
 const NEAR_LATENCY_MIN: Duration = Duration::from_micros(25);
 impl<W: Work> PoolAgent<W> {
-    /// The node has run dry: backups begin when the nodes of its site had the time to give it
-    /// something.
+    /// Schedules backups, since the node has run dry: they begin when the nodes of its site have
+    /// had the time to give it tasks.
     pub(super) fn await_tasks(&mut self, now: Time) {
         if !self.node.backups.any(now) {
             return;
@@ -30,8 +31,8 @@ impl<W: Work> PoolAgent<W> {
         self.backups_at.get_or_insert(now + near * STEAL_LATENCIES);
     }
 
-    /// When an output of what is lent to another site now could be back; `None` if it is lent in
-    /// this site, by or to a guest, or where nobody knows.
+    /// Returns the time at which an output of tasks lent to another site now could be back; `None`
+    /// if they are lent inside this site, by or to a guest, or if the latency is unknown.
     pub(super) fn output_due(&self, now: Time, to: NodeId, grant: Grant) -> Option<Time> {
         let has_guest = [self.me, to].into_iter().any(|node| self.layout.is_guest(node));
         match grant {
@@ -57,8 +58,9 @@ impl<W: Work> PoolAgent<W> {
         self.arrive(loans.into_iter().map(backup), out);
     }
 
-    /// Nobody waits for what has come through a copy. Whoever hears of it from elsewhere tells its
-    /// site, and everybody the nodes of other sites that it has lent some of it to.
+    /// Drops the tasks that have come through a copy, because no frame waits for them, and sends
+    /// the news on: to the nodes of other sites that this node has lent some of them to, and to all
+    /// nodes of this site unless it came from one of them.
     pub(super) fn supersede(
         &mut self,
         via: Via,
@@ -80,7 +82,7 @@ impl<W: Work> PoolAgent<W> {
         out.extend(to.into_iter().map(|to| StealCommand::ToAgent { to, message: message() }));
     }
 
-    /// Has those who work on a copy drop it.
+    /// Makes the nodes that work on a copy drop it.
     pub(super) fn drop_copy(&mut self, to: NodeId, copy: CopyId, out: &mut Vec<StealCommand>) {
         if copy.is_backup {
             return self.supersede(Via::Copy(self.me, copy), None, out);

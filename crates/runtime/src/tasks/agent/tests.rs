@@ -1,4 +1,4 @@
-//! What an agent does with what other nodes send and with tasks that misbehave.
+//! Tests an agent with messages of other nodes and with tasks that misbehave.
 
 use super::super::{Merge, Search, SearchContext, Searching};
 use super::*;
@@ -7,7 +7,7 @@ use crate::tasks::frame::{FrameId, Frames, Lender};
 use gridspan_topology::{PeId, SiteId};
 use serde::{Deserialize, Serialize, Serializer};
 
-/// A node of a tree that does not like to be turned into bytes.
+/// A node of a tree that panics when it is serialised.
 #[derive(Deserialize)]
 struct Shy;
 
@@ -17,7 +17,7 @@ impl Serialize for Shy {
     }
 }
 
-/// One of so many bytes.
+/// A node of a tree with a text of any size.
 #[derive(Serialize, Deserialize)]
 struct Text(String);
 
@@ -42,8 +42,8 @@ impl Search for Text {
 
 const OTHER: NodeId = NodeId(1);
 
-/// The agent of the first of two nodes with two PEs each, and the tasks of its first PE, which
-/// all lie open.
+/// The agent of the first of two nodes with two PEs each, and the engine of its first PE, which
+/// offers all its tasks.
 fn agent<S: Search>(tasks: Vec<S>) -> (PoolAgent<Searching<S>>, Engine<Searching<S>>) {
     let layout = Arc::new(Layout::new(vec![("a".to_owned(), vec![2, 2])]));
     let node = Arc::new(Deques::new(0..2));
@@ -102,7 +102,7 @@ fn a_task_whose_serialize_panics_ends_the_job_and_is_named_and_the_thread_lives(
     let [StealCommand::Panicked { task, reason }] = &out[..] else { panic!("{out:?}") };
     assert!(task.ends_with("Shy"), "{task}");
     assert_eq!(reason, "not me");
-    // It is asked again, and says nothing any more.
+    // A second request gets no answer.
     assert_eq!(receive(&mut agent, &AgentMessage::Steal(StealMessage::Request)), Ok(Vec::new()));
 }
 
@@ -147,8 +147,8 @@ fn a_gift_names_lenders_that_its_sender_may_have_them_from() {
     assert!(agent.receive(Time(0), guest, &message, &mut Vec::new()).is_err());
 }
 
-/// The texts of the loans in what is sent to the other node, after the tasks that lie here have
-/// been asked for.
+/// The loans with their texts that the agent sends to the other node when it is to give up to
+/// `limit` tasks.
 fn given(agent: &mut PoolAgent<Searching<Text>>, limit: u64) -> Vec<(Lender, Vec<String>)> {
     let mut out = Vec::new();
     agent.give(Time(0), (OTHER, Grant::Answer), Amount::UpTo(limit), &mut out);

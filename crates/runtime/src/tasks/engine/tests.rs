@@ -1,10 +1,10 @@
-//! What becomes of tasks and outputs on one PE and between PEs of a node.
+//! Tests tasks and outputs on one PE and between PEs of a node.
 
 use super::super::{Joining, Merge, Search, SearchContext, Searching, Step, Task, TaskContext};
 use super::*;
 use serde::Deserialize;
 
-/// A task or search with so many children that have none.
+/// A task or search with this number of children that have none.
 #[derive(Serialize, Deserialize)]
 struct Parent(u32);
 
@@ -80,8 +80,8 @@ fn long_tasks_that_wait_are_laid_out_for_those_that_sleep() {
     engine.submit([(Parent(3), 0)]);
     engine.step();
     engine.share();
-    // One runs here next, and one is for each of the others, of whom the first is to wake the
-    // second.
+    // One task runs here next, and one is for each of the other two PEs; the first of them is to
+    // wake the second.
     assert_eq!((engine.kept.len(), node.offered(0), &engine.wakes[..]), (1, 2, &[1][..]));
 
     let mut second = Engine::<Searching<Parent>>::new(PeId(1), 1, node.clone(), false);
@@ -101,7 +101,7 @@ fn a_pe_that_is_woken_while_it_falls_asleep_is_counted_once() {
         });
         while !sleeper.is_finished() {
             node.wake(1);
-            // For a moment it can count twice, never less than it is.
+            // For a moment a PE can count twice, but never be left out.
             assert!(node.sleepers() <= 2);
         }
     });

@@ -1,7 +1,7 @@
-//! From the leaves of all regions to one hierarchy.
+//! Assembles the leaves of all regions into one hierarchy.
 //!
-//! Each region knows only its own distances, so levels are found again over all leaves: the
-//! distance of two leaves is that of the regions in which they were told apart.
+//! A region has only the distances within it, so the levels are determined again over all leaves:
+//! the distance of two leaves is that of the sibling regions that separate them.
 
 use super::log::Log;
 use crate::hierarchy::{Draft, Partition};
@@ -12,26 +12,26 @@ use crate::infer::nested::weigh;
 use crate::infer::pairs::{Pairs, median};
 use std::collections::BTreeMap;
 
-/// Where a region stands in the tree of regions.
+/// The position of a region in the tree of regions.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Place {
     pub(super) parent: Option<usize>,
     pub(super) depth: usize,
 }
 
-/// A region that holds together.
+/// A region that is a single group.
 #[derive(Clone, Debug)]
 pub(super) struct Leaf {
     pub(super) region: usize,
     pub(super) members: Vec<u32>,
 }
 
-/// The joins inside a leaf weigh as much as those of a dendrogram of it would.
+/// Weight of the joins within a leaf per member after the first, about that of a dendrogram of it.
 const WEIGHT_OF_MEMBER: f32 = 1.5;
-/// A leaf whose nodes are further apart than a cut is not a group below it.
+/// Ratio of the distances within a leaf to a cut beyond which the leaf is not a group at that cut.
 const SPREAD: f32 = 1.3;
 
-/// The levels of all leaves together.
+/// Determines the levels of all leaves together.
 pub(super) fn assemble(places: &[Place], leaves: &[Leaf], log: &Log) -> Draft {
     let mut leaf_of = vec![0; log.nodes()];
     for (number, leaf) in leaves.iter().enumerate() {
@@ -68,8 +68,8 @@ pub(super) fn assemble(places: &[Place], leaves: &[Leaf], log: &Log) -> Draft {
     }
 }
 
-/// Lifts the nearest few distances to the others: where what busy hosts add was overestimated, a
-/// handful of pairs seems to be nearer than anything, and that is no level.
+/// Raises the few nearest distances to the others: where the delay of busy hosts was overestimated,
+/// a handful of pairs seem closer than all others, which is not a level.
 fn lift(weighted: &mut [Weighted]) {
     const FEW: f32 = 0.02;
     const BELOW: f32 = 0.5;
@@ -84,7 +84,8 @@ fn lift(weighted: &mut [Weighted]) {
     weighted.iter_mut().for_each(|(ln, _)| *ln = ln.max(first - BELOW));
 }
 
-/// The median inside each leaf in milliseconds, and the logarithms of those between leaves.
+/// Returns the median within each leaf in milliseconds, and the logarithms of the medians between
+/// leaves.
 fn distances(
     places: &[Place],
     leaves: &[Leaf],
@@ -130,7 +131,7 @@ fn distances(
     (inside.iter_mut().map(|rtts| median(rtts)).collect(), between)
 }
 
-/// The two sibling regions in which two different leaves are, lower number first.
+/// Returns the two sibling regions that contain two different leaves, lower number first.
 fn parting(places: &[Place], mut a: usize, mut b: usize) -> (usize, usize) {
     loop {
         let (one, other) = (places[a], places[b]);

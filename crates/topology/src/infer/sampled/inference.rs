@@ -1,4 +1,4 @@
-//! The state machine of inference that asks for its measurements.
+//! The state machine of an inference that requests its measurements.
 
 use super::assemble::{Leaf, Place, assemble};
 use super::log::Log;
@@ -10,22 +10,22 @@ use crate::infer::labels::{Labelled, SiteNames, merge};
 use crate::matrix::RttMatrix;
 use std::time::Duration;
 
-/// How many probes nodes were an end of, at either end.
+/// Number of probes per node, counted at both ends.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct ProbeCount {
-    /// The mean over all nodes: twice the number of probes, by the number of nodes.
+    /// Mean over all nodes: twice the number of probes, divided by the number of nodes.
     pub mean: f64,
-    /// Those of the node with most.
+    /// Maximum over all nodes.
     pub max: u32,
 }
 
-/// Inference in rounds: it says which pairs to probe, is told what was measured, and goes on.
+/// An inference in rounds: each round returns the pairs to probe and takes the measurements.
 ///
 /// Up to [`Inference::MAX_FULL`] nodes there is one round of all pairs. Beyond, each node is an end
-/// of 25 to 80 probes in the mean on networks of known truth; a node that was an
-/// end of 300 is asked no more, so that none has many above that. This takes some dozens of rounds,
-/// whose probes are independent. A pair that is not answered is taken for lost and not asked again.
-/// Clusters with less than about three in a hundred of the nodes of their site may be missed.
+/// of 25 to 80 probes on average on networks of known structure. A node that was an end of 300 gets
+/// no more probes, so that no node has many above that. This takes some dozens of rounds, each of
+/// independent probes. A pair without an answer counts as lost and is not requested again. Clusters
+/// with less than about three in a hundred of the nodes of their site may be missed.
 ///
 /// ```
 /// use gridspan_topology::{Inference, NodeId};
@@ -53,19 +53,19 @@ pub struct Inference {
     places: Vec<Place>,
     open: Vec<usize>,
     leaves: Vec<Leaf>,
-    /// Of a small grid.
+    /// The matrix of a small grid, of which all pairs are measured.
     matrix: Option<RttMatrix>,
     has_asked: bool,
 }
 
 impl Inference {
-    /// Up to so many nodes all pairs are measured.
+    /// Maximum number of nodes of which all pairs are measured.
     pub const MAX_FULL: usize = 256;
-    /// At most this many nodes.
+    /// Maximum number of nodes.
     pub const MAX_NODES: usize = RttMatrix::MAX_NODES;
 
-    /// An inference over nodes `0..nodes`. The same seed and answers give the same probes and the
-    /// same hierarchy. Panics beyond [`Inference::MAX_NODES`].
+    /// Creates an inference over nodes `0..nodes`. The same seed and answers give the same probes
+    /// and the same hierarchy. Panics beyond [`Inference::MAX_NODES`].
     pub fn new(nodes: usize, seed: u64) -> Self {
         assert!(nodes <= Self::MAX_NODES, "inference is of at most {} nodes", Self::MAX_NODES);
         let is_full = nodes <= Self::MAX_FULL;
@@ -81,7 +81,8 @@ impl Inference {
         }
     }
 
-    /// The pairs to probe next; none when there is enough to [`finish`](Inference::finish).
+    /// Returns the pairs to probe next, or none when the inference can
+    /// [`finish`](Inference::finish).
     pub fn next_probes(&mut self) -> Vec<(NodeId, NodeId)> {
         if let Some(matrix) = &self.matrix {
             let nodes = if self.has_asked { 0 } else { matrix.nodes() as u32 };
@@ -108,8 +109,8 @@ impl Inference {
         probes
     }
 
-    /// Notes what a probe measured; `None` if it was lost. Measurements that were not asked for
-    /// are welcome. Panics if there is no such node.
+    /// Records the measurement of a probe, or `None` if it was lost. Measurements that were not
+    /// requested are used too. Panics if there is no such node.
     pub fn answer(&mut self, from: NodeId, to: NodeId, rtt: Option<Duration>) {
         let nodes = self.log.nodes();
         assert!(from.index() < nodes && to.index() < nodes, "there are {nodes} nodes");
@@ -120,7 +121,7 @@ impl Inference {
         }
     }
 
-    /// How many probes were asked so far.
+    /// Returns the number of probes so far.
     pub fn probe_count(&self) -> ProbeCount {
         let load = self.log.load();
         let sum: f64 = load.iter().map(|&probes| f64::from(probes)).sum();
@@ -128,7 +129,7 @@ impl Inference {
         ProbeCount { mean: sum / load.len().max(1) as f64, max }
     }
 
-    /// All pairs that were measured, each once, with the lesser of both directions.
+    /// Returns all measured pairs, each once, with the lesser of both directions.
     pub fn measured(&self) -> impl Iterator<Item = (NodeId, NodeId, Duration)> + '_ {
         let nodes = self.matrix.as_ref().map_or(0, RttMatrix::nodes) as u32;
         let pairs = (0..nodes).flat_map(|a| (0..a).map(move |b| (NodeId(a), NodeId(b))));
@@ -143,7 +144,7 @@ impl Inference {
         all.chain(sampled)
     }
 
-    /// The hierarchy in what was measured. Regions that are not finished yet are single groups.
+    /// Returns the hierarchy of the measurements. Unfinished regions become single groups.
     pub fn finish(mut self) -> Hierarchy {
         if let Some(matrix) = &self.matrix {
             return infer(matrix);
@@ -151,7 +152,8 @@ impl Inference {
         self.draft().build(self.samples())
     }
 
-    /// Like [`Inference::finish`], but the user's word on sites wins, as in [`infer_labelled`].
+    /// Returns the hierarchy as [`Inference::finish`] does, but the user's site names take
+    /// precedence, as in [`infer_labelled`].
     pub fn finish_labelled(mut self, names: &SiteNames) -> Labelled {
         if let Some(matrix) = &self.matrix {
             return infer_labelled(matrix, names);
@@ -186,8 +188,8 @@ impl Inference {
         }
     }
 
-    /// What strays split into are siblings of the regions that they strayed from: each has its own
-    /// distance to those.
+    /// Adds a region. The regions of stray nodes become siblings of the regions from which the
+    /// nodes strayed, because each has a different distance to those.
     fn add(&mut self, parent: usize, region: Region) {
         let stray = self.regions[parent].is_stray();
         let parent = if stray { self.places[parent].parent } else { Some(parent) };

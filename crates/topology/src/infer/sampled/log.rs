@@ -1,16 +1,16 @@
-//! All measurements so far, and how much each node had to do for them.
+//! All measurements so far, and the number of probes of each node.
 
 use crate::dice::Dice;
 use crate::infer::pairs::{LEAST_MS, Pairs};
 
-/// What the regions of one inference share.
+/// The measurements that the regions of one inference share.
 #[derive(Clone, Debug)]
 pub(in crate::infer) struct Log {
-    /// The other end and the round trip in milliseconds, of each node.
+    /// For each node, the other ends and the round trips in milliseconds.
     of: Vec<Vec<(u32, f32)>>,
-    /// How many probes each node was an end of.
+    /// Number of probes of which each node was an end.
     load: Vec<u32>,
-    /// What each node, being busy, adds to its round trips.
+    /// The delay that each node adds to its round trips because it is busy.
     pub(in crate::infer) added_ms: Vec<f32>,
     dice: Dice,
 }
@@ -29,7 +29,7 @@ impl Log {
         self.of.len()
     }
 
-    /// Keeps the lesser where a pair is measured twice.
+    /// Records a measurement, or keeps the lesser if the pair is already known.
     pub(in crate::infer) fn record(&mut self, a: u32, b: u32, ms: f32) {
         for (one, other) in [(a, b), (b, a)] {
             let known = &mut self.of[one as usize];
@@ -44,21 +44,21 @@ impl Log {
         self.of[a as usize].iter().find(|(node, _)| *node == b).map(|&(_, ms)| ms)
     }
 
-    /// All measured pairs once, in milliseconds.
+    /// Returns all measured pairs once, in milliseconds.
     pub(in crate::infer) fn all(&self) -> impl Iterator<Item = (u32, u32, f32)> + '_ {
         (0_u32..).zip(&self.of).flat_map(|(a, known)| {
             known.iter().filter(move |&&(b, _)| b < a).map(move |&(b, ms)| (a, b, ms))
         })
     }
 
-    /// The round trip without what busy hosts add, as far as that is known.
+    /// Returns the round trip without the known delay of busy hosts.
     pub(in crate::infer) fn lowered(&self, a: u32, b: u32, ms: f32) -> f32 {
         let added = self.added_ms[a as usize] + self.added_ms[b as usize];
-        // The estimate of the addition is no better than a part of the whole.
+        // The estimate of the delay is only accurate to a fraction of the round trip.
         (ms - added).max(0.2 * ms)
     }
 
-    /// The measured pairs among these nodes.
+    /// Returns the measured pairs among these nodes.
     pub(in crate::infer) fn pairs(&self, nodes: &[u32]) -> Pairs {
         let mut place = vec![None; self.of.len()];
         nodes.iter().enumerate().for_each(|(n, &node)| place[node as usize] = Some(n));
@@ -73,7 +73,7 @@ impl Log {
         pairs
     }
 
-    /// Notes that a pair will be probed.
+    /// Counts a future probe of a pair.
     pub(in crate::infer) fn burden(&mut self, a: u32, b: u32) {
         self.load[a as usize] += 1;
         self.load[b as usize] += 1;
@@ -83,12 +83,13 @@ impl Log {
         &self.load
     }
 
-    /// How little a node should be asked further: busy hosts last, then by what they did.
+    /// Returns a sort key for the choice of nodes to probe: busy hosts last, then by the number of
+    /// their probes.
     pub(in crate::infer) fn reluctance(&self, node: u32) -> (bool, u32) {
         (self.added_ms[node as usize] > 0.0, self.load[node as usize])
     }
 
-    /// Puts nodes into random order.
+    /// Shuffles nodes.
     pub(in crate::infer) fn shuffle(&mut self, nodes: &mut [u32]) {
         for last in (1..nodes.len()).rev() {
             nodes.swap(last, self.dice.remainder(last + 1));

@@ -1,12 +1,12 @@
-//! Inference that asks for the measurements it needs.
+//! Inference that requests the measurements it needs.
 //!
 //! Up to [`Inference::MAX_FULL`] nodes these are all pairs. Beyond, a *region*, at first the whole,
-//! is handled in three steps: all pairs among a sample of it are measured and read as a full matrix
-//! is; every other node finds its group by probes to single members of the groups; then each group
-//! is a region. Groups that hold together are leaves, and at the end the levels are found anew over
-//! all leaves, because no region alone sees them all.
+//! is handled in three steps: all pairs within a sample of it are measured and treated as a full
+//! matrix; every other node finds its group by probes to single members of the groups; then each
+//! group becomes a region. Regions that are a single group are leaves, and at the end the levels
+//! are determined again over all leaves, because a region has only its own distances.
 //!
-//! - `inference.rs`: the state machine. - `region.rs`: one region's steps.
+//! - `inference.rs`: the state machine. - `region.rs`: the steps of one region.
 //! - `placing.rs`: how a node finds its group. - `log.rs`: all measurements. - `assemble.rs`: the
 //!   end.
 

@@ -1,57 +1,59 @@
-//! How a node finds its group among those of a sample, by a few probes.
+//! Finds the group of a node among the groups of a sample, by a few probes.
 //!
-//! One probe to a member of each group is enough for most nodes, since noise hardly ever makes a
-//! round trip shorter: the group that answers within the cut is the one. Where none does, or two
-//! are alike, the nearest groups are asked again and medians decide. Many groups are asked eight at
-//! a time, first those that are as far from the groups asked before as the node was measured to be.
+//! One probe to a member of each group is enough for most nodes, since noise rarely makes a round
+//! trip shorter: the group whose answer is within the cut is the right one. Where no group or two
+//! similar groups are, the nearest groups are probed again and medians decide. If there are many
+//! groups, eight at a time are probed, starting with those whose distances to the groups probed
+//! before match the measurements.
 
 use super::log::Log;
 use crate::infer::height::MOST_MS;
 use crate::infer::pairs::median;
 
-/// So many groups are asked at once.
+/// Maximum number of groups that are probed at once.
 const AT_ONCE: usize = 8;
-/// In doubt so many of the nearest groups are asked until each has answered so often: first those
-/// that a single slow or lost pair may hide, then a few for certain.
+/// In doubt, the number of nearest groups to probe and the number of answers from each: first the
+/// groups that a single slow or lost pair may hide, then a few to be certain.
 const DOUBTS: [(usize, usize); 2] = [(16, 2), (4, 8)];
-/// A slow pair is at most this many times slower.
+/// Maximum slow-down of a slow pair.
 const SLOWEST: f32 = 10.0;
-/// A node is asked no more after so many probes, or after so many by nodes in doubt: else all nodes
-/// of a region would ask the only member of a small group.
+/// Maximum number of probes of a node, and the maximum for nodes in doubt. Without a limit all
+/// nodes of a region would probe the only member of a small group.
 const MOST_LOAD: [u32; 2] = [150, 300];
-/// Another group this much further leaves no doubt.
+/// Ratio of the distances to the second and the nearest group beyond which the nearest is certain.
 const CLEARLY_FURTHER: f32 = 1.5;
-/// This many other groups tell how busy a node is.
+/// Number of other groups from which the delay of a busy node is estimated.
 const WITNESSES: usize = 3;
 
-/// The groups a node may belong to.
+/// The groups to which a node may belong.
 #[derive(Clone, Debug)]
 pub(in crate::infer) struct Groups {
-    /// Who is known to be in each.
+    /// The known members of each group.
     pub(in crate::infer) members: Vec<Vec<u32>>,
-    /// The median round trip between each two, and inside each, in milliseconds; NaN if unknown.
+    /// The median round trip between each two groups, and within each, in milliseconds; NaN if
+    /// unknown.
     pub(in crate::infer) between: Vec<Vec<f32>>,
-    /// Two nodes of one group are nearer than this.
+    /// Maximum round trip between two nodes of one group.
     pub(in crate::infer) cut_ms: f32,
 }
 
-/// One node that looks for its group.
+/// A node that searches for its group.
 #[derive(Clone, Debug)]
 pub(in crate::infer) struct Seeker {
     pub(in crate::infer) node: u32,
-    /// Whom it asked, by group.
+    /// The members that it probed, with their groups.
     asked: Vec<(usize, u32)>,
-    /// How often it asked again.
+    /// Number of times that it probed again.
     doubts: usize,
 }
 
-/// What a seeker does next.
+/// The next step of a seeker.
 pub(in crate::infer) enum Next {
-    /// Asks these.
+    /// It probes these nodes.
     Ask(Vec<u32>),
-    /// Belongs to this group, and adds this to its round trips.
+    /// It belongs to this group, and adds this delay to its round trips.
     In(usize, f32),
-    /// Belongs to none.
+    /// It belongs to no group.
     Alone,
 }
 
@@ -93,7 +95,7 @@ impl Seeker {
         if probes.is_empty() { self.next(groups, log) } else { Next::Ask(probes) }
     }
 
-    /// The median answer of each group.
+    /// Returns the median answer of each group.
     fn readings(&self, groups: usize, log: &Log) -> Vec<Option<f32>> {
         let mut answers = vec![Vec::new(); groups];
         for &(group, member) in &self.asked {
@@ -104,7 +106,7 @@ impl Seeker {
         answers.iter_mut().map(|answers| median(answers)).collect()
     }
 
-    /// The next groups to ask for the first time, the most likely first.
+    /// Returns the next groups to probe for the first time, the most likely first.
     fn unasked(&self, groups: &Groups, readings: &[Option<f32>], log: &Log) -> Vec<usize> {
         let is_able = |&member: &u32| log.load()[member as usize] < MOST_LOAD[0];
         let mut rest: Vec<(f32, usize)> = (0..groups.members.len())
@@ -116,7 +118,7 @@ impl Seeker {
         rest.into_iter().take(AT_ONCE).map(|(_, group)| group).collect()
     }
 
-    /// Chooses members of each of these groups that did little so far, up to so many of each.
+    /// Chooses members of each of these groups with few probes so far, up to `times` of each.
     fn ask(&mut self, ask: &[usize], times: usize, groups: &Groups, log: &mut Log) -> Vec<u32> {
         let mut probes = Vec::new();
         let most_load = MOST_LOAD[self.doubts.min(1)];
@@ -138,7 +140,7 @@ impl Seeker {
     }
 }
 
-/// The only group within the cut, or the nearest if it is clearly so.
+/// Returns the nearest group if it is within the cut and clearly nearer than the second.
 fn certain(readings: &[Option<f32>], cut_ms: f32) -> Option<usize> {
     let order = by_reading(readings);
     let &nearest = order.first()?;
@@ -147,7 +149,7 @@ fn certain(readings: &[Option<f32>], cut_ms: f32) -> Option<usize> {
     (ms <= cut_ms && second >= CLEARLY_FURTHER * ms).then_some(nearest)
 }
 
-/// The groups that answered, nearest first.
+/// Returns the groups that answered, nearest first.
 fn by_reading(readings: &[Option<f32>]) -> Vec<usize> {
     let mut order: Vec<(f32, usize)> =
         readings.iter().enumerate().filter_map(|(group, ms)| Some(((*ms)?, group))).collect();
@@ -155,7 +157,8 @@ fn by_reading(readings: &[Option<f32>]) -> Vec<usize> {
     order.into_iter().map(|(_, group)| group).collect()
 }
 
-/// How little the answers of other groups look like those to a member of this one.
+/// Returns the difference between the answers of other groups and those expected for a member of
+/// this group.
 fn misfit(groups: &Groups, readings: &[Option<f32>], group: usize) -> f32 {
     let mut errors: Vec<f32> = readings
         .iter()
@@ -167,7 +170,8 @@ fn misfit(groups: &Groups, readings: &[Option<f32>], group: usize) -> f32 {
     median(&mut errors).unwrap_or(0.0)
 }
 
-/// How much further all other groups are than they are from members of the nearest.
+/// Returns the delay of a busy node: how much further the other groups are from it than from
+/// members of the nearest group.
 fn busyness(readings: &[Option<f32>], nearest: usize, groups: &Groups) -> f32 {
     let mut witnesses: Vec<(f32, f32)> = readings
         .iter()

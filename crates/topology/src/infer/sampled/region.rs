@@ -5,19 +5,19 @@ use super::placing::{Groups, Next, Seeker};
 use crate::infer::nested::{Nested, nested};
 use crate::infer::pairs::{Pairs, median};
 
-/// A sample of a region that is expected to have several levels.
+/// Size of the sample of a region that is expected to have several levels.
 const LARGE_SAMPLE: usize = 64;
-/// The least sample of a region that is expected to hold together.
+/// Minimum size of the sample of a region that is expected to be a single group.
 const SMALL_SAMPLE: usize = 24;
-/// A sample of a region that is expected to hold together costs so many probes for each of its
-/// nodes.
+/// Number of probes per node for the sample of a region that is expected to be a single group.
 const SAMPLE_COST: usize = 20;
-/// A level is used to split if its groups have so many members of the sample…
+/// Minimum mean number of sample members in the groups of a level at which the level is used to
+/// split.
 const RELIABLE_MEMBERS: usize = 4;
-/// …and there are at most so many groups, each of which every node may have to ask.
+/// Maximum number of groups of such a level, because every node may have to probe each of them.
 const MOST_GROUPS: usize = 16;
 
-/// What is being done for a region.
+/// The state of a region.
 #[derive(Clone, Debug)]
 enum State {
     New,
@@ -26,7 +26,7 @@ enum State {
     Done,
 }
 
-/// Nodes looking for their groups, as many at a time as there are nodes that can be asked.
+/// Nodes searching for their groups, as many at a time as there are members to probe.
 #[derive(Clone, Debug)]
 struct Placing {
     groups: Groups,
@@ -42,30 +42,30 @@ struct Placing {
 pub(super) struct Region {
     members: Vec<u32>,
     holds_together: bool,
-    /// Whether these are nodes that fit nowhere else: their round trips are beyond this, in
-    /// milliseconds.
+    /// The distance in milliseconds beyond which their round trips to all other groups are, if
+    /// these are nodes that fit no group.
     stray_ms: Option<f32>,
     state: State,
 }
 
-/// What a region asks for or came to.
+/// The request or the result of a region.
 pub(super) enum Step {
-    /// These pairs are to be measured.
+    /// These pairs must be measured.
     Probe(Vec<(u32, u32)>),
     /// It is split into these regions.
     Split(Vec<Region>),
-    /// It holds together; or its nodes hold together with none.
+    /// It is a single group.
     Leaf(Vec<u32>),
     Singles(Vec<u32>),
 }
 
 impl Region {
-    /// A region that is not known.
+    /// Creates a region without knowledge of its structure.
     pub(super) fn new(members: Vec<u32>) -> Self {
         Self { members, holds_together: false, stray_ms: None, state: State::New }
     }
 
-    /// Goes on with what was measured. Not to be called after a split or a leaf.
+    /// Continues with the measurements so far. Must not be called after a split or a leaf.
     pub(super) fn step(&mut self, log: &mut Log) -> Step {
         match std::mem::replace(&mut self.state, State::Done) {
             State::New => self.sample(log),
@@ -75,7 +75,7 @@ impl Region {
         }
     }
 
-    /// All nodes of the region, which has none any more.
+    /// Takes all nodes of the region, which is then empty.
     pub(super) fn take_members(&mut self) -> Vec<u32> {
         std::mem::take(&mut self.members)
     }
@@ -83,7 +83,7 @@ impl Region {
     fn sample(&mut self, log: &mut Log) -> Step {
         let mut sample = self.members.clone();
         log.shuffle(&mut sample);
-        // Those that did little so far, in random order.
+        // Nodes with few probes so far come first, in random order.
         sample.sort_by_key(|&node| log.load()[node as usize]);
         sample.truncate(self.sample_size());
         sample.sort_unstable();
@@ -133,7 +133,7 @@ impl Region {
         self.place(Placing { groups, waiting, seekers: vec![], alone: vec![], is_finest }, log)
     }
 
-    /// Nodes that fit nowhere need not fit together.
+    /// Makes the region a leaf. Nodes that fit no other group need not form one either.
     fn leaf(&mut self, pairs: &Pairs) -> Step {
         let members = self.take_members();
         let mut rtts: Vec<f32> = (0..pairs.items())
@@ -145,7 +145,7 @@ impl Region {
         }
     }
 
-    /// Whether these are nodes that fit nowhere else.
+    /// Whether these are nodes that fit no other group.
     pub(super) fn is_stray(&self) -> bool {
         self.stray_ms.is_some()
     }
@@ -154,7 +154,7 @@ impl Region {
         let mut probes = Vec::new();
         loop {
             let seekers = std::mem::take(&mut placing.seekers);
-            // Who is placed can be asked only from the next wave on, which keeps waves independent
+            // Placed nodes can be probed only from the next wave on, which makes waves independent
             // of the order of their nodes.
             let mut placed = Vec::new();
             for mut seeker in seekers {
@@ -197,14 +197,14 @@ impl Region {
     }
 }
 
-/// An addition that is too small to tell from jitter is none.
+/// Returns 0 for a delay too small to distinguish from jitter, else the delay.
 fn significant(added: f32, groups: &Groups, group: usize) -> f32 {
     let inside = groups.between[group][group];
     if added > 0.3 * inside { added } else { 0.0 }
 }
 
-/// The level whose groups become regions: of a whole matrix the last one, else the last one whose
-/// groups the sample shows well, or the first.
+/// Returns the level whose groups become regions: the last one of a whole matrix, else the last one
+/// whose groups have enough members in the sample, or the first.
 fn splitting_level(found: &Nested, is_whole: bool) -> Option<usize> {
     let count = |groups: &Vec<u32>| groups.iter().max().map_or(0, |&last| last as usize + 1);
     let is_shown = |groups: &Vec<u32>| {
@@ -216,7 +216,7 @@ fn splitting_level(found: &Nested, is_whole: bool) -> Option<usize> {
     (count(&found.levels[level]) > 1).then_some(level)
 }
 
-/// The groups of a level with the medians between them.
+/// Returns the groups of a level with the medians between them.
 fn groups(found: &Nested, level: usize, sample: &[u32], pairs: &Pairs, log: &Log) -> Groups {
     let of = &found.levels[level];
     let count = of.iter().max().map_or(0, |&last| last as usize + 1);

@@ -1,4 +1,4 @@
-//! Inference from a full matrix against networks whose truth is known.
+//! Inference from a full matrix, on networks whose structure is known.
 
 use super::{SEEDS, agreement};
 use crate::fixtures::{NetworkShape, Noise, Synthetic};
@@ -7,7 +7,8 @@ use crate::infer::infer;
 use crate::matrix::RttMatrix;
 use std::time::Duration;
 
-/// The mean agreement of the closest groups, and whether each has the right number of levels.
+/// Returns the mean agreement of the closest groups, and whether each network gets the right number
+/// of levels.
 fn over_seeds(shape: NetworkShape, nodes: u32, noise: Noise) -> (f64, bool) {
     let mut sum = 0.0;
     let mut levels_right = true;

@@ -1,4 +1,4 @@
-//! The user's word on sites, merged with measurements.
+//! The user's site names, merged with measurements.
 
 use super::{agreement, run};
 use crate::fixtures::{NetworkShape, Synthetic};
@@ -7,7 +7,7 @@ use crate::infer::{Contradiction, SiteNames, infer, infer_labelled};
 use crate::matrix::RttMatrix;
 use std::time::Duration;
 
-/// Names for the nodes that `said` picks, by their true site.
+/// Returns names for the nodes that `said` selects, by their true site.
 fn names(network: &Synthetic, said: impl Fn(usize) -> bool) -> SiteNames {
     let sites = network.sites().into_iter().enumerate();
     sites.filter(|&(n, _)| said(n)).map(|(n, site)| (NodeId::from(n), format!("s{site}"))).collect()
@@ -32,7 +32,7 @@ fn true_names_contradict_nothing_and_name_the_sites() {
 fn nodes_without_a_name_follow_those_they_are_nearest_to() {
     for seed in 1..=5 {
         let network = Synthetic::new(NetworkShape::ThreeLevel, 64, seed);
-        // Of one site nothing is said at all.
+        // One site has no name.
         let sites = network.sites();
         let names = names(&network, |n| n % 4 == 0 && sites[n] != 3);
 

@@ -1,4 +1,4 @@
-//! Tests of inference against networks whose truth is known.
+//! Tests of inference on networks whose structure is known.
 //!
 //! The seeds here are 1 to 5; the constants of the methods were chosen on seeds from 1000.
 
@@ -14,14 +14,14 @@ use crate::rand_index::adjusted_rand_index;
 
 const SEEDS: std::ops::RangeInclusive<u64> = 1..=5;
 
-/// How well the groups of a level agree with the truth.
+/// Returns the agreement of the groups of a level with the truth.
 fn agreement(hierarchy: &Hierarchy, level: usize, truth: &[u32]) -> f64 {
     let group = |node| hierarchy.group_of(node, level).unwrap().0;
     let groups: Vec<u32> = hierarchy.nodes().map(group).collect();
     adjusted_rand_index(&groups, truth)
 }
 
-/// Answers all that is asked, with one sample each.
+/// Runs an inference whose probes take one sample each.
 fn run(network: &Synthetic, seed: u64) -> Inference {
     let mut inference = Inference::new(network.nodes() as usize, seed);
     loop {

@@ -1,11 +1,12 @@
-//! Inference that asks for its measurements, against networks whose truth is known.
+//! Inference that requests its measurements, on networks whose structure is known.
 
 use super::{SEEDS, agreement, run};
 use crate::fixtures::{NetworkShape, Noise, Synthetic};
 use crate::id::NodeId;
 use crate::infer::{Inference, infer};
 
-/// The mean agreement of the closest groups and of the sites, within the bounds on probes.
+/// Returns the mean agreement of the closest groups and of the sites, and checks the bounds on
+/// probes.
 fn over_seeds(shape: NetworkShape, nodes: u32, noise: Noise) -> [f64; 2] {
     let mut sums = [0.0; 2];
     for seed in SEEDS {
@@ -38,7 +39,7 @@ fn lost_probes_cost_little() {
     assert!(fine >= 0.93 && coarse >= 0.99, "{fine} {coarse}");
 }
 
-/// The bench has five seeds and all shapes; this size takes seconds without optimisation.
+/// The bench covers five seeds and all shapes; this size takes seconds without optimisation.
 #[test]
 fn four_thousand_nodes_are_grouped_with_at_most_a_hundred_probes_each() {
     let network = Synthetic::new(NetworkShape::EightByEight, 4096, 1);

@@ -1,4 +1,4 @@
-//! Nodes that come to an inferred hierarchy and leave it.
+//! Nodes that join an inferred hierarchy and leave it.
 
 use super::{SEEDS, agreement};
 use crate::fixtures::{NetworkShape, Synthetic};
@@ -7,7 +7,7 @@ use crate::infer::{Upkeep, infer};
 use crate::matrix::RttMatrix;
 use std::time::Duration;
 
-/// Lets a node find its place; how many probes that took.
+/// Places a node and returns the number of probes.
 fn join(upkeep: &mut Upkeep, network: &Synthetic, node: NodeId) -> usize {
     let mut join = upkeep.join(node);
     loop {
@@ -23,7 +23,7 @@ fn join(upkeep: &mut Upkeep, network: &Synthetic, node: NodeId) -> usize {
     join.probe_count()
 }
 
-/// The hierarchy of the first nodes of a network.
+/// Returns the hierarchy of the first nodes of a network.
 fn part(network: &Synthetic, nodes: usize) -> Upkeep {
     let least = |a, b| (0..3).filter_map(|attempt| network.measure(a, b, attempt)).min();
     Upkeep::new(infer(&RttMatrix::from_fn(nodes, least)))

@@ -1,4 +1,4 @@
-//! Tests of the estimates, with samples by hand.
+//! Tests of the estimates, with handmade samples.
 
 use super::*;
 
@@ -78,7 +78,7 @@ fn noise_below_a_fifth_is_no_change_and_neither_is_one_odd_look() {
 #[test]
 fn a_round_trip_behind_a_message_is_no_change_and_is_looked_at_again() {
     let mut monitor = LinkMonitor::new();
-    // One ping every ten seconds; the second waits behind a message, and the link is as it was.
+    // One ping every ten seconds; the second is queued behind a message, and the link is unchanged.
     let mut changes = Vec::new();
     for half in 0..60 {
         let now = at(half * 500);
@@ -93,7 +93,7 @@ fn a_round_trip_behind_a_message_is_no_change_and_is_looked_at_again() {
     }
     assert_eq!(changes, []);
 
-    // Three in a row are believed.
+    // Three in a row change the estimate.
     for second in 60..66 {
         monitor.observe(at(second * 1000), (1, 2), FLOW, round_trip(25));
         changes.extend(monitor.changes(at(second * 1000)));

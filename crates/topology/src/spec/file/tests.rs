@@ -1,4 +1,4 @@
-//! Tests of the grid file: what is read, what is refused and where.
+//! Tests of the grid file: accepted and rejected input, and the positions of errors.
 
 use super::*;
 use crate::id::NodeId;
@@ -272,14 +272,14 @@ fn wrong_ports_gateways_clusters_and_changes_are_pointed_at() {
     let cases = [
         ("[site.a]\nhosts = [\"h\"]\nport = 70000", "line 3, column 8: `port` must be"),
         ("[site.a]\nhosts = [\"h\"]\nport = 0", "line 3, column 8: `port` must be"),
-        ("[site.a]\nhosts = [\"h\"]\ngateway = \"-x\"", "line 1, column 7: `-x` is no host name"),
+        ("[site.a]\nhosts = [\"h\"]\ngateway = \"-x\"", "line 1, column 7: `-x` is not a host"),
         (
             "[site.a.cluster.\"x y\"]\nhosts = [\"h\"]",
             "line 1, column 7: `x y` cannot name a cluster",
         ),
         (
             "timeline = [\"at noon\"]\n[site.a]\nhosts = [\"h\"]",
-            "line 1, column 13: `at noon` is no change",
+            "line 1, column 13: `at noon` is not a change",
         ),
     ];
     for (text, expected) in cases {
@@ -319,6 +319,6 @@ fn hosts_have_the_speed_of_their_cluster_or_site() {
     let factors: Vec<f64> = (0..4).map(|node| spec.speed(NodeId(node)).factor()).collect();
     assert_eq!(factors, [2.0, 0.333_333, 2.0, 1.0]);
     let refused = GridSpec::from_toml("[site.a]\nhosts = [\"a1\"]\nspeed = 0").unwrap_err();
-    assert!(refused.to_string().contains("`0` is no speed; write a number from 0.01"), "{refused}");
+    assert!(refused.to_string().contains("`0` is not a speed; write a number from"), "{refused}");
     assert!(GridSpec::from_toml("[site.a]\nhosts = [\"a1\"]\nspeed = true").is_err());
 }

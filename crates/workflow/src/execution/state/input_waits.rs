@@ -1,26 +1,27 @@
-//! How long tasks wait for their inputs: over idle links, and as seen.
+//! The times that tasks wait for their inputs: over idle links, and as observed.
 
 use super::ExecutionState;
 use crate::execution::AttemptId;
 use crate::execution::attempts::Attempt;
 use crate::id::{DataId, Endpoint, ServerId, TaskId};
 
-/// Transfers share links: inputs are believed to be on their server after this many times what they
-/// take over idle links, and this many times the longest wait that was seen.
+/// Inputs are estimated to be on their server after the larger of two times: `SHARED_BY` times
+/// their time over idle links, since transfers share links, and `LONGER` times the longest observed
+/// wait.
 const SHARED_BY: f64 = 8.0;
 const LONGER: f64 = 2.0;
-/// An attempt that begins within this part of its wait after another has ended has waited for a
-/// core.
+/// Share of an attempt's wait: if another attempt has ended on its server within this last part of
+/// it, it is assumed to have waited for a core.
 const JUST_FREE: f64 = 0.01;
 
-/// How long data takes from one place to another over idle links, in seconds.
+/// Time of a transfer of data between two endpoints over idle links, in seconds.
 pub(in crate::execution) type TransferTime<'a> = &'a dyn Fn(DataId, Endpoint, Endpoint) -> f64;
 
-/// How long attempts waited for their inputs on servers with a free core, in seconds.
+/// The times that attempts waited for their inputs on servers with a free core, in seconds.
 #[derive(Debug, Default)]
 pub(super) struct InputWaits {
     longest_s: f64,
-    /// The sum of these waits, and what they would have been over idle links.
+    /// Sum of these waits, and sum of the same waits over idle links.
     waited_s: f64,
     idle_s: f64,
 }
@@ -32,7 +33,7 @@ impl InputWaits {
         self.idle_s += idle_s;
     }
 
-    /// How many times as long as over idle links transfers take, by what was seen; at least 1.
+    /// Returns the observed ratio of waits to those over idle links; at least 1.
     pub(super) fn congestion(&self) -> f64 {
         match self.idle_s > 0.0 {
             true => (self.waited_s / self.idle_s).max(1.0),
@@ -40,7 +41,7 @@ impl InputWaits {
         }
     }
 
-    /// When the inputs of an attempt are on its server, as far as is believed.
+    /// Returns the estimated time at which the inputs of an attempt are on its server.
     pub(super) fn ready_s(&self, attempt: &Attempt) -> f64 {
         let possible_s = attempt.possible_s.unwrap_or(f64::INFINITY);
         match attempt.inputs_s > 0.0 {
@@ -51,7 +52,7 @@ impl InputWaits {
 }
 
 impl ExecutionState<'_> {
-    /// How long the inputs of a task take to a server over idle links, in seconds.
+    /// Returns the time that the inputs of a task take to a server over idle links, in seconds.
     pub(super) fn inputs_s(&self, task: TaskId, to: ServerId, transfer_s: TransferTime<'_>) -> f64 {
         let nearest_s = |&data: &DataId| {
             let way_s = |from| self.way_s(data, from, to, transfer_s);
@@ -60,8 +61,9 @@ impl ExecutionState<'_> {
         self.graph.task(task).inputs.iter().map(nearest_s).fold(0.0, f64::max)
     }
 
-    /// How long the outputs of a task take from a server to those that are to execute the tasks
-    /// that read them, and to the client if that wants them, over idle links, in seconds.
+    /// Returns the time over idle links, in seconds, that the outputs of a task take from a server
+    /// to the servers that will execute the tasks that read them, and to the client if it wants
+    /// them.
     pub(super) fn outputs_s(
         &self,
         task: TaskId,
@@ -82,7 +84,8 @@ impl ExecutionState<'_> {
         self.graph.task(task).outputs.iter().map(farthest_s).fold(0.0, f64::max)
     }
 
-    /// Over idle links, by way of the client if a server does not reach the other.
+    /// Returns the time of a transfer over idle links, through the client if a server does not
+    /// reach the other.
     fn way_s(
         &self,
         data: DataId,
@@ -97,7 +100,8 @@ impl ExecutionState<'_> {
         }
     }
 
-    /// Notes how long the inputs of attempts take over idle links, once these inputs exist.
+    /// Notes the time that the inputs of attempts take over idle links, for attempts whose inputs
+    /// have come to exist.
     pub(super) fn note_possible(&mut self, transfer_s: TransferTime<'_>) {
         for (attempt, since_s) in std::mem::take(&mut self.attempts.complete) {
             let Attempt { task, server, .. } = *self.attempts.at(attempt);
@@ -106,8 +110,8 @@ impl ExecutionState<'_> {
         }
     }
 
-    /// Notes how long an attempt that begins has waited for its inputs, unless it has waited for a
-    /// core: then one has become free just before.
+    /// Notes the time that a beginning attempt has waited for its inputs, unless it has waited for
+    /// a core: then one has become free just before.
     pub(super) fn note_wait(&mut self, attempt: AttemptId, now_s: f64) {
         let Attempt { server, possible_s, inputs_s, .. } = *self.attempts.at(attempt);
         let Some(possible_s) = possible_s.filter(|_| inputs_s > 0.0) else { return };

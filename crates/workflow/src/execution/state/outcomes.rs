@@ -1,4 +1,5 @@
-//! What orders come to, and what is done again, or elsewhere, when servers or data are lost.
+//! The outcomes of orders, and the tasks that are done again, or elsewhere, when servers or data
+//! are lost.
 
 use super::ExecutionState;
 use crate::execution::task_states::{Stuck, TaskState};
@@ -6,8 +7,8 @@ use crate::execution::{AttemptId, Delivery};
 use crate::id::{DataId, Endpoint, ServerId, TaskId};
 
 impl ExecutionState<'_> {
-    /// An attempt is done, for which its server has fetched data; the others at the task, which are
-    /// not needed any more.
+    /// Completes an attempt, for which its server has fetched data. Returns the other attempts at
+    /// the task, which are no longer needed.
     pub(in crate::execution) fn done(
         &mut self,
         attempt: AttemptId,
@@ -46,7 +47,7 @@ impl ExecutionState<'_> {
         others
     }
 
-    /// A server has sent data to others, or does not have it.
+    /// Handles the report that a server has sent data to others, or does not have it.
     pub(in crate::execution) fn sent(
         &mut self,
         data: DataId,
@@ -69,9 +70,9 @@ impl ExecutionState<'_> {
         }
     }
 
-    /// An attempt came to nothing because its server does not reach others, which have this data.
-    /// It does not count: each time two servers more are known to be apart, so that there is an end
-    /// of it.
+    /// Handles an attempt that failed because its server does not reach others, which have this
+    /// data. It does not count against the bound on attempts: each time two more servers are known
+    /// not to reach each other, so that this ends.
     pub(in crate::execution) fn unreached(
         &mut self,
         attempt: AttemptId,
@@ -83,21 +84,21 @@ impl ExecutionState<'_> {
         self.again(attempt);
     }
 
-    /// Data is not where it was said to be.
+    /// Handles data that was not found where it was expected.
     pub(in crate::execution) fn missing(&mut self, data: DataId, from: Endpoint) {
         self.data.missing(data, from);
         self.doubtful.insert(data);
         self.make_up();
     }
 
-    /// An attempt came to nothing; if there is no other, the task is ordered again.
+    /// Handles an attempt that failed; if there is no other, the task is ordered again.
     pub(in crate::execution) fn again(&mut self, attempt: AttemptId) {
         self.ends_in_vain(attempt);
         self.make_up();
     }
 
-    /// What an attempt that has not begun may be waiting for is elsewhere than it was told: it is
-    /// ordered anew, which does not count.
+    /// Orders an attempt that has not begun again, because the data for which it may be waiting is
+    /// at another place. This does not count against the bound on attempts.
     pub(in crate::execution) fn renew(&mut self, attempt: AttemptId) {
         let at = self.attempts.at(attempt);
         if at.is_open && at.begun_s.is_none() {
@@ -107,7 +108,7 @@ impl ExecutionState<'_> {
         }
     }
 
-    /// A server does not execute an attempt; another may, which has refused it less often.
+    /// Handles a refused attempt: the task goes to the server that has refused it least often.
     pub(in crate::execution) fn refused(&mut self, attempt: AttemptId) {
         let (task, server) = self.attempt(attempt);
         if self.tasks.refused(task, server) {
@@ -120,7 +121,7 @@ impl ExecutionState<'_> {
         self.make_up();
     }
 
-    /// A server is lost, with all it had and had to do.
+    /// Handles the loss of a server with all its data and orders.
     pub(in crate::execution) fn lost(&mut self, server: ServerId) {
         self.gone(server, None);
         self.tasks.copies.retain(|(_, to)| *to != server);
@@ -134,8 +135,8 @@ impl ExecutionState<'_> {
         self.make_up();
     }
 
-    /// Another server has taken over all that a server had and had to do; one that the group does
-    /// not know, if none is named.
+    /// Handles the takeover of a server's data and orders by another server, which is unknown to
+    /// the group if `heir` is `None`.
     pub(in crate::execution) fn handed_over(&mut self, server: ServerId, heir: Option<ServerId>) {
         self.gone(server, heir);
         if let Some(heir) = heir {
@@ -151,7 +152,7 @@ impl ExecutionState<'_> {
         self.make_up();
     }
 
-    /// A server is not there any more; what it had is with its heir, if it has one.
+    /// Removes a server that has left; its data is with its heir, if it has one.
     fn gone(&mut self, server: ServerId, heir: Option<ServerId>) {
         self.is_there[server.index()] = false;
         self.doubtful.extend(self.data.gone(server, heir));
@@ -166,7 +167,7 @@ impl ExecutionState<'_> {
         }
     }
 
-    /// A task is to be ordered again, on a server that is there.
+    /// Makes a task wait for another order, on a server that is present.
     fn wait(&mut self, task: TaskId) {
         self.tasks.set(task, TaskState::Waiting);
         self.doubtful.extend(&self.graph.task(task).inputs);
@@ -185,8 +186,8 @@ impl ExecutionState<'_> {
         }
     }
 
-    /// The server that has refused a task least often, and would end it first by what it has to do,
-    /// of those that could execute it.
+    /// Returns the server that has refused a task least often and, of several such, would end it
+    /// first according to its load, among those that can execute it.
     fn next_for(&self, task: TaskId) -> Option<ServerId> {
         let able = (0..self.is_there.len() as u32).map(ServerId).filter(|&server| {
             self.is_there[server.index()] && self.graph.task(task).can_run_on(server)
@@ -199,19 +200,19 @@ impl ExecutionState<'_> {
         })
     }
 
-    /// Has tasks done again whose results are needed and lost. Costs what has changed, and not what
-    /// the group has.
+    /// Repeats the tasks whose results are needed and lost. Takes time by the number of changes,
+    /// not by the size of the group.
     pub(super) fn make_up(&mut self) {
         let graph = self.graph;
         while let Some(data) = self.doubtful.pop_first() {
-            // Who was told to send it says whether it has it.
+            // A server that has been asked to send it will report whether it has it.
             if self.data.is_held(data) || self.data.is_sent(data) {
                 continue;
             }
             let datum = graph.datum(data);
             let producer = datum.producer.map(|task| (task, self.tasks.state(task)));
             match producer {
-                // What it needs itself is in doubt then.
+                // Its own arguments are then in doubt.
                 Some((task, TaskState::Done)) if self.is_needed(data) => self.wait(task),
                 Some((_, TaskState::Waiting | TaskState::Ordered | TaskState::Done)) => {}
                 None | Some((_, TaskState::Failed)) if self.data.is_at_client(data) => {}
@@ -229,7 +230,7 @@ impl ExecutionState<'_> {
         }
     }
 
-    /// Whether somebody needs data that no server has.
+    /// Whether data that no server has is still needed.
     fn is_needed(&self, data: DataId) -> bool {
         let mut readers = self.graph.datum(data).consumers.iter();
         let is_read = readers.any(|&reader| !self.tasks.is_settled(reader));

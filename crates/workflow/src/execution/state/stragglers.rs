@@ -1,4 +1,4 @@
-//! What is done about servers that turn out to be slow, as far as whoever ordered can tell.
+//! The treatment of servers that appear slow to the client.
 
 use super::ExecutionState;
 use super::input_waits::TransferTime;
@@ -9,20 +9,20 @@ use crate::platform::Platform;
 use crate::stragglers::{AttemptState, Observations, OngoingAttempt, Reassignment, Watch};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// So many attempts that wait on a server are looked at to see whether it should have begun some:
-/// those that it takes first.
+/// Maximum number of attempts that wait on a server and are examined to see whether it should have
+/// begun them: those that it begins first.
 const BELIEVED_MAX: usize = 32;
 
 impl ExecutionState<'_> {
-    /// An attempt computes.
+    /// Handles the beginning of an attempt.
     pub(in crate::execution) fn begun(&mut self, attempt: AttemptId, now_s: f64) {
         self.attempts.begun(attempt, now_s);
         self.note_wait(attempt, now_s);
         self.has_inputs_of(attempt);
     }
 
-    /// Has a task of a slow server done elsewhere, if that gains something. Call it until it gives
-    /// nothing.
+    /// Moves or copies a task of a slow server to another, if that gains time. The caller repeats
+    /// this until it returns `None`.
     pub(in crate::execution) fn rescue(
         &mut self,
         now_s: f64,
@@ -36,15 +36,15 @@ impl ExecutionState<'_> {
         self.tasks.reserved = reserved;
         let cores: Vec<usize> =
             platform.servers().iter().map(|server| server.cores as usize).collect();
-        // What waits for the client to bring its arguments has no order yet, and comes.
+        // A task whose arguments the client still has to fetch has no order yet, but will get one.
         let ready = self.tasks.stirred.iter().filter(|&&task| self.is_ready(task));
         let ready = ready.map(|&task| self.tasks.server(task));
         let mut coming = vec![0; cores.len()];
         for to in ready.chain(self.tasks.copies.iter().map(|(_, to)| *to)) {
             coming[to.index()] += 1;
         }
-        // Whoever gets a task has a core for it, and nothing else to do. In the course of a large
-        // group hardly anybody has.
+        // A task goes only to a server with an idle core and no other work. In the middle of a
+        // large group, there is hardly any such server.
         let idle = |server: ServerId| match self.is_there(server) {
             true => cores[server.index()]
                 .saturating_sub(self.attempts.busy(server) + coming[server.index()]),
@@ -93,15 +93,16 @@ impl ExecutionState<'_> {
         Some(offer)
     }
 
-    /// The attempts that go on and whose arguments exist; those that seem to compute take a free
-    /// core each. What a server should have begun, for it has cores, runs as far as anybody can
-    /// tell: if it does something for others, that shows. Of each server, so many that have not
-    /// begun at most.
+    /// Returns the open attempts whose arguments exist. An attempt that its server should have
+    /// begun, because it has a free core, counts as running and occupies a core: if the server
+    /// works for others instead, it appears slow. At most `waiting_max` attempts per server that
+    /// have not begun are included.
     fn ongoing(&self, now_s: f64, cores: &[usize], waiting_max: usize) -> Vec<OngoingAttempt> {
         let mut ongoing = Vec::new();
         for (server, &cores) in (0..).map(ServerId).zip(cores) {
             let mut free = cores;
-            // Those that have begun first, and then as the server takes them.
+            // Attempts that have begun come first, then the others in the order in which the server
+            // begins them.
             let running = self.attempts.running(server);
             let possible = self.attempts.possible(server).take(waiting_max);
             let believed = running.len() + BELIEVED_MAX;
@@ -132,8 +133,8 @@ impl ExecutionState<'_> {
         ongoing
     }
 
-    /// Tasks whose last arguments are being made, and which can still go to another server: once
-    /// these are there, a server that has cores begins them before anybody can say otherwise.
+    /// Returns the tasks whose last missing arguments are being made and that can still be moved.
+    /// Once the arguments exist, a server with a free core begins them before they can be moved.
     fn imminent(&self, ongoing: &[OngoingAttempt]) -> Vec<OngoingAttempt> {
         let is_running =
             |attempt: &&OngoingAttempt| matches!(attempt.state, AttemptState::Running { .. });

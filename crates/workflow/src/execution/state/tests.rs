@@ -1,4 +1,4 @@
-//! Groups whose servers are lost and slow.
+//! Groups with lost and slow servers.
 
 use super::*;
 use crate::execution::task_states::ATTEMPTS_MAX;
@@ -8,8 +8,8 @@ use crate::stragglers::Watch;
 
 mod ways;
 
-/// `first` reads data of the client; `left` and `right` read what it makes, and `last` what they
-/// make, which the client wants.
+/// A graph in which `first` reads data of the client, `left` and `right` read its output, and
+/// `last` reads their outputs and makes the result that the client wants.
 fn diamond() -> TaskGraph {
     let mut graph = GraphBuilder::default();
     let [first, left, right, last] =
@@ -35,7 +35,8 @@ fn mapping() -> Mapping {
 const ONE: ServerId = ServerId(0);
 const OTHER: ServerId = ServerId(1);
 
-/// So many servers alike, which fetch data, and of which these are apart.
+/// An execution on `servers` equal servers that fetch data, with the pairs in `apart` not reaching
+/// each other.
 fn fetching<'a>(
     graph: &'a TaskGraph,
     mapping: &Mapping,
@@ -46,7 +47,7 @@ fn fetching<'a>(
     ExecutionState::new((graph, Delivery::Fetched), mapping, servers, |_| false)
 }
 
-/// Two servers that reach each other.
+/// An execution on two servers that reach each other.
 fn near<'a>(graph: &'a TaskGraph, mapping: &Mapping) -> ExecutionState<'a> {
     fetching(graph, mapping, 2, &[])
 }
@@ -65,7 +66,7 @@ fn relays(state: &mut ExecutionState<'_>) -> Vec<(DataId, ServerId)> {
     state.take_relays(|data| graph.datum(data).bytes)
 }
 
-/// The latest attempt at a task is done.
+/// Completes the latest attempt at a task.
 fn done(state: &mut ExecutionState<'_>, task: u32, fetched: &[DataId]) -> Vec<usize> {
     let attempt = attempt_at(state, task);
     state.done(attempt, 6.0, fetched.iter().copied())
@@ -109,7 +110,7 @@ fn what_a_lost_server_had_is_made_again_as_far_as_it_is_needed() {
     done(&mut state, 1, &[]);
     assert!(state.is_open(attempt_at(&state, 2)));
 
-    // The right part is being made, for which `made` was not fetched yet.
+    // The right part is being made; its server has not fetched `made` yet.
     state.lost(ServerId(0));
 
     assert_eq!(orders(&mut state), [(0, 1)], "the left part was made of it, and the right will be");
@@ -160,8 +161,8 @@ fn what_depends_on_a_task_that_failed_fails_with_it_and_the_rest_goes_on() {
     assert!(state.is_over(), "what the client wanted will never be");
 }
 
-/// Two servers alike, and eight tasks of a second, all of them mapped to the first, which has what
-/// they read.
+/// Two equal servers, and eight tasks of a second each, all mapped to the first server, which has
+/// their input.
 fn all_on_one() -> (TaskGraph, Mapping, Platform) {
     let mut graph = GraphBuilder::default();
     for number in 0..8 {
@@ -198,7 +199,7 @@ fn tasks_of_a_slow_server_go_to_one_without_work_and_what_is_late_is_begun_again
     state.begun(0, 0.0);
     assert_eq!(rescue(&mut state, &watch, 0.5), None, "nobody is slow");
 
-    // What should have taken a second took six.
+    // A task of one second took six.
     done(&mut state, 0, &[]);
     watch.observe(ServerId(0), 6.0, 1.0, true);
     state.begun(1, 6.0);
@@ -209,7 +210,7 @@ fn tasks_of_a_slow_server_go_to_one_without_work_and_what_is_late_is_begun_again
     assert_eq!(orders_at(&mut state, 6.1), [(moved.0, 1)]);
     assert_eq!(rescue(&mut state, &watch, 6.1), None, "the other has work now");
     done(&mut state, moved.0, &[]);
-    // All that waited have gone there one after the other; the one that is late is copied.
+    // All waiting tasks have gone there one after the other; the late one is copied.
     for _ in 0..5 {
         let taken_back = rescue(&mut state, &watch, 6.2).unwrap().attempt.unwrap();
         let task = state.attempt(taken_back).0;
@@ -302,8 +303,8 @@ fn what_is_ordered_of_a_server_that_is_lost_already_goes_elsewhere() {
     assert_eq!(orders(&mut state), [(0, 1)]);
 }
 
-/// Each event costs what it changes, and not what waits: 100,000 tasks take a second or so, and did
-/// not end before.
+/// Each event takes time by the number of changes, not by the number of waiting tasks: 100,000
+/// tasks take a second or so.
 #[test]
 fn large_groups_cost_no_more_for_each_task_than_small_ones() {
     const TASKS: u32 = 100_000;
@@ -355,8 +356,8 @@ fn a_task_that_all_servers_refuse_is_tried_on_each_and_fails_alone() {
     assert!(state.is_over());
 }
 
-/// So do losses: each of 100,000 tasks of a lost server goes elsewhere, and each of those that do
-/// not get their argument is looked at by itself.
+/// Losses also take time by the number of changes: each of 100,000 tasks of a lost server goes
+/// elsewhere, and each task that does not get its argument is examined alone.
 #[test]
 fn losses_in_large_groups_cost_no_more_for_each_task_than_in_small_ones() {
     const TASKS: u32 = 100_000;
@@ -392,7 +393,7 @@ fn losses_in_large_groups_cost_no_more_for_each_task_than_in_small_ones() {
     assert!(state.take_stuck().is_empty());
 }
 
-/// Three servers that send data to each other, to which tasks are mapped so.
+/// An execution on three servers that send data to each other, with tasks mapped to `servers`.
 fn sending<'a>(graph: &'a TaskGraph, servers: &[u32]) -> ExecutionState<'a> {
     let places = (0..servers.len() as u32).collect();
     let servers: Vec<ServerId> = servers.iter().map(|&server| ServerId(server)).collect();
@@ -401,7 +402,7 @@ fn sending<'a>(graph: &'a TaskGraph, servers: &[u32]) -> ExecutionState<'a> {
     ExecutionState::new((graph, Delivery::Sent), &mapping, servers, |_| false)
 }
 
-/// A task, and two that read what it makes.
+/// A graph with one task and two tasks that read its output.
 fn fork() -> TaskGraph {
     let mut graph = GraphBuilder::default();
     let tasks = ["maker", "reader", "other"].map(|name| graph.task(name, 1.0));
@@ -427,7 +428,7 @@ fn data_is_had_from_who_made_it_rather_than_from_whom_it_was_sent_to() {
 
     assert_eq!(state.source(DataId(0), OTHER), Some(Endpoint::Server(third)));
     assert_eq!(state.data.take_wishes(), [(DataId(0), third)]);
-    // Whoever has read it has it.
+    // A server that has read it has it.
     done(&mut state, 1, &[]);
     assert_eq!(state.source(DataId(0), OTHER), Some(Endpoint::Server(ONE)));
 }
@@ -463,7 +464,7 @@ fn a_server_is_not_slow_while_arguments_may_be_on_their_way_to_it() {
     done(&mut state, 0, &[]);
     orders(&mut state);
     assert_eq!(rescue(&mut state, 7.0), None, "links are shared");
-    // The other reader has waited for ten times as long as over idle links.
+    // The other reader has waited ten times as long as over idle links.
     state.begun(2, 10.0);
     done(&mut state, 2, &[]);
     assert_eq!(rescue(&mut state, 20.0), None, "and this one may wait for twice as long");
@@ -481,7 +482,7 @@ fn a_task_stays_on_a_slow_server_if_moving_its_outputs_takes_longer() {
     let mut watch = Watch::new(&graph, &platform, false);
     watch.observe(ONE, 9.0, 1.0, true);
 
-    // The maker has 4.5 s to go on its server of nine times the time that it should take.
+    // The maker has 4.5 s to go on its server, which is nine times as slow as expected.
     let moved = [1.0, 100.0].map(|way_s| {
         let mut state = sending(&graph, &[0, 0, 0]);
         orders(&mut state);

@@ -1,19 +1,20 @@
-//! Broadcasts without the total order: handled by every member, once, as they come.
+//! Broadcasts without the total order: every member handles each once, in the order of arrival.
 //!
 //! **Start.** The sender's PE numbers its unordered broadcasts to a collection, channel by channel:
-//! a *stream*. It hands each to the relay of its own node, with a plan from there; no other node
-//! is asked. The coordinator hears how it travels and plans for it, as for a direct one.
+//! a *stream*. It hands each to the relay of its node, with a plan from that node, and asks no
+//! other node. It reports the flow to the coordinator, which plans for it as for a direct
+//! broadcast.
 //!
 //! **Steady state.** A PE takes the broadcasts of a stream in the order of their numbers and gives
-//! them to the members that live there, as messages from the stream. A member counts them as it
-//! counts messages from any sender: it holds what comes too early and drops what comes again.
+//! them to its resident members as messages from the stream. A member counts them like messages
+//! from any sender: it holds early ones and drops repeated ones.
 //!
-//! **Migration.** The counters and what is held move with the member. As with the total order, the
-//! PE that it left sends the broadcasts after it that had passed on its new PE when that accepted
-//! it, and come to the old one later.
+//! **Migration.** The counters and the held broadcasts move with the member. As with the total
+//! order, the old PE forwards the broadcasts that had passed on the new PE when it accepted the
+//! member, and that reach the old PE later.
 //!
-//! **Insertion.** A new member begins with the numbers that are next on its PE. It handles what was
-//! sent after it was made, and may handle what was on its way then.
+//! **Insertion.** A new member begins with the next numbers of its PE. It handles broadcasts that
+//! were sent after its creation, and may handle those that were in flight then.
 
 mod streams;
 
@@ -31,7 +32,7 @@ use crate::pe::members::member::Member;
 use streams::{stream_of, streams_to};
 
 impl Core {
-    /// Broadcasts without the total order.
+    /// Starts a broadcast without the total order.
     pub(crate) fn broadcast_unordered<A: Actor>(
         &mut self,
         sender: Sender,
@@ -41,7 +42,7 @@ impl Core {
     ) {
         let layout = &self.common.layout;
         if layout.is_guest(layout.node_of(self.me)) {
-            // It is in no tree, and its founders say what becomes of that.
+            // A guest is in no tree. Its founders decide what to do with an ordered broadcast.
             return self.broadcast::<A>(sender, collection, priority, message);
         }
         let Some(kind) = self.kind_in::<A>(collection) else { return };
@@ -56,7 +57,7 @@ impl Core {
         });
     }
 
-    /// Takes an unordered broadcast, or keeps it until those before it in its stream have come.
+    /// Takes an unordered broadcast, or keeps it until the earlier ones of its stream have arrived.
     pub(in crate::pe) fn handle_unordered(
         &mut self,
         (kind_id, collection): (KindId, CollectionId),
@@ -90,8 +91,8 @@ impl Core {
         }
     }
 
-    /// Takes the broadcast whose turn it is in its stream: gives it to the members that live here,
-    /// and sends it after those that should have it and do not.
+    /// Takes the broadcast whose turn has come in its stream: gives it to the resident members, and
+    /// forwards it to members that it is owed to.
     fn take_unordered(
         &mut self,
         (kind_id, collection): (KindId, CollectionId),

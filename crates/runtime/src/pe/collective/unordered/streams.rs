@@ -1,6 +1,6 @@
-//! Unordered broadcasts to one collection, as seen by a PE.
+//! Unordered broadcasts to one collection, as state of a PE.
 //!
-//! Those of one PE in one channel are a *stream*, in which it numbers them.
+//! The broadcasts of one PE in one channel are a *stream*, in which that PE numbers them.
 
 use crate::address::id::{ActorId, CollectionId};
 use crate::address::index::Key;
@@ -11,12 +11,12 @@ use std::collections::BTreeMap;
 /// The name space of streams. To members, a stream is a sender of messages.
 const STREAM: CollectionId = CollectionId(u32::MAX - 2);
 
-/// The name of the streams that come from a PE.
+/// The identity of the streams from a PE.
 pub(crate) fn stream_of(pe: PeId) -> ActorId {
     ActorId { collection: STREAM, key: Key(u128::from(pe.0)) }
 }
 
-/// Under which name a PE numbers what it sends to all members of a collection.
+/// The identity under which a PE numbers its unordered broadcasts to a collection.
 pub(crate) fn streams_to(collection: CollectionId) -> ActorId {
     ActorId { collection: STREAM, key: Key(u128::from(collection.0)) }
 }
@@ -29,7 +29,7 @@ pub(crate) fn is_stream(source: ActorId) -> bool {
 /// The next number of each stream: source, channel, number.
 pub(crate) type StreamNumbers = Vec<(ActorId, i32, u64)>;
 
-/// All streams to one collection that have come to a PE.
+/// All streams to one collection that have reached a PE.
 #[derive(Default)]
 pub(crate) struct Streams(BTreeMap<Way, Stream>);
 
@@ -37,14 +37,15 @@ pub(crate) struct Streams(BTreeMap<Way, Stream>);
 struct Stream {
     /// The number of the next broadcast.
     next: u64,
-    /// Those that came before an earlier one.
+    /// Broadcasts that arrived before an earlier one.
     early: BTreeMap<u64, AccountedBroadcast>,
-    /// Members that have left, and which broadcasts this PE sends after them: from, and up to.
+    /// Members that have left, each with the range of broadcasts that this PE forwards to it: from,
+    /// and up to.
     debts: BTreeMap<Key, (u64, u64)>,
 }
 
 impl Streams {
-    /// The memory that a stream takes for good.
+    /// Memory that a stream takes until the end of the job.
     pub(crate) const STREAM_BYTES: usize = size_of::<(Way, Stream)>();
 
     pub(crate) fn contains(&self, way: Way) -> bool {
@@ -56,30 +57,30 @@ impl Streams {
         self.0.get(&way).map_or(0, |stream| stream.next)
     }
 
-    /// The same for all streams.
+    /// The number of the next broadcast of each stream.
     pub(crate) fn numbers(&self) -> StreamNumbers {
         self.0.iter().map(|(&(source, channel), stream)| (source, channel, stream.next)).collect()
     }
 
-    /// Keeps a broadcast until its turn. Returns false if it came before.
+    /// Keeps a broadcast until its turn. Returns false if it has arrived before.
     pub(crate) fn keep(&mut self, way: Way, number: u64, broadcast: AccountedBroadcast) -> bool {
         let stream = self.0.entry(way).or_default();
         number >= stream.next && stream.early.insert(number, broadcast).is_none()
     }
 
-    /// The broadcast whose turn has come, if it was kept.
+    /// Removes and returns the broadcast whose turn has come, if it has arrived.
     pub(crate) fn take_early(&mut self, way: Way) -> Option<AccountedBroadcast> {
         let stream = self.0.get_mut(&way)?;
         stream.early.remove(&stream.next)
     }
 
-    /// How many wait for an earlier one.
+    /// Number of broadcasts that wait for an earlier one.
     pub(crate) fn early(&self) -> u64 {
         self.0.values().map(|stream| stream.early.len() as u64).sum()
     }
 
-    /// The next broadcast of a stream passes. Returns its number, and members that have left and
-    /// have it from here.
+    /// Passes the next broadcast of a stream. Returns its number, and the departed members to which
+    /// this PE owes it.
     pub(crate) fn pass(&mut self, way: Way) -> (u64, Vec<Key>) {
         let stream = self.0.entry(way).or_default();
         let number = stream.next;
@@ -92,8 +93,8 @@ impl Streams {
         (number, owed)
     }
 
-    /// A member leaves for a PE where these numbers are next: what has passed there and not yet
-    /// here is sent after it.
+    /// Notes that a member leaves for a PE whose next numbers are `there`. This PE forwards to it
+    /// the broadcasts that have passed there and not yet here.
     pub(crate) fn owe(&mut self, member: Key, there: &[(ActorId, i32, u64)]) {
         for &(source, channel, end) in there {
             let from = self.next((source, channel));
@@ -104,8 +105,8 @@ impl Streams {
         }
     }
 
-    /// A new member takes what passes here from now on, whatever an earlier one of its index has
-    /// taken elsewhere.
+    /// Sets the numbers of a new member to those of this PE, so that it takes the broadcasts that
+    /// pass here from now on, whatever an earlier member of its index has taken elsewhere.
     pub(crate) fn admit(&self, channels: &mut Option<Box<Channels>>) {
         if let Some(channels) = channels {
             let known: Vec<Way> = channels.expected.iter().map(|(way, _)| way).collect();

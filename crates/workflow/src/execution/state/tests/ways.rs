@@ -2,8 +2,8 @@
 
 use super::*;
 
-/// Servers at another site than the last, which has to execute a task that reads data of theirs: so
-/// many, each from one or each from all of them, and from the client where it has it.
+/// A task on the last of `holders + 1` servers, which reads `inputs` data. Each is held by one of
+/// the other servers or, if `is_each_at_all`, by all of them, and by the client if `is_at_client`.
 fn reader(
     (inputs, holders): (u32, u32),
     is_at_client: bool,
@@ -68,7 +68,7 @@ fn attempts_that_show_who_does_not_reach_whom_do_not_count() {
         state.relayed(data, 8);
     }
 
-    // Others count as ever.
+    // Other failed attempts count.
     for _ in 1..ATTEMPTS_MAX {
         orders(&mut state);
         state.again(attempt_at(&state, 0));
@@ -86,7 +86,7 @@ fn what_a_server_cannot_reach_comes_to_the_client_first_and_goes_when_nobody_nee
     orders(&mut state);
     done(&mut state, 0, &[]);
     assert_eq!(orders(&mut state), [(1, 0), (2, 1)]);
-    // The second says that it does not reach the first.
+    // The second server reports that it does not reach the first.
     state.unreached(attempt_at(&state, 2), &[(made, ONE)]);
     assert_eq!(orders(&mut state), []);
     assert_eq!((relays(&mut state), relays(&mut state)), (vec![(made, ONE)], vec![]));
@@ -99,7 +99,7 @@ fn what_a_server_cannot_reach_comes_to_the_client_first_and_goes_when_nobody_nee
     done(&mut state, 2, &[made]);
     done(&mut state, 1, &[]);
     assert_eq!(state.take_spent(), [made]);
-    // And so does what the other made, which it is known to need now.
+    // So does the output of the other task, which the second server is now known to need.
     let left = graph.task(TaskId(1)).outputs[0];
     assert_eq!((orders(&mut state), relays(&mut state)), (vec![], vec![(left, ONE)]));
     state.relayed(left, 8);
@@ -146,8 +146,8 @@ fn what_the_client_has_for_others_is_not_lost_with_its_server() {
     assert_eq!(orders(&mut state), [(1, 1), (2, 1)]);
 }
 
-/// Tasks on the second server that read data of so many bytes each, all of it with the first.
-/// `readers` says which task reads each.
+/// Tasks on the second server that read data of `bytes` bytes each, all of it on the first server.
+/// `readers` gives the task that reads each.
 fn far(readers: &[usize], bytes: u64) -> (TaskGraph, Mapping) {
     let mut graph = GraphBuilder::default();
     let last = readers.iter().copied().max().unwrap_or(0);
@@ -161,10 +161,10 @@ fn far(readers: &[usize], bytes: u64) -> (TaskGraph, Mapping) {
     (graph.build().unwrap(), Mapping { servers, places, relays: false, predicted_s: 0.0 })
 }
 
-/// So large that the client takes two such.
+/// A size of which two fit into the client's limit.
 const LARGE: u64 = 400 << 20;
 
-/// The client asks for these, and gets them.
+/// Makes the client request and receive data.
 fn bring(state: &mut ExecutionState<'_>, bytes: u64) -> Vec<u32> {
     let asked = relays(state);
     asked.iter().for_each(|&(data, _)| state.relayed(data, bytes));
@@ -225,7 +225,7 @@ fn a_task_that_needs_more_bytes_than_the_client_takes_at_once_gets_them_one_afte
         (LARGE, vec![vec![0, 1], vec![2], vec![3]]),
         (LARGE * 4, vec![vec![0], vec![1], vec![2], vec![3]]),
     ] {
-        // Another waits for its turn, and may not come between.
+        // Another task waits for its turn, and may not come between.
         let (graph, mapping) = far(&[0, 0, 0, 0, 1], bytes);
         let mut state = fetching(&graph, &mapping, 2, &apart);
         for data in expected {
@@ -239,7 +239,7 @@ fn a_task_that_needs_more_bytes_than_the_client_takes_at_once_gets_them_one_afte
 
 #[test]
 fn the_client_brings_what_one_task_needs_before_it_brings_for_others() {
-    // The first half of what each reads, and then the second.
+    // The first half of each task's data, and then the second half.
     let (graph, mapping) = far(&[0, 1, 2, 0, 1, 2], LARGE);
     let apart = [(ONE, OTHER)];
     let mut state = fetching(&graph, &mapping, 2, &apart);

@@ -1,0 +1,140 @@
+//! Count, mean, variance and range of contributed numbers.
+
+use super::exact::ExactSum;
+use serde::{Deserialize, Serialize};
+
+/// Describes the numbers that members contributed under [`Op::Statistics`](super::Op::Statistics).
+///
+/// Sums of numbers and of their squares are exact until the end, so that the result depends neither
+/// on the order of the contributions nor on how far the mean is from zero.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Statistics {
+    /// The number of contributions.
+    pub count: u64,
+    /// The arithmetic mean.
+    pub mean: f64,
+    /// The mean square of the deviations from the mean.
+    pub variance: f64,
+    /// The smallest number, in IEEE 754 total order.
+    pub min: f64,
+    /// The largest number, in IEEE 754 total order.
+    pub max: f64,
+}
+
+impl Statistics {
+    /// The square root of the [`variance`](Self::variance).
+    pub fn standard_deviation(&self) -> f64 {
+        self.variance.sqrt()
+    }
+
+    /// The unbiased estimate of the variance of the population from which these numbers are a
+    /// sample; NaN for fewer than two numbers.
+    pub fn sample_variance(&self) -> f64 {
+        match self.count < 2 {
+            true => f64::NAN,
+            false => self.variance * (self.count as f64 / (self.count - 1) as f64),
+        }
+    }
+}
+
+/// What statistics are computed from, while contributions are combined.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Moments {
+    count: u64,
+    sum: ExactSum,
+    squares: ExactSum,
+    min: f64,
+    max: f64,
+}
+
+impl Moments {
+    /// Those of one number.
+    pub(super) fn new(number: f64) -> Self {
+        let (mut sum, mut squares) = (ExactSum::default(), ExactSum::default());
+        sum.add(number);
+        squares.add_product(number, number);
+        Self { count: 1, sum, squares, min: number, max: number }
+    }
+
+    /// Adds those of other numbers.
+    pub(super) fn merge(&mut self, other: &Self) {
+        self.count = self.count.saturating_add(other.count);
+        self.sum.merge(&other.sum);
+        self.squares.merge(&other.squares);
+        self.min = std::cmp::min_by(self.min, other.min, f64::total_cmp);
+        self.max = std::cmp::max_by(self.max, other.max, f64::total_cmp);
+    }
+
+    pub(super) fn finish(&self) -> Statistics {
+        let count = self.count as f64;
+        // The variance is (n · Σx² - (Σx)²) / n², whose difference is exact before it is rounded.
+        let mut difference = self.squares.times(count);
+        let parts = self.sum.parts();
+        for &one in parts {
+            for &other in parts {
+                difference.add_product(-one, other);
+            }
+        }
+        let total = self.sum.total();
+        let variance = match total.is_finite() {
+            true => (difference.total() / count / count).max(0.0),
+            false => f64::NAN,
+        };
+        let (mean, min, max) = (total / count, self.min, self.max);
+        Statistics { count: self.count, mean, variance, min, max }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::reduce::exact::two_product;
+
+    fn of(numbers: &[f64]) -> Statistics {
+        let moments = numbers.iter().map(|&number| Moments::new(number));
+        let all = moments.reduce(|mut all, one| {
+            all.merge(&one);
+            all
+        });
+        all.unwrap().finish()
+    }
+
+    #[test]
+    fn mean_and_variance_are_those_of_the_textbook() {
+        let found = of(&[2.0, 4.0, 4.0, 4.0, 5.0, 5.0, 7.0, 9.0]);
+
+        let expected = Statistics { count: 8, mean: 5.0, variance: 4.0, min: 2.0, max: 9.0 };
+        assert_eq!(found, expected);
+        assert_eq!(found.standard_deviation(), 2.0);
+        assert_eq!(found.sample_variance(), 32.0 / 7.0);
+        assert!(of(&[3.0]).sample_variance().is_nan());
+    }
+
+    #[test]
+    fn a_large_mean_costs_no_digits() {
+        // As in NIST's data set NumAcc4, whose standard deviation is 0.1 around 10,000,000.2.
+        let mut numbers = vec![10_000_000.2];
+        (0..500).for_each(|_| numbers.extend([10_000_000.1, 10_000_000.3]));
+
+        let found = of(&numbers);
+
+        let deviation = (found.sample_variance().sqrt() - 0.1).abs();
+        assert!(deviation < 1e-8, "the numbers themselves are rounded to 2e-9: {deviation:e}");
+        numbers.reverse();
+        assert_eq!(of(&numbers), found);
+    }
+
+    #[test]
+    fn what_is_not_finite_shows() {
+        let found = of(&[1.0, f64::INFINITY]);
+        assert_eq!((found.mean, found.max, found.count), (f64::INFINITY, f64::INFINITY, 2));
+        assert!(found.variance.is_nan());
+    }
+
+    #[test]
+    fn the_product_of_two_numbers_is_exact_in_two_parts() {
+        let (one, other) = (1.0 + f64::EPSILON, 1.0 - f64::EPSILON);
+        let (high, low) = two_product(one, other);
+        assert_eq!((high, low), (1.0, -f64::EPSILON * f64::EPSILON));
+    }
+}

@@ -1,0 +1,233 @@
+//! Jobs inside another program.
+#![allow(missing_docs)]
+
+use gridspan::embed::{Event, Run};
+use gridspan::prelude::*;
+use gridspan::topology::GridSpec;
+use std::sync::Mutex;
+use std::sync::mpsc;
+use std::time::Instant;
+
+/// Threads and memory of the process are measured, so tests run one at a time.
+static ALONE: Mutex<()> = Mutex::new(());
+
+#[derive(Serialize, Deserialize)]
+struct Worker;
+
+#[derive(Clone, Serialize, Deserialize)]
+enum Message {
+    Count,
+    /// Be inside a handler for so many milliseconds.
+    Busy(u64),
+    Panic,
+    /// Send this to the next member, for ever.
+    Forever,
+}
+
+impl Actor for Worker {
+    type Index = Ix1;
+    type Init = ();
+    type Message = Message;
+
+    fn create((): (), _cx: &mut Context<'_, Self>) -> Self {
+        Worker
+    }
+
+    fn handle(&mut self, message: Message, cx: &mut Context<'_, Self>) {
+        match message {
+            Message::Count => cx.contribute(Sum, 1_u64, To::main()),
+            Message::Busy(ms) => std::thread::sleep(Duration::from_millis(ms)),
+            Message::Panic => panic!("this worker panics on purpose"),
+            Message::Forever => {
+                let next = cx.collection().at(Ix1((cx.index().0 + 1) % 4));
+                cx.send(&next, Message::Forever);
+            }
+        }
+    }
+}
+
+fn job(name: &str) -> Job {
+    Job::new(name).actor::<Worker>()
+}
+
+async fn count(grid: Grid) -> Result<u64, JobError> {
+    let workers = grid.create::<Worker>(Ix1::range(4), |_| ()).await?;
+    workers.broadcast(Message::Count);
+    Ok(workers.reduction(Sum).await?)
+}
+
+async fn for_ever(grid: Grid) -> Result<u64, JobError> {
+    let workers = grid.create::<Worker>(Ix1::range(4), |_| ()).await?;
+    workers.member(Ix1(0)).send(Message::Forever);
+    Ok(workers.reduction(Sum).await?)
+}
+
+fn grid() -> GridSpec {
+    GridSpec::from_emulate("2x1,wan=1ms").unwrap()
+}
+
+fn everywhere() -> [Run; 3] {
+    [Run::on_threads(2), Run::emulated(grid()), Run::simulated(grid())]
+}
+
+#[test]
+fn the_value_of_main_comes_back_from_all_drivers() {
+    let _alone = ALONE.lock();
+    for run in everywhere() {
+        assert_eq!(run.start(job("count"), count).wait(), Ok(4));
+    }
+}
+
+#[test]
+fn a_running_job_is_a_future_and_several_run_at_a_time() {
+    let _alone = ALONE.lock();
+    let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+    let counts = runtime.block_on(async {
+        let running = everywhere().map(|run| run.start(job("count"), count));
+        let mut counts = Vec::new();
+        for running in running {
+            counts.push(running.await);
+        }
+        counts
+    });
+    assert_eq!(counts, [Ok(4), Ok(4), Ok(4)]);
+}
+
+#[test]
+fn a_cancelled_job_ends() {
+    let _alone = ALONE.lock();
+    for run in everywhere() {
+        let running = run.start(job("for ever"), for_ever);
+        std::thread::sleep(Duration::from_millis(50));
+        assert!(!running.is_over());
+        let (canceller, begin) = (running.canceller(), Instant::now());
+        canceller.cancel();
+        assert_eq!(running.wait(), Err(JobError::Cancelled));
+        assert!(begin.elapsed() < Duration::from_secs(2), "{:?}", begin.elapsed());
+        canceller.cancel();
+    }
+}
+
+#[test]
+fn a_job_that_is_cancelled_before_it_runs_ends_too() {
+    let _alone = ALONE.lock();
+    for run in everywhere() {
+        let running = run.start(job("for ever"), for_ever);
+        running.canceller().cancel();
+        assert_eq!(running.wait(), Err(JobError::Cancelled));
+    }
+}
+
+#[test]
+fn a_cancelled_job_waits_for_the_handler_that_runs() {
+    let _alone = ALONE.lock();
+    let running = Run::on_threads(2).start(job("busy"), async |grid: Grid| {
+        let workers = grid.create::<Worker>(Ix1::range(4), |_| ()).await?;
+        workers.broadcast(Message::Busy(400));
+        Ok(workers.reduction::<u64>(Sum).await?)
+    });
+    std::thread::sleep(Duration::from_millis(100));
+    let begin = Instant::now();
+    running.canceller().cancel();
+    assert_eq!(running.wait(), Err(JobError::Cancelled));
+    let took = begin.elapsed();
+    assert!(took > Duration::from_millis(100) && took < Duration::from_millis(1200), "{took:?}");
+}
+
+#[test]
+fn a_dropped_job_is_cancelled_and_a_detached_one_goes_on() {
+    let _alone = ALONE.lock();
+    let (ended, ends) = mpsc::channel();
+    let on_end = |ended: mpsc::Sender<&'static str>, text| {
+        async move |grid: Grid| {
+            /// Sends a text when it is dropped.
+            struct OnDrop(mpsc::Sender<&'static str>, &'static str);
+            impl Drop for OnDrop {
+                fn drop(&mut self) {
+                    let _ = self.0.send(self.1);
+                }
+            }
+            let _guard = OnDrop(ended, text);
+            for_ever(grid).await
+        }
+    };
+    let dropped = Run::on_threads(2).start(job("dropped"), on_end(ended.clone(), "dropped"));
+    std::thread::sleep(Duration::from_millis(50));
+    assert!(ends.try_recv().is_err());
+    drop(dropped);
+    assert_eq!(ends.recv_timeout(Duration::from_secs(5)), Ok("dropped"));
+
+    let detached = Run::on_threads(2).start(job("detached"), on_end(ended, "detached"));
+    let canceller = detached.canceller();
+    detached.detach();
+    std::thread::sleep(Duration::from_millis(100));
+    assert!(ends.try_recv().is_err(), "it goes on");
+    canceller.cancel();
+    assert_eq!(ends.recv_timeout(Duration::from_secs(5)), Ok("detached"));
+}
+
+#[test]
+fn a_panic_or_a_time_limit_ends_that_job_alone() {
+    let _alone = ALONE.lock();
+    let other = Run::on_threads(1).start(job("other"), async |grid: Grid| {
+        grid.sleep(Duration::from_millis(500)).await?;
+        count(grid).await
+    });
+    let panics = Run::on_threads(2).start(job("panics"), async |grid: Grid| {
+        let workers = grid.create::<Worker>(Ix1::range(4), |_| ()).await?;
+        workers.member(Ix1(3)).send(Message::Panic);
+        Ok(workers.reduction::<u64>(Sum).await?)
+    });
+    let limited = Run::on_threads(2).time_limit(Duration::from_millis(200));
+    let limited = limited.start(job("for ever"), for_ever);
+
+    let error = panics.wait().unwrap_err();
+    assert!(matches!(&error, JobError::Panicked { reason, .. } if reason.contains("on purpose")));
+    assert!(matches!(limited.wait(), Err(JobError::TimeLimit { .. })));
+    assert_eq!(other.wait(), Ok(4));
+}
+
+#[test]
+fn warnings_come_as_events_until_the_job_ends() {
+    let _alone = ALONE.lock();
+    let running =
+        Run::on_threads(2).start(job("stalls").fail_on_stall(true), async |grid: Grid| {
+            let workers = grid.create::<Worker>(Ix1::range(4), |_| ()).await?;
+            Ok(workers.reduction::<u64>(Sum).await?)
+        });
+    let events: Vec<Event> = running.events().collect();
+    assert!(
+        matches!(&events[..], [Event::Warning(text)] if text.contains("reduction 0")),
+        "{events:?}"
+    );
+    assert!(matches!(running.wait(), Err(JobError::Stalled(_))));
+}
+
+/// Threads of this process, and kilobytes of memory that it has.
+#[cfg(target_os = "linux")]
+fn threads_and_memory_kib() -> (u64, u64) {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap();
+    let field = |name: &str| {
+        let line = status.lines().find(|line| line.starts_with(name)).unwrap();
+        line.split_whitespace().nth(1).unwrap().parse::<u64>().unwrap()
+    };
+    (field("Threads:"), field("VmRSS:"))
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn a_thousand_jobs_leave_nothing_behind() {
+    let _alone = ALONE.lock();
+    let run = |jobs: u32| {
+        for _ in 0..jobs {
+            assert_eq!(Run::on_threads(2).start(job("count"), count).wait(), Ok(4));
+        }
+    };
+    run(100);
+    let (threads, memory_kib) = threads_and_memory_kib();
+    run(1000);
+    let (threads_after, memory_after_kib) = threads_and_memory_kib();
+    assert!(threads_after <= threads + 1, "{threads} threads, then {threads_after}");
+    let growth_kib = memory_after_kib.saturating_sub(memory_kib);
+    assert!(growth_kib < 4 << 10, "{memory_kib} KiB, then {memory_after_kib} KiB");
+}

@@ -1,8 +1,8 @@
 //! Runs jobs inside another program: on a thread beside it, with a value as the result.
 //!
-//! [`Run`] says where a job runs, and [`start`](Run::start)s it. The [`Running`] job is a future,
-//! so that a program on tokio or another executor awaits it without blocking, and it can be
-//! [waited for](Running::wait) on a plain thread. Several jobs may run in one process at a time.
+//! [`Run`] states where a job runs, and [`start`](Run::start)s it. The [`Running`] job is a future,
+//! so that a program on tokio or another executor awaits it without blocking. A plain thread can
+//! [wait for it](Running::wait). Several jobs may run in one process at a time.
 //!
 //! ```
 //! use gridspan::embed::Run;
@@ -31,7 +31,7 @@
 //! assert_eq!(running.wait(), Ok(328_350));
 //! ```
 //!
-//! # What ends a job
+//! # End of a job
 //!
 //! - Its main returns: the result is the value, or its error.
 //! - A panic in a handler or in main: [`JobError::Panicked`] or [`JobError::Failed`]. Only this job
@@ -40,13 +40,14 @@
 //! - The [time limit](Run::time_limit): [`JobError::TimeLimit`].
 //!
 //! A job ends between handlers, since a thread cannot be stopped from outside. While a handler does
-//! not return, its thread and the job's memory remain, and the result does not come; all other PEs
-//! have ended.
+//! not return, its thread and the job's memory remain, and the result is not available; all other
+//! PEs have ended.
 //!
-//! # What a job does to the process
+//! # Effects on the process
 //!
-//! Nothing here reads the environment, installs a signal handler, a panic hook or a `tracing`
-//! subscriber, or prints. Threads, sockets and memory of a job are free when its result is there.
+//! This module does not read the environment, install a signal handler, a panic hook or a `tracing`
+//! subscriber, or print. Threads, sockets and memory of a job are free when its result is
+//! available.
 
 use gridspan_balance::BalanceReport;
 use gridspan_runtime::driver::{Canceller as NodeCanceller, embedded};
@@ -83,18 +84,18 @@ enum Place {
 }
 
 impl Run {
-    /// On PEs that are threads of this process.
+    /// Runs jobs on PEs that are threads of this process.
     pub fn on_threads(pes: u32) -> Self {
         Self::at(Place::Threads(pes))
     }
 
-    /// On the nodes of a grid, all in this process, connected by QUIC on loopback. The links
-    /// between sites are emulated.
+    /// Runs jobs on the nodes of a grid, all in this process, connected by QUIC on loopback. The
+    /// links between sites are emulated.
     pub fn emulated(grid: GridSpec) -> Self {
         Self::at(Place::Emulated(Box::new(grid)))
     }
 
-    /// In virtual time, on a simulated grid.
+    /// Runs jobs in virtual time, on a simulated grid.
     pub fn simulated(grid: GridSpec) -> Self {
         Self::at(Place::Simulated(Box::new(grid)))
     }
@@ -103,21 +104,21 @@ impl Run {
         Self { place, seed: None, time_limit: None }
     }
 
-    /// Sets the seed of everything that is random by design, instead of the job's.
+    /// Sets the seed of all intended randomness, in place of the job's seed.
     pub fn seed(mut self, seed: u64) -> Self {
         self.seed = Some(seed);
         self
     }
 
     /// Ends the job with [`JobError::TimeLimit`] after this time, which is virtual in the
-    /// simulator. Default none; one day in virtual time.
+    /// simulator. By default there is no limit, or one day in virtual time.
     pub fn time_limit(mut self, limit: Duration) -> Self {
         self.time_limit = Some(limit);
         self
     }
 
-    /// Starts a job, whose main is `main`, on a thread of its own. The main of the job itself, if
-    /// it has one, is replaced.
+    /// Starts a job on a separate thread, with `main` as its main. It replaces the job's own main,
+    /// if there is one.
     ///
     /// A job that cannot start, for example for lack of threads, ends with an error at once.
     pub fn start<T, F>(self, job: Job, main: F) -> Running<T>
@@ -208,7 +209,7 @@ fn reporting(job: Job, shared: &Arc<Shared>) -> Job {
         })
 }
 
-/// What happens in a running job.
+/// An event of a running job.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum Event {
@@ -220,7 +221,7 @@ pub enum Event {
     Warning(String),
 }
 
-/// A job that runs beside the program that has started it; see the [module](self).
+/// A job that this program has started and that runs beside it; see the [module](self).
 ///
 /// As a future it resolves to the result of the job, once. Dropping it cancels the job.
 #[must_use = "dropping a running job cancels it; wait for it, or detach it"]
@@ -260,7 +261,7 @@ impl<T> Running<T> {
         Canceller(self.shared.clone())
     }
 
-    /// Returns the events of the job from now on, and those that nothing has read before.
+    /// Returns the events of the job that have not been read yet, and those from now on.
     pub fn events(&self) -> Events {
         Events(self.shared.clone())
     }
@@ -309,7 +310,7 @@ pub struct Canceller(Arc<Shared>);
 
 impl Canceller {
     /// Ends the job with [`JobError::Cancelled`], unless it has ended. Returns at once; the job
-    /// ends when the handlers that run have returned.
+    /// ends when the running handlers have returned.
     pub fn cancel(&self) {
         self.0.cancel();
     }
@@ -366,7 +367,7 @@ impl fmt::Debug for Events {
     }
 }
 
-/// What the thread of a job shares with those that wait for it.
+/// State shared by the thread of a job and the tasks and threads that wait for it.
 #[derive(Default)]
 struct Shared {
     state: Mutex<State>,
@@ -405,10 +406,10 @@ impl Shared {
         }
     }
 
-    /// The job runs on threads from now on.
+    /// Notes that the job runs on threads from now on.
     fn begin(&self, node: &NodeCanceller) {
         lock(&self.state).node = Some(node.clone());
-        // It may have been cancelled while it was made.
+        // The job may have been cancelled before it was on threads.
         if self.is_cancelled() {
             node.cancel();
         }

@@ -26,12 +26,12 @@ pub struct Move {
     pub actor: ActorKey,
     /// The PE on which it lives.
     pub from: PeId,
-    /// The PE on which it will live; another one.
+    /// The PE on which it will live; not `from`.
     pub to: PeId,
 }
 
-/// Why a plan does not fit a snapshot. Nothing was moved; the strategy that made it is at fault, or
-/// it was made from another snapshot.
+/// Why a plan does not fit a snapshot. Nothing was moved. Either the strategy is at fault, or the
+/// plan was made from another snapshot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum PlanError {
     /// The snapshot does not contain the actor.
@@ -115,8 +115,8 @@ impl Plan {
         Self::of(moves)
     }
 
-    /// Returns the moves that bring each migratable actor to its entry in `mapping`, which has one
-    /// for each actor of the snapshot, in its order; actors without an entry stay.
+    /// Returns the moves that bring each migratable actor to its PE in `mapping`. `mapping` has one
+    /// entry for each actor of the snapshot, in the same order; actors without an entry stay.
     pub fn to_mapping(snapshot: &Snapshot, mapping: &[PeId]) -> Self {
         let mut moves = Vec::new();
         for (actor, &to) in snapshot.actors.iter().zip(mapping) {

@@ -1,9 +1,9 @@
 //! Hosts of a grid: which of them are this machine, and how the system's `ssh` reaches the others.
 //!
-//! The command on another host is that of a node here, behind
-//! `ssh -o BatchMode=yes [-J GATEWAY] HOST -- sh -c … sh env NAME=VALUE …`. Secrets go through the
-//! standard input of `ssh`, which that shell moves to a separate descriptor; when the input ends,
-//! so does the node. A question from `ssh` is an error, because no user is there to answer it.
+//! A node on another host runs the same command as a node here, prefixed with `ssh -o BatchMode=yes
+//! [-J GATEWAY] HOST -- sh -c … sh env NAME=VALUE …`. Secrets go through the standard input of
+//! `ssh`, which the shell on the host moves to a separate descriptor; when the input ends, the node
+//! ends. A question from `ssh` is an error, because no user is there to answer it.
 
 use crate::error::CliError;
 use crate::surroundings::Surroundings;
@@ -22,11 +22,11 @@ const SSH_VARIABLE: &str = "GRIDCTL_SSH";
 /// exists there, and moves the launcher's channel to a separate descriptor, so that a program that
 /// prints its standard input prints no keys.
 const BEGIN: &str = "cd \"$1\" 2>/dev/null; shift; exec \"$@\" 3<&0 </dev/null";
-/// The script where the folder must exist.
+/// The script for a program whose folder must exist.
 const BEGIN_IN: &str = "cd \"$1\" && shift && exec \"$@\" 3<&0 </dev/null";
 /// Descriptor of the launcher's channel.
 const CHANNEL: &str = "3";
-/// Port of a pretended destination; nothing is sent to it.
+/// Port of a destination that is used only to find a route; nothing is sent to it.
 const ANY_PORT: u16 = 9;
 
 /// The hosts of a grid.
@@ -111,8 +111,8 @@ impl Hosts {
         spec.hosts().next().is_some_and(|(_, host)| is_here(host))
     }
 
-    /// Returns the number of these nodes per core on the machine where it is largest. Other hosts
-    /// are assumed to have as many cores as this one.
+    /// Returns the largest number of these nodes per core on any machine. Other hosts are assumed
+    /// to have as many cores as this one.
     pub(crate) fn nodes_per_core(&self, nodes: impl Iterator<Item = NodeId>) -> u32 {
         let mut counts: BTreeMap<Option<&str>, u32> = BTreeMap::new();
         nodes.for_each(|node| *counts.entry(self.remote(node)).or_default() += 1);
@@ -124,9 +124,9 @@ impl Hosts {
         Some(&self.host(node)?.name)
     }
 
-    /// Returns the address at which a node listens: all interfaces on another host, an address that
-    /// the others can reach on this one, and `None`, for the loopback interface, if all nodes are
-    /// here.
+    /// Returns the address at which a node listens. On another host, this is the address of all
+    /// interfaces; on this host, an address that the other hosts can reach. Returns `None`, which
+    /// means the loopback interface, if all nodes are here.
     pub(crate) fn listen(&self, node: NodeId) -> Option<SocketAddr> {
         let port = self.ports.get(node.index()).copied().unwrap_or(0);
         let address = match (self.host(node), self.own) {
@@ -142,8 +142,8 @@ impl Hosts {
         Some(self.host(node)?.address)
     }
 
-    /// Returns the command that runs `program` for a node: itself, or over ssh with these
-    /// variables.
+    /// Returns the command that runs `program` for a node: `program` itself on this host, or
+    /// `program` over ssh with these variables on another host.
     pub(crate) fn command(
         &self,
         node: NodeId,
@@ -175,7 +175,8 @@ impl Hosts {
             command.arg(quoted(&setting));
         }
         command.arg(quoted(path.as_os_str())).args(program.get_args().map(quoted));
-        // In case the ssh command runs the program on this machine.
+        // The ssh command may run the program on this machine, where it must not inherit these
+        // variables.
         gridspan::variables::ALL.iter().for_each(|name| {
             command.env_remove(name);
         });

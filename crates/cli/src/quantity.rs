@@ -1,4 +1,4 @@
-//! Formats quantities with as many digits as a person compares.
+//! Formats quantities with about three significant digits.
 
 use gridspan_topology::{Bandwidth, BandwidthRange, RttRange};
 use std::time::Duration;

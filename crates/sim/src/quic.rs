@@ -1,9 +1,9 @@
 //! Nodes that communicate over QUIC in virtual time.
 //!
-//! Every node has the production transport, without sockets and clocks. Its datagrams meet the
-//! links of the grid one by one: they are lost, delayed, overtaken and duplicated, and cut off
-//! while two sites do not reach each other. The transport reacts by itself: it detects failures by
-//! its heartbeats, connects again and resumes sessions, or declares a node lost.
+//! Every node has the production transport, without sockets and clocks. Its datagrams pass the
+//! links of the grid one by one. They may be lost, delayed, reordered or duplicated, and are
+//! dropped while two sites cannot reach each other. The transport reacts by itself: it detects
+//! failures by its heartbeats, connects again and resumes sessions, or declares a node lost.
 //!
 //! Heartbeats never end, so the queue of a stalled job is not empty; see
 //! [`QuicNetwork::is_stalled`].
@@ -27,7 +27,7 @@ const BREAK_DELAY_MAX: Duration = Duration::from_millis(5);
 /// Minimum time between two partitions of two sites. Nodes are lost after 3 s of silence, and two
 /// partitions of 1.5 s must not add up to that.
 const BETWEEN_PARTITIONS: Duration = Duration::from_secs(3);
-/// Time for which a node is cut off that others should declare dead: longer than their timeout.
+/// Time for which a node is cut off so that others declare it dead: longer than their timeout.
 const CUT_OFF: Duration = Duration::from_secs(6);
 /// Time that a finished guest waits for confirmations of the frames that it sent.
 const FLUSH: Duration = Duration::from_secs(3);
@@ -169,7 +169,7 @@ impl QuicNetwork {
         self.members.remove(&node);
     }
 
-    /// Cuts off a live node for so long that the others declare it dead.
+    /// Cuts off a live node for long enough that the others declare it dead.
     pub(crate) fn cut_off(&mut self, now: Time, node: NodeId) {
         self.cut_off.insert(node, now + CUT_OFF);
     }
@@ -267,7 +267,7 @@ impl QuicNetwork {
             let depart = &mut |to, datagram| self.travel(now, (node, to), datagram, air);
             member.transport.transmit(now, depart);
         }
-        // An earlier timer event fires first, and plans the next.
+        // If an earlier timer event is in the queue, it fires first and plans the next one.
         let due = member.transport.poll_timeout().map(|due| due.max(now));
         if let Some(due) = due
             && member.planned.is_none_or(|planned| due < planned)

@@ -8,14 +8,14 @@ use crate::strategies::random::Random;
 use crate::strategies::refine::Refine;
 
 const SECOND: Duration = Duration::from_secs(1);
-/// Time for which actors move; messages handled meanwhile do not count for steps.
+/// Duration of the moves; messages handled during that time do not count as steps.
 const MOVING: Duration = Duration::from_millis(2);
 
 fn at(second: u32) -> Time {
     Time::ZERO + SECOND * second
 }
 
-/// Four actors on one of four PEs, in a window of one step that takes as long as their work.
+/// Four actors on one of four PEs, for a window of one step; the step takes as long as their work.
 fn lopsided() -> Snapshot {
     let mut snapshot = snapshot(&[0, 0, 0, 0]);
     snapshot.edges.clear();
@@ -35,7 +35,7 @@ fn window(snapshot: &Snapshot, second: u32) -> Window<'_> {
     }
 }
 
-/// A balancer with a plan that has been carried out, and that plan.
+/// Returns a balancer that has carried out a plan, and the plan.
 fn carried_out() -> (Balancer, Plan) {
     let mut balancer = Balancer::new(Box::new(Refine), true);
     let plan = balancer.decide(&window(&lopsided(), 100));
@@ -50,7 +50,7 @@ fn a_plan_that_pays_is_judged_by_the_messages_that_follow() {
     let (mut balancer, plan) = carried_out();
     assert!(balancer.is_judging() && !balancer.may_begin(at(102)));
 
-    // 10 ms for 100 messages before; 6 ms now.
+    // 100 messages took 10 ms before the plan, and take 6 ms after it.
     balancer.progress(at(102), Duration::from_millis(60), 1000);
 
     let report = balancer.take_report().unwrap();
@@ -116,7 +116,7 @@ fn a_plan_that_made_things_worse_is_taken_back_for_those_that_are_still_there() 
     for step in &plan.moves {
         now.actors.iter_mut().find(|actor| actor.id == step.actor).unwrap().pe = step.to;
     }
-    // One of them no longer exists.
+    // One of the moved actors no longer exists.
     now.actors.retain(|actor| actor.id != plan.moves[0].actor);
 
     let undo = balancer.decide(&window(&now, 103));
@@ -133,14 +133,14 @@ fn a_plan_that_made_things_worse_is_taken_back_for_those_that_are_still_there() 
 #[test]
 fn a_plan_stays_if_steps_are_longer_since_the_work_of_actors_has_shifted() {
     let (mut balancer, plan) = carried_out();
-    // 13 ms for 100 messages, which took 10 before.
+    // 100 messages take 13 ms; before the plan they took 10 ms.
     balancer.progress(at(102), Duration::from_millis(130), 1000);
     assert!(balancer.wants_undo());
     let mut now = lopsided();
     for actor in &mut now.actors {
         actor.load = Duration::from_micros(10);
     }
-    // As much work as before, but one actor has nearly all of it, on any PE.
+    // The total work is unchanged, but one actor has nearly all of it, so that no placement helps.
     for step in &plan.moves {
         let actor = now.actors.iter_mut().find(|actor| actor.id == step.actor).unwrap();
         (actor.pe, actor.load) = (step.to, Duration::from_micros(10));

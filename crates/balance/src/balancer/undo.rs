@@ -1,4 +1,4 @@
-//! Plans that should be undone, unless something else has made steps longer.
+//! Undoes a plan that has made steps longer, unless the longer steps have another cause.
 
 use super::window::Window;
 use crate::cost::{CostModel, Traffic};
@@ -26,12 +26,13 @@ pub(super) struct UndoPlan {
 
 /// Factor up to which a message's work counts as unchanged.
 const SAME_WORK: f64 = 1.25;
-/// The model explains the step time if it predicts at least this part of it.
+/// The model explains a measured step time if it predicts at least this fraction of that time.
 const EXPLAINED: f64 = 0.75;
 
 impl UndoPlan {
-    /// Returns the inverse plan for the actors that are still on the PE to which they were moved,
-    /// unless the plan is excused, and whether it is.
+    /// Returns the inverse plan, and whether the plan is excused. The inverse plan covers the
+    /// actors that are still on the PE to which the plan moved them; it is `None` if the plan is
+    /// excused.
     ///
     /// A plan is excused if steps are longer because work has shifted among actors, and not because
     /// of their placement: a message takes as much work as before, the model explains the length of

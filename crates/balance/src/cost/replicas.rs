@@ -1,9 +1,11 @@
-//! The effect of replicas on a step: deterministic actors that are computed at two sites.
+//! The effect of replicas on the time of a step. A replicated actor is deterministic, and two sites
+//! compute it.
 //!
-//! For example, an actor receives positions from two sites and returns forces: a pair that is cut
-//! costs two crossings of the wide area in each step. An actor that computes only from the messages
-//! it receives may have a replica at the other site. Both replicas receive all messages, and each
-//! answers those at its own site, so that one crossing is left, and the work is done twice.
+//! For example, an actor receives positions from two sites and returns forces. Without a replica,
+//! it costs two crossings of the wide area in each step. An actor that computes only from the
+//! messages it receives may have a replica at the other site. Both replicas receive all messages,
+//! and each answers those of its own site, so that one crossing is left, and the work is done
+//! twice.
 
 use crate::cost::{CostModel, Prediction, predict};
 use crate::snapshot::{ActorKey, ActorLoad, Edge, Replica, Snapshot};
@@ -30,7 +32,7 @@ pub fn with_replicas(
     for (number, (at, replica)) in (first..).zip(known) {
         let actor = snapshot.actors[at as usize];
         let speed = |pe: PeId| snapshot.pes[pe.index()].speed;
-        // The work is the same on a PE of another speed.
+        // The replica does the same work; the time for it depends on the speed of its PE.
         let load = actor.load.mul_f64(speed(actor.pe) / speed(replica.at));
         actors.push(ActorLoad { pe: replica.at, load, ..actor });
         places.push(replica.at);
@@ -58,7 +60,7 @@ pub fn with_replicas(
     )
 }
 
-/// Predicts a step as [`predict`] does, where some actors are replicated.
+/// Predicts a step like [`predict`], but with some actors replicated.
 pub fn predict_with(
     snapshot: &Snapshot,
     mapping: &[PeId],
@@ -82,8 +84,8 @@ mod tests {
 
     const EXACT: CostModel = CostModel { message_overhead: Duration::ZERO, border_wait: 0.0 };
 
-    /// Actor 1 receives from 0 (PE 0, site a) and 2 (PE 2, site b) and answers both; they take 1, 2
-    /// and 3 ms.
+    /// Actor 1 receives from 0 (PE 0, site a) and 2 (PE 2, site b) and answers both. Actors 0, 1
+    /// and 2 take 1, 2 and 3 ms.
     fn triangle() -> (Snapshot, Vec<PeId>) {
         let mut snapshot = snapshot(&[0, 1, 2]);
         let edge = |from, to| Edge { from, to, messages: 10, bytes: 100 };
@@ -114,8 +116,9 @@ mod tests {
             (predicted.step.as_millis(), predicted.bound, predicted.compute.as_millis())
         };
 
-        // Without a replica, twice 50 ms and the 2 and 3 ms at the ends. With one, once 50 ms, and
-        // 1 and 2 or 3 and 2 ms.
+        // Without a replica, a step takes two crossings of 50 ms, and the work of 2 and 3 ms at the
+        // ends. With a replica, it takes one crossing of 50 ms, and the work of one site: 1 and 2
+        // ms, or 3 and 2 ms.
         assert_eq!(step(&[]), (105, Bound::RoundTrip, 3));
         assert_eq!(step(&[replica]), (55, Bound::RoundTrip, 5));
     }

@@ -1,9 +1,10 @@
-//! Clusters that coarsening contracts: each vertex joins the neighbours to which it is tied most.
+//! Finds the clusters that coarsening contracts: each vertex joins neighbours to which it has heavy
+//! edges.
 //!
 //! Size-constrained label propagation (Raghavan et al., 2007; Meyerhenke, Sanders and Schulz,
-//! 2014): a vertex takes the label to which most edge weight leads, among clusters with room for
-//! its load. Vertices that remain alone, such as those around a hub, then join others that wanted
-//! the same hub.
+//! 2014): among the clusters with room for its load, a vertex joins the one to which its edges
+//! weigh most. Vertices that remain single, such as those around a hub in a full cluster, then join
+//! other single vertices with the same strongest neighbour.
 
 use super::order::random_order;
 use super::tie::Problem;
@@ -25,7 +26,7 @@ pub(super) struct ClusterRule<'a> {
     pub(super) part: &'a [u32],
 }
 
-/// Returns the cluster of each vertex, named after one of the vertices it began with.
+/// Returns the cluster of each vertex. A cluster has the number of the vertex that it started from.
 pub(super) fn cluster(problem: &Problem, rule: ClusterRule<'_>, dice: &mut Dice) -> Vec<u32> {
     let vertices = problem.len();
     let mut clusters = Clusters {
@@ -165,7 +166,8 @@ impl Clusters<'_> {
         let mut size = vec![0_u32; vertices];
         self.label.iter().for_each(|&label| size[label as usize] += 1);
         let nobody = vertices;
-        // The open cluster of the vertices around each hub, and of those without neighbours.
+        // The open cluster of single vertices around each hub; the last entry is for vertices
+        // without neighbours.
         let mut open = vec![u32::MAX; vertices + 1];
         for vertex in random_order(dice, vertices) {
             let label = self.label[vertex as usize];

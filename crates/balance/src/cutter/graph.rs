@@ -1,9 +1,9 @@
 //! The graph that is cut: weighted vertices and undirected weighted edges in compressed rows.
 //!
 //! petgraph has no type for this: each level of coarsening builds a graph row by row and merges
-//! parallel edges meanwhile, and the search reads all neighbours of a vertex in a row. petgraph's
-//! `Csr` needs edges sorted and merged beforehand, and its `Graph` keeps neighbours in linked
-//! lists.
+//! parallel edges meanwhile, and the search reads all neighbours of a vertex from consecutive
+//! memory. petgraph's `Csr` needs edges sorted and merged beforehand, and its `Graph` keeps
+//! neighbours in linked lists.
 
 use petgraph::graph::UnGraph;
 use petgraph::visit::EdgeRef;
@@ -15,8 +15,8 @@ pub const MAX_WEIGHT_SUM: u64 = 1 << 62;
 
 /// An undirected graph. Parallel edges are merged; loops and edges without weight are left out.
 ///
-/// It converts from an undirected graph of [`petgraph`] with loads as node weights with `try_from`,
-/// and into such a graph with `from`; vertices keep their numbers.
+/// `Graph::try_from` converts an undirected graph of [`petgraph`] with loads as node weights, and
+/// `UnGraph::from` converts back. Vertices keep their numbers.
 ///
 /// ```
 /// use gridspan_balance::cutter::{Cutter, Graph};
@@ -56,7 +56,7 @@ pub struct Graph {
     total: i64,
 }
 
-/// Why a graph cannot be made. Nothing was made.
+/// Reason why a graph cannot be built.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum GraphError {
     /// There are more vertices or edges than 32-bit positions.
@@ -193,7 +193,7 @@ impl Graph {
     }
 
     /// Returns the graph of some of the vertices, in the order given, and the edges between them.
-    /// Panics if one does not exist.
+    /// Panics if a vertex does not exist.
     pub fn induced(&self, vertices: &[u32]) -> Self {
         let mut position = vec![u32::MAX; self.len()];
         for (at, &vertex) in vertices.iter().enumerate() {
@@ -262,7 +262,8 @@ pub(super) struct Rows {
     first: Vec<u32>,
     ends: Vec<u32>,
     weights: Vec<i64>,
-    /// Position of the edge to each vertex, if at or after the beginning of the present row.
+    /// Position of the edge to each vertex. Valid for the current row if it is at or after the
+    /// beginning of the row and not `u32::MAX`.
     slot: Vec<u32>,
 }
 
@@ -283,8 +284,8 @@ impl Rows {
     pub(super) fn add(&mut self, end: u32, weight: i64) {
         let begin = self.first[self.first.len() - 1];
         let slot = self.slot[end as usize];
-        // A slot of an earlier row is less than `begin`; that of a vertex without an edge yet is
-        // `u32::MAX`.
+        // A slot set by an earlier row is less than `begin`; the slot of a vertex without an edge
+        // is `u32::MAX`.
         if slot >= begin && slot != u32::MAX {
             self.weights[slot as usize] += weight;
         } else {

@@ -1,4 +1,4 @@
-//! A priority queue of vertices by gain, in which gains change.
+//! A priority queue of vertices by gain. Gains can change while vertices are in the queue.
 
 /// Place of a vertex that is not in the heap.
 const ABSENT: u32 = u32::MAX;

@@ -2,11 +2,12 @@
 
 use gridspan_topology::dice::Dice;
 
-/// Vertices are visited in runs of this many neighbours in memory: a random order of single
-/// vertices would miss the cache each time.
+/// Number of consecutive vertices in a run. A random order of single vertices would miss the cache
+/// at each visit.
 const RUN: usize = 32;
 
-/// Returns all numbers below `count`, in shuffled runs that are shuffled inside.
+/// Returns all numbers below `count` in runs. The runs, and the numbers in each run, are in random
+/// order.
 pub(super) fn random_order(dice: &mut Dice, count: usize) -> Vec<u32> {
     let mut runs: Vec<usize> = (0..count.div_ceil(RUN)).collect();
     dice.shuffle(&mut runs);

@@ -8,10 +8,10 @@ use super::heap::GainHeap;
 use super::state::State;
 use std::collections::BTreeSet;
 
-/// Number of exchanges per part after which it is packed again.
+/// Number of exchanges per part after which the part is packed again.
 const EXCHANGES_MAX: usize = 64;
-/// Greatest number of vertices of a part that are tried in an exchange; in a larger part they are a
-/// sample of all weights.
+/// Greatest number of vertices of a part that are tried in an exchange. In a larger part, every
+/// n-th vertex in order of load is tried.
 const TRIED_MAX: usize = 512;
 
 /// Moves vertices out of overfull parts while some part has room for them.
@@ -72,10 +72,10 @@ fn urgency(state: &State<'_>, vertex: u32, gain: i64) -> i64 {
     ordered(value)
 }
 
-/// Returns an integer for each number, in the same order: no scale fits both weights of 1 and
-/// weights of 2^62.
+/// Maps a number to an integer, keeping the order. Scaling cannot do this, because weights range
+/// from 1 to 2^62.
 fn ordered(value: f64) -> i64 {
-    // The bits of numbers from zero on have the order of the numbers; those of negative numbers
+    // The bits of non-negative numbers have the order of the numbers; the bits of negative numbers
     // have the opposite order.
     let bits = value.to_bits() as i64;
     if bits < 0 { i64::MIN.wrapping_sub(bits) } else { bits }
@@ -164,9 +164,9 @@ pub(super) fn repack(state: &mut State<'_>) {
     }
 }
 
-/// Returns a part for each vertex of `parts` so that all fit, heaviest first: each goes to the part
-/// with most room, or if that fails, each goes to the part with least room of those that have
-/// enough.
+/// Returns a part for each vertex of `parts`, heaviest first, so that all fit. Each vertex goes to
+/// the part with the most room; if that fails, each goes to the part with the least room that is
+/// enough. Returns `None` if both fail.
 fn pack(state: &State<'_>, parts: &BTreeSet<u32>) -> Option<Vec<(u32, u32)>> {
     let graph = &state.problem.graph;
     let mut room: Vec<(u32, i64)> = parts.iter().map(|&part| (part, state.room(part))).collect();

@@ -1,7 +1,7 @@
-//! Assigns names to parts so that as much as possible stays at home.
+//! Assigns names to parts so that as much weight as possible stays in its home part.
 
 /// Returns the new name of each part, a permutation. `kept[part][name]` is the weight that is kept
-/// if the part gets the name, `None` if it must not get it; every part may keep its own.
+/// if the part gets the name, or `None` if it must not get it; every part may keep its own name.
 ///
 /// Up to [`EXACT_MAX`] parts this is the best assignment (Kuhn's method with potentials, cubic in
 /// the parts); beyond, names go to the largest values first.
@@ -78,7 +78,8 @@ fn greedy(kept: &[Vec<Option<i64>>]) -> Vec<u32> {
     let mut names = own_names(parts);
     let mut part_of = names.clone();
     let mut is_settled = vec![false; parts];
-    // The part that has the name gets the other's in exchange, so that this stays a permutation.
+    // The part that has `name` gets the name of `part` in exchange, so that `names` stays a
+    // permutation.
     for (_, part, name) in values {
         let other = part_of[name] as usize;
         let given = names[part] as usize;

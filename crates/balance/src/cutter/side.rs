@@ -15,8 +15,8 @@ pub(super) struct Sides<'a> {
     pub(super) loads: [i64; 2],
     /// Load that each side should not exceed.
     pub(super) limits: [i64; 2],
-    /// Greatest load of each side during a pass: if it were the limit, two vertices could never
-    /// change places.
+    /// Greatest load of each side during a pass: looser than the limit of the cut, so that two
+    /// vertices can change places.
     most: [i64; 2],
     cost: i64,
 }
@@ -73,7 +73,8 @@ impl<'a> Sides<'a> {
         gain + tie.worth_in(1 - here) - tie.worth_in(here)
     }
 
-    /// Makes at most `passes` passes, until one does not help.
+    /// Makes up to `passes` passes, and stops after the first one that does not improve the
+    /// bisection.
     pub(super) fn refine(&mut self, passes: usize, heaps: &mut [GainHeap; 2]) {
         for _ in 0..passes {
             if !self.pass(heaps) {
@@ -158,7 +159,8 @@ impl<'a> Sides<'a> {
         self.side[vertex as usize] = 1 - from as u32;
     }
 
-    /// Updates the gains of the neighbours of a vertex that has moved: following it gains.
+    /// Updates the gains of the neighbours of a vertex that has moved: moving to its new side gains
+    /// more.
     fn tell_neighbours(&self, vertex: u32, is_moved: &[bool], heaps: &mut [GainHeap; 2]) {
         let to = self.side[vertex as usize];
         for (end, weight) in self.problem.graph.neighbours(vertex) {

@@ -1,13 +1,13 @@
-//! Small graphs: a tabu search over moves and exchanges, and for the smallest a search of all
-//! partitions.
+//! Cuts small graphs: a tabu search over moves and exchanges, and for the smallest graphs a search
+//! of all partitions.
 //!
 //! Multilevel refinement moves one vertex at a time and only to parts with room, so on a graph of a
-//! few dozen vertices it stops at cuts that an exchange would improve. Here every move and every
-//! exchange is considered, the best is made even at a cost, and moved vertices stay for a while (F.
-//! Glover, "Tabu search, part I", 1989; for partitions U. Benlic and J.-K. Hao, "An effective
-//! multilevel tabu search approach for balanced graph partitioning", 2011). Then a branch and bound
-//! starts from the best partition known, and either proves it, or finds a better one, or ends after
-//! [`NODES_MAX`] steps.
+//! few dozen vertices it stops at cuts that an exchange would improve. The tabu search considers
+//! every move and every exchange, makes the best one even if it raises the cost, and then keeps the
+//! moved vertices in place for some steps (F. Glover, "Tabu search, part I", 1989; for partitions
+//! U. Benlic and J.-K. Hao, "An effective multilevel tabu search approach for balanced graph
+//! partitioning", 2011). Then a branch and bound starts from the best partition known. It proves
+//! that this partition is optimal, finds a better one, or ends after [`NODES_MAX`] steps.
 
 use super::state::{Rank, State};
 use super::tie::Problem;
@@ -21,9 +21,11 @@ const TABLE_MAX: usize = 2048;
 const STEPS_PER_VERTEX: usize = 8;
 /// The tabu search ends earlier after this many steps per vertex without a better partition.
 const PATIENCE_PER_VERTEX: usize = 2;
-/// A moved vertex stays for this many steps, and up to as many more by dice.
+/// Least number of steps for which a moved vertex stays. A random number of steps, up to the same
+/// number, is added.
 const TENURE: usize = 4;
-/// Greatest number of bits of a partition for the exact search.
+/// Greatest size of a partition in bits, vertices times log2(parts), for which the exact search
+/// runs.
 const BITS_MAX: f64 = 36.0;
 /// Greatest number of steps of the exact search, about a tenth of a millisecond: strategies cut
 /// small jobs a dozen times for each plan.
@@ -157,8 +159,8 @@ impl Table {
             }
             for other in (one + 1..state.part.len()).filter(|&other| state.part[other] != from) {
                 let to = state.part[other];
-                // Both costs count the edge between the two as saved, but it remains cut. Added one
-                // by one, so that no sum overflows.
+                // Both costs count the edge between the two as saved, but it remains cut. The terms
+                // are added one by one, so that no sum overflows.
                 let edge = self.edges[one * state.part.len() + other];
                 let cost = self.cost(one, from, to) + self.cost(other, to, from) + edge + edge;
                 if found.may_take(cost) && movable(&other) {
@@ -230,8 +232,8 @@ fn excess_by(state: &State<'_>, from: u32, to: u32, load: i64) -> i64 {
     over(from, -load) + over(to, load) - over(from, 0) - over(to, 0)
 }
 
-/// Searches all partitions within the limits for one that costs less, or for any if the present one
-/// exceeds them.
+/// Searches the partitions within the limits for one that costs less than the present one. The
+/// present cost does not count if the present partition exceeds the limits.
 fn exact(state: &mut State<'_>) {
     let problem = state.problem;
     let are_alike = problem.ties.is_empty() && state.limits.iter().all(|&l| l == state.limits[0]);
@@ -257,8 +259,8 @@ fn exact(state: &mut State<'_>) {
     }
 }
 
-/// Returns an order in which each vertex follows those to which it is tied most, so that bad
-/// prefixes show early.
+/// Returns an order of the vertices in which the next one has the heaviest edges to those before
+/// it, so that expensive prefixes are cut off early.
 fn order(problem: &Problem) -> Vec<u32> {
     let mut tied = vec![0_i64; problem.len()];
     let mut rest: Vec<u32> = (0..problem.len() as u32).collect();
@@ -281,10 +283,10 @@ struct Exact<'a> {
     /// Whether parts differ only in their numbers; then only the first of the empty parts is tried.
     are_alike: bool,
     room: Vec<i64>,
-    /// Weights that tie each vertex to each part, from the vertices placed.
+    /// Weight of the edges from each vertex to the placed vertices of each part, and its pull home.
     hold: Vec<i64>,
     part: Vec<u32>,
-    /// Only partitions that cost less are searched for.
+    /// Cost of the best partition known; the search looks only for cheaper ones.
     best: i64,
     found: Option<Vec<u32>>,
     nodes: usize,
@@ -335,7 +337,7 @@ impl Exact<'_> {
     }
 
     /// Returns a lower bound of the cost of the vertices not placed yet: each can be in one part
-    /// only, and is away from the vertices in all others.
+    /// only, so that its edges to the placed vertices of all other parts are cut.
     fn at_least(&self, depth: usize) -> i64 {
         let least = |&vertex: &u32| {
             let row = &self.hold[vertex as usize * self.parts..][..self.parts];
@@ -351,7 +353,7 @@ mod tests {
     use super::super::tie::Tie;
     use super::*;
 
-    /// A graph drawn by dice; some of its vertices are fixed.
+    /// Returns a random graph with some fixed vertices.
     fn drawn(dice: &mut Dice, parts: usize) -> (Problem, Vec<u32>) {
         let vertices = 4 + dice.below(20_usize);
         let mut edges = Vec::new();

@@ -1,4 +1,4 @@
-//! Targets and limits of the loads of parts, also where single vertices are too heavy for them.
+//! Targets and limits for the loads of parts, including cases in which single vertices exceed them.
 
 use super::tie::Problem;
 
@@ -11,7 +11,7 @@ pub(super) struct Bounds {
     pub(super) limits: Vec<i64>,
     /// Greatest load that the tolerance allows.
     pub(super) tolerated: Vec<i64>,
-    /// The vertex or the fixed load for which no tolerance makes room.
+    /// The first reason found why some part must exceed the tolerance, if any.
     pub(super) obstacle: Option<Obstacle>,
 }
 
@@ -36,8 +36,8 @@ pub enum Obstacle {
         /// Greatest load of the part.
         limit: i64,
     },
-    /// No assignment within the tolerance was found: there are few heavy vertices, or the tolerance
-    /// is tight.
+    /// No assignment within the tolerance was found: the vertices are few and heavy, or the
+    /// tolerance is tight.
     TooTight {
         /// Total load beyond the limits.
         excess: i64,
@@ -102,9 +102,10 @@ pub(super) fn bounds(
     }
 }
 
-/// Returns the limits, raised in proportion if the vertices are too large to fit, as nine of load 1
-/// into four parts of 2.3. They are raised to the result of packing the vertices heaviest first,
-/// each where it fills least (R. L. Graham, "Bounds on multiprocessing timing anomalies", 1969).
+/// Returns the limits, raised in proportion if the vertices are too large to fit; for example, nine
+/// vertices of load 1 do not fit into four parts of 2.3. They are raised to the result of packing
+/// the vertices, heaviest first, each into the part that is then filled least (R. L. Graham,
+/// "Bounds on multiprocessing timing anomalies", 1969).
 fn reachable(
     problem: &Problem,
     filled: &Filled<'_>,
@@ -129,8 +130,8 @@ fn reachable(
     let heaviest = free.iter().map(|&(load, _)| load).max().unwrap_or(0);
     let room: i64 = open.iter().map(|&part| limits[part] - loads[part]).sum();
     let slack = room - free.iter().map(|&(load, _)| load).sum::<i64>();
-    // The part with most room has at least its share of the slack beyond the vertices not packed
-    // yet.
+    // While vertices remain, the open parts have room for them and the slack, so that the part with
+    // the most room has at least its share of the slack.
     if open.is_empty() || heaviest <= slack / open.len() as i64 {
         return limits.to_vec();
     }

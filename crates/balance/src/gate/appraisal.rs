@@ -16,8 +16,8 @@ pub struct Appraisal {
     pub after: Prediction,
     /// Bytes of state that would move inside sites.
     pub bytes_inside: u64,
-    /// Bytes of these that the busiest node would send or receive; bytes that move inside a node
-    /// count in part.
+    /// The part of `bytes_inside` that the busiest node would send or receive. Of the bytes that
+    /// move inside a node, only a fraction counts.
     pub bytes_busiest: u64,
     /// Bytes of state that would move between sites.
     pub bytes_between_sites: u64,
@@ -78,7 +78,8 @@ struct Transfers<'a> {
     layout: &'a Layout,
     inside: u64,
     between: u64,
-    /// By node, the bytes that it would send to others of its site, and receive from them.
+    /// For each node, the bytes that it would send to other nodes of its site and receive from
+    /// them.
     nodes: BTreeMap<NodeId, (u64, u64)>,
 }
 

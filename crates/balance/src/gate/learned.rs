@@ -1,5 +1,5 @@
-//! The gate's estimates of its predictions, of costs, of how much steps differ and of how long
-//! disturbances last.
+//! The values that the gate learns: the accuracy of its predictions, the cost of plans, the
+//! variation of steps, and the duration of disturbances.
 
 use super::verdict::GateConfig;
 use std::time::Duration;
@@ -22,15 +22,16 @@ pub(super) struct Learned {
 
 /// Weight of the newest value in each running average.
 const NEWS: f64 = 0.4;
-/// Assumed part of the greatest possible gain before any plan was made: the other half is work for
-/// messages that no placement avoids.
+/// Assumed value of `attained` before any plan was made: no placement avoids the other half, the
+/// work for messages.
 const ATTAINED_FIRST: f64 = 0.5;
 /// Least trust.
 const TRUST_MIN: f64 = 0.1;
-/// Part of the doubt that is removed after each gain that was refused for lack of trust alone:
-/// otherwise no plan of a small gain could pass again, and the gate could learn nothing from one.
+/// Part of the doubt (1 minus the trust) that is removed when a gain was refused for lack of trust
+/// alone. Otherwise no plan of a small gain could pass again, and the gate could not learn from
+/// one.
 const TRUST_REGAINED: f64 = 0.02;
-/// Greatest factor, up or down, that a single measurement of a cost may have.
+/// Limit of the factor between a measured cost and its estimate, upwards and downwards.
 const COST_FACTOR_MAX: f64 = 20.0;
 /// Number of episodes kept; older ones say little about the present.
 const EPISODES_MAX: usize = 16;
@@ -59,8 +60,7 @@ impl Learned {
         self.attained.unwrap_or(ATTAINED_FIRST)
     }
 
-    /// Records that a plan was predicted to bring `gain` where no plan could have brought more than
-    /// `best`.
+    /// Records that a plan has the predicted gain `gain`, where the best possible gain is `best`.
     pub(super) fn attains(&mut self, gain: f64, best: f64) {
         if best > 0.0 {
             let part = (gain / best).clamp(0.0, 1.0);
@@ -110,8 +110,8 @@ impl Learned {
         self.episodes.push(length);
     }
 
-    /// Returns how much longer an episode of this age lasts, on average over the known episodes
-    /// that were longer; `None` if there are none.
+    /// Returns the expected rest of an episode of this age: the mean over the known episodes that
+    /// lasted longer; `None` if there are none.
     pub(super) fn rest_of_episode(&self, age: Duration) -> Option<Duration> {
         let longer: Vec<Duration> =
             self.episodes.iter().filter(|length| **length > age).map(|l| *l - age).collect();

@@ -8,14 +8,14 @@
 //! (2) the predicted gain is above noise, (3) the gain over the time for which its cause is
 //! expected to last is well above the cost of moving, (4) enough time has been lost by not moving
 //! that even a wrong decision at most adds half to the loss (ski rental), and (5) the cost of
-//! balancing that has not been brought back stays a small part of the job (a budget of regret), or
-//! the gain is large, exceeds the cost at stake, and no plan was a mistake so far. Then the runtime
+//! balancing that has not been recovered stays a small part of the job (a budget of regret), or the
+//! gain is large, exceeds the cost at stake, and no plan was a mistake so far. Then the runtime
 //! moves actors, reports the cost to [`Gate::carried_out`], and reports the steps that follow to
-//! [`Gate::observe`]. Failure: if steps became slower by more than they differ anyway (half of them
-//! take longer than three quarters of the steps before), the gate asks for the plan to be undone
-//! ([`Plan::inverse`](crate::Plan::inverse)), and waits longer after each such mistake. The part of
-//! predicted gains that was realised discounts later predictions, and the cost of past plans scales
-//! the expected cost of later ones.
+//! [`Gate::observe`]. Failure: if steps became slower by more than their usual variation (half of
+//! them take longer than three quarters of the steps before the plan), the gate asks for the plan
+//! to be undone ([`Plan::inverse`](crate::Plan::inverse)), and waits longer after each such
+//! mistake. The part of predicted gains that was realised discounts later predictions, and the cost
+//! of past plans scales the expected cost of later ones.
 //!
 //! Rule 1 (measure work and speed, not load averages) and rule 6 (choose the target that is least
 //! loaded in the long run) concern snapshots and strategies.
@@ -43,12 +43,12 @@ pub struct Gate {
     episode: Option<(Time, Time)>,
     /// Time lost in this episode by not moving.
     lost: Duration,
-    /// Seconds that moving has cost and that shorter steps have not brought back.
+    /// Cost of moving in seconds, less the seconds that shorter steps have saved.
     owed: f64,
-    /// Seconds that measuring and planning have cost and that shorter steps have not brought back.
+    /// Cost of measuring and planning in seconds, less the seconds that shorter steps have saved.
     planning: f64,
     passed: Option<Passed>,
-    /// No plan passes before this.
+    /// Time before which no plan passes.
     not_before: Time,
     mistakes: u32,
 }
@@ -58,28 +58,28 @@ pub struct Gate {
 struct Passed {
     before: f64,
     predicted: f64,
-    /// Expected cost, from its bytes alone.
+    /// Cost expected from the plan's bytes alone.
     estimate: Duration,
     /// Seconds for which the steps after it must be watched.
     watch: f64,
     /// Steps longer than this many seconds are slower than those before.
     slow: f64,
     carried_out: Option<Time>,
-    /// Upper bound of the time that the job lost, where it went on while actors moved.
+    /// Upper bound of the time that the job lost, if it continued while actors moved.
     pause: Option<Duration>,
     /// Whether the messages under way when actors moved have arrived.
     is_settled: bool,
     after: StepTimes,
 }
 
-/// Number of steps that outweigh the first one after a move, which still receives messages that
-/// were under way.
+/// Number of steps that outweigh the first step after a move. Messages that were under way still
+/// arrive in that step.
 const SETTLED: f64 = 4.0;
 /// Number of steps that always suffices to judge a plan.
 const ENOUGH_STEPS: u32 = 50;
 /// After a mistake no plan passes for this multiple of the time for which the plan was in effect.
 const IN_EFFECT: u32 = 10;
-/// Steps that are longer by less than this multiple of the usual difference are not slower.
+/// Steps count as slower if they are longer by more than this multiple of their usual variation.
 const NOISE: f64 = 2.0;
 
 impl Gate {
@@ -308,7 +308,7 @@ impl Gate {
         self.not_before = Time::ZERO;
     }
 
-    /// Deducts the time that shorter steps have saved from the cost of balancing.
+    /// Reduces the cost of balancing by the time that shorter steps have saved.
     fn brought_back(&mut self, saved: Duration) {
         let left = self.owed - saved.as_secs_f64();
         self.owed = left.max(0.0);

@@ -39,9 +39,9 @@ impl StepTimes {
         self.steps
     }
 
-    /// Returns the seconds that the fraction `part` of the steps took at most; 0 without samples.
-    /// Periods in which little is done, as at the end of a job, have few steps and so little
-    /// weight.
+    /// Returns the quantile `part` of the seconds per step, weighted by the number of steps; 0
+    /// without samples. Periods in which little is done, as at the end of a job, have few steps and
+    /// so little weight.
     pub(crate) fn quantile(&self, part: f64) -> f64 {
         let mut sorted = self.samples.clone();
         sorted.sort_by(|a, b| a.0.total_cmp(&b.0));
@@ -61,7 +61,7 @@ mod tests {
     #[test]
     fn bursts_are_joined_and_long_pauses_with_few_steps_say_little() {
         let mut times = StepTimes::default();
-        // Steps of 0.5 s that end in one piece of 0.25 s out of two.
+        // Steps of 0.5 s, measured in pieces of 0.25 s; a step ends in every second piece.
         for _ in 0..20 {
             times.add(0.25, 0.0);
             times.add(0.25, 1.0);

@@ -68,8 +68,9 @@ fn passing_loads_are_fled_only_when_half_of_the_cost_was_lost() {
         let pause = Some(Duration::from_secs(2));
         Proposal { is_passing: true, pause, window: SECOND, ..proposal(seconds, 1000, 900) }
     };
-    // A tenth of each second is lost. After 25 s, counted from the first window, a cause of that
-    // age pays for 2.5 s; after 10 s, 1 s is lost.
+    // A tenth of each second is lost. Half of the cost, 1 s, is lost after 10 s. After 25 s,
+    // counted from the beginning of the first window, the cause is expected to last for another 25
+    // s, in which the plan saves the required 2.5 s.
     let passed = (100..200).find(|&at| matches!(gate.consider(&passing(at)), Verdict::Pass { .. }));
 
     assert_eq!(passed, Some(125));
@@ -230,7 +231,8 @@ fn a_plan_is_watched_as_long_as_the_steps_before_it_were() {
 #[test]
 fn what_plans_have_cost_scales_what_later_ones_should() {
     let mut gate = gate();
-    // 1 ms and 10 ms are expected from its bytes; it costs 55 ms.
+    // The plan is expected to cost 11 ms: 1 ms for any plan, and 10 ms for its bytes. It costs 55
+    // ms.
     let unknown =
         |seconds| Proposal { pause: None, bytes_inside: 1_250_000, ..proposal(seconds, 100, 80) };
     assert!(
@@ -313,7 +315,7 @@ fn moving_while_the_job_goes_on_costs_no_more_than_the_steps_that_were_missed() 
     let mut gate = gate();
     let unknown = |seconds| Proposal { pause: None, ..proposal(seconds, 100, 80) };
     gate.consider(&unknown(10));
-    // It took 2 s, but of 3 s only 200 ms were lost.
+    // Moving took 2 s, but of 3 s the job lost only 200 ms.
     gate.carried_out_meanwhile(Time::ZERO + SECOND * 12, SECOND * 2);
     gate.made_way(SECOND * 3, 28.0);
     assert!((gate.owed - 0.2).abs() < 1e-9, "{}", gate.owed);
@@ -321,6 +323,6 @@ fn moving_while_the_job_goes_on_costs_no_more_than_the_steps_that_were_missed() 
 
     let next = gate.consider(&unknown(30));
 
-    // 200 times the estimate from the bytes, limited to a factor of 20.
+    // The cost was 200 times the estimate from the bytes; the factor is limited to 20.
     assert!(matches!(next, Verdict::Pass { cost, .. } if cost.as_millis() == 20), "{next:?}");
 }

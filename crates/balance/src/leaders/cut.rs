@@ -11,12 +11,12 @@ use gridspan_topology::{Layout, PeId, SiteId};
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// Part of its share by which a PE's load may finally exceed the share.
+/// Fraction of its share by which a PE's load may exceed the share in the final cut.
 const TOLERANCE: f64 = 0.03;
-/// Part of its share by which a site's load may exceed the share: half of [`TOLERANCE`].
+/// Fraction of its share by which a site's load may exceed the share: half of [`TOLERANCE`].
 const SITE_TOLERANCE: f64 = 0.015;
-/// Factor by which staying is worth less beside messages between sites, because these cost more
-/// than messages inside.
+/// Factor by which the value of staying is reduced in all phases but the last, because messages
+/// between sites cost more than messages inside a site.
 const SITE_PULL: u64 = 16;
 
 /// Input of the two phases: the PEs of a job and the terms.

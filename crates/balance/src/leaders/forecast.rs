@@ -2,10 +2,10 @@
 //! [`predict`](crate::predict), in which all terms are sums over PEs and maxima over pairs of
 //! sites.
 //!
-//! It differs from `predict` in two points. For a cycle between two sites, the work at each end is
-//! that of the actor with most work of those that talk to the other site, even if these two actors
-//! do not talk to each other; and messages are assumed to be handled in order of arrival. So
-//! without an order of steps, the result may be longer than that of `predict`, but never shorter.
+//! It differs from `predict` in two points. For a cycle between two sites, it takes at each end the
+//! work of the busiest actor that talks to the other site, even if these two actors do not talk to
+//! each other. And it assumes that messages are handled in order of arrival. Where they are, the
+//! result may be longer than that of `predict`, but never shorter.
 
 use super::note::{SiteDuty, Terms};
 use crate::cost::{CostModel, Traffic};

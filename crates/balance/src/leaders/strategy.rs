@@ -1,4 +1,5 @@
-//! `leader-cut`: all leaders and the top on one node, for snapshots of all actors.
+//! The strategy `leader-cut`, which runs all leaders and the top on one node, for snapshots of all
+//! actors.
 
 use super::leader::{Leader, Said};
 use super::note::{LeaderActor, Note, SiteTalk, SiteView};

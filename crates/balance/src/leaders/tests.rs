@@ -169,8 +169,8 @@ proptest! {
         prop_assert_eq!(figures.traffic_after, after.wide_area);
         prop_assert_eq!((figures.moves, figures.actors), (plan.moves.len() as u64, 40));
         for (sum, exact) in [(figures.step_before, before), (figures.step_after, after)] {
-            // The sums contain the worst of each end of a cycle, and not which actors talk to each
-            // other.
+            // The sums take the busiest actor at each end of a cycle, whether or not the two actors
+            // talk to each other.
             prop_assert!(sum + Duration::from_nanos(10) >= exact.step, "{sum:?} {exact:?}");
             prop_assert!(sum <= exact.step + MILLI * 40, "{sum:?} {exact:?}");
         }

@@ -56,6 +56,6 @@ pub struct Replica {
     pub actor: ActorKey,
     /// The PE of the replica.
     pub at: PeId,
-    /// Receivers of its messages, ascending; the primary sends to all others.
+    /// Receivers to which the replica sends, ascending; the primary sends to all others.
     pub serves: Vec<ActorKey>,
 }

@@ -148,7 +148,7 @@ impl VtFile {
     }
 }
 
-/// Returns the files of a snapshot, one for each PE in order, with one phase, 0.
+/// Returns the files of a snapshot, one for each PE in order. Each has only phase 0.
 pub fn to_vt(snapshot: &Snapshot) -> Vec<VtFile> {
     let entity = |at: usize| {
         let actor = &snapshot.actors[at];

@@ -8,14 +8,14 @@ use gridspan_topology::{NodeId, Time};
 
 /// Chooses victims for one node, and answers thieves.
 ///
-/// The machine calls it for each event, and it acts through [`Turn`]. Of a message from another
-/// node, the machine has only checked that all nodes named take part, and limited numbers and
-/// lists; a policy must accept any content.
+/// The machine calls it for each event, and it acts through [`Turn`]. In a message from another
+/// node, the machine only checks that all named nodes take part, and limits numbers and lists; a
+/// policy must accept any other content.
 pub trait StealingPolicy: Send {
     /// The name by which users select it.
     fn name(&self) -> &'static str;
 
-    /// Called when the node has run out of tasks to run and to take.
+    /// Called when the node has no tasks left, neither to run nor to be taken away.
     fn idle(&mut self, turn: &mut Turn<'_>);
 
     /// Called when the node has found work by itself, or the work that it could give changed.
@@ -69,7 +69,7 @@ impl Turn<'_> {
     }
 
     /// Gives tasks, if there are any and `to` is another node that takes part. Returns the number
-    /// of tasks, which holds if the host still has its last reported number.
+    /// of tasks; it is exact if the host's stock has not changed since its last report.
     pub fn give(&mut self, to: NodeId, amount: Amount, grant: Grant) -> u64 {
         let tasks = amount.of(self.stock);
         if tasks == 0 || to == self.me || !self.places.contains(to) {
@@ -91,18 +91,18 @@ impl Turn<'_> {
         self.dice.below(bound)
     }
 
-    /// Returns any other node; `None` if this is the only one.
+    /// Returns a random other node; `None` if this is the only one.
     pub fn any_other(&mut self) -> Option<NodeId> {
         other_than(self.me, self.places.nodes(), self.dice)
     }
 
-    /// Returns any other node of the node's site.
+    /// Returns a random other node of the node's site.
     pub fn any_near(&mut self) -> Option<NodeId> {
         let site = self.places.site_of(self.me)?;
         other_than(self.me, self.places.nodes_in(site), self.dice)
     }
 
-    /// Returns any node of any other site.
+    /// Returns a random node of another site.
     pub fn any_far(&mut self) -> Option<NodeId> {
         let site = self.places.site_of(self.me)?;
         let near = self.places.nodes_in(site);
@@ -124,7 +124,7 @@ impl Turn<'_> {
     }
 }
 
-/// Returns any of `nodes`, which are in order, except `me`.
+/// Returns a random one of `nodes`, which are sorted, except `me`.
 fn other_than(me: NodeId, nodes: &[NodeId], dice: &mut Dice) -> Option<NodeId> {
     let Ok(place) = nodes.binary_search(&me) else {
         return (!nodes.is_empty()).then(|| nodes[dice.below(nodes.len())]);

@@ -2,11 +2,12 @@
 //! messages between sites.
 //!
 //! A cutter keeps within a tolerance, and the fullest PE determines the time of a step where
-//! latency is hidden. The last per cents depend on single actors, not on cuts: repeatedly, the
-//! fullest PE gives an actor to one that has room, or exchanges one for a lighter one. The load of
-//! a PE is its work and the time in which it sends and receives ([`CostModel::message_overhead`]),
-//! so that a more even placement with more messages is no better. Finally, the last moves are
-//! undone if they have not lowered the fullest PE by as much as moving costs.
+//! latency is hidden. The last per cents depend on single actors, not on cuts. Therefore the
+//! fullest PE repeatedly gives an actor to a PE with room, or exchanges an actor for a lighter one.
+//! The load of a PE is its work and the time in which it sends and receives
+//! ([`CostModel::message_overhead`]), so that a more even placement with more messages is no
+//! better. Finally, the last moves are undone if they have not lowered the load of the fullest PE
+//! by as much as moving costs.
 
 use crate::cost::CostModel;
 use crate::cutter::Graph;
@@ -21,7 +22,7 @@ pub(crate) struct LocalSearch<'a> {
     pub(crate) pe_of: &'a mut [u32],
     /// The present PE of each vertex.
     pub(crate) homes: &'a [u32],
-    /// Whether it may move.
+    /// Whether each vertex may move.
     pub(crate) is_movable: &'a [bool],
     /// Target load of each PE.
     pub(crate) targets: &'a [f64],
@@ -29,17 +30,17 @@ pub(crate) struct LocalSearch<'a> {
     pub(crate) sites: &'a [u32],
 }
 
-/// Part by which moving all actors must shorten steps, and moving some in proportion: actors that
-/// move are packed and sent, and answer no messages meanwhile.
+/// Fraction by which steps must become shorter to justify moving all actors; in proportion for
+/// fewer actors. Actors that move are packed and sent, and answer no messages meanwhile.
 pub(crate) const WORTH: f64 = 0.25;
-/// A PE that exceeds the mean by no more than this part is full enough.
+/// The search ends when the fullest PE exceeds the mean by no more than this fraction.
 const GOAL: f64 = 5e-4;
-/// Factor on the cost of added messages: of actions that help alike, those that add fewest messages
-/// are best, even if these take hardly any time.
+/// Factor on the cost of added messages. Among actions that help alike, it prefers those that add
+/// the fewest messages, even if the messages take hardly any time.
 const TALK: f64 = 10.0;
-/// The search ends when it is worse than its best state by this part of a step.
+/// The search ends when the present state is worse than the best one by this part of a step.
 const PATIENCE: f64 = 0.05;
-/// Number of PEs with room that are considered, and number of actors of a PE.
+/// Number of PEs with room, and of actors of a PE, that are considered.
 const PES: usize = 6;
 const ACTORS: usize = 48;
 
@@ -61,7 +62,7 @@ pub(crate) struct Search<'a, 'b> {
     pub(crate) members: Vec<Vec<(i64, u32)>>,
     /// Nanoseconds that an edge of weight 1 between two PEs costs each of them.
     overhead: f64,
-    /// Fullness at which a PE is full enough.
+    /// Fullness of the fullest PE at which the search ends.
     goal: f64,
 }
 
@@ -93,7 +94,7 @@ pub(crate) struct Trail {
     actors: f64,
     /// Actors that moved, and the PEs that they left.
     moves: Vec<(u32, u32)>,
-    /// Number of actors away from home, less that at the beginning.
+    /// Number of actors away from home, minus that number at the beginning.
     extra: i64,
     best: f64,
     kept: usize,
@@ -102,7 +103,7 @@ pub(crate) struct Trail {
 
 impl Trail {
     /// Begins a search over `actors` actors at `value`, a part of a step that should become
-    /// smaller. The search ends when it is worse than its best state by `patience`.
+    /// smaller. The search ends when the present state is worse than the best one by `patience`.
     pub(crate) fn new(actors: usize, value: f64, patience: f64) -> Self {
         let actors = actors.max(1) as f64;
         Self { actors, moves: Vec::new(), extra: 0, best: value, kept: 0, patience }
@@ -179,7 +180,7 @@ impl<'a, 'b> Search<'a, 'b> {
         found
     }
 
-    /// Returns the increase in the number of actors away from home if this one moves there.
+    /// Returns the increase in the number of actors away from home if `vertex` moves to `to`.
     pub(crate) fn extra(&self, vertex: u32, to: usize) -> i64 {
         let home = self.local.homes[vertex as usize];
         i64::from(to as u32 != home) - i64::from(self.local.pe_of[vertex as usize] != home)
@@ -227,7 +228,7 @@ impl<'a, 'b> Search<'a, 'b> {
             let wanted = excess.min(room.max(half)).max(0.0);
             for &(load, gives) in around(&self.members[from], wanted) {
                 look(self.appraise(from, to, gives, None));
-                // In exchange for one that is lighter by the wanted load.
+                // Exchanges the actor for one that is lighter by the wanted load.
                 for &(_, takes) in nearest(&self.members[to], load as f64 - wanted, 1) {
                     look(self.appraise(from, to, gives, Some(takes)));
                 }
@@ -343,7 +344,7 @@ mod tests {
 
     #[test]
     fn what_no_move_makes_even_an_exchange_does() {
-        // 110, 90, 100 and 100 ms.
+        // The PEs have loads of 110, 90, 100 and 100 ms.
         let loads = [60, 50, 40, 50, 100, 100];
         let place = [0, 0, 1, 1, 2, 3];
 
@@ -357,7 +358,8 @@ mod tests {
 
     #[test]
     fn who_is_at_home_stays_where_little_is_gained() {
-        // 31, 29, 30 and 30 ms: exchanging two of twelve would save a thirtieth of a step.
+        // The PEs have loads of 31, 29, 30 and 30 ms. Exchanging two of twelve actors would save a
+        // thirtieth of a step.
         let loads = [10, 10, 11, 10, 10, 9, 10, 10, 10, 10, 10, 10];
         let place = [0, 0, 0, 1, 1, 1, 2, 2, 2, 3, 3, 3];
 
@@ -367,8 +369,8 @@ mod tests {
 
     #[test]
     fn nothing_more_crosses_sites_however_uneven_they_are() {
-        // Site 0 has twice as much as site 1; its actors talk to each other, or half of them to no
-        // actor.
+        // Site 0 has twice as much work as site 1. Its actors talk to each other in the first case;
+        // half of them talk to no actor in the second.
         let loads = [10; 12];
         let place = [0, 0, 0, 0, 1, 1, 1, 1, 2, 2, 3, 3];
         let ring: Vec<_> = (0..8).map(|at| (at, (at + 1) % 8, 1)).collect();

@@ -4,8 +4,8 @@
 //! cycle is contracted to one vertex, the cost of an edge into it is reduced by that of the edge it
 //! replaces, and the smaller problem is solved again.
 
-/// Returns the parent of each vertex; the root's is itself. `cost` gives the cost of an edge from
-/// one vertex to another, infinite where there is none. `None` if the root does not reach all
+/// Returns the parent of each vertex; the root is its own parent. `cost` gives the cost of an edge
+/// from one vertex to another, infinite where there is none. `None` if the root does not reach all
 /// vertices. Takes time of the order of the cube of the number of vertices.
 pub(super) fn cheapest(
     count: usize,

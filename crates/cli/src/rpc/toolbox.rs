@@ -1,4 +1,5 @@
-//! The functions that `gridctl rpc serve` serves: small ones to try, and some that compute.
+//! The functions that `gridctl rpc serve` serves: small ones to try out, and some with more
+//! computation.
 
 use gridspan_rpc::calls::{Catalogue, Function, Functions};
 

@@ -18,12 +18,13 @@ use std::path::Path;
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// Size of a file of the largest matrix (8192 nodes) with more digits than are usual.
+/// Maximum size of a matrix file: more than the largest matrix (8192 nodes) takes with an unusual
+/// number of digits.
 const MATRIX_BYTES_MAX: u64 = 1 << 30;
 
-/// Time that a job that has just started has to measure its links.
+/// Time within which a job that has just started must have measured its links.
 const LIVE_PATIENCE: Duration = Duration::from_secs(10);
-/// Interval between checks whether it has measured them.
+/// Interval between checks whether the job has measured its links.
 const LIVE_LOOK: Duration = Duration::from_millis(100);
 
 /// Returns the topology that the flags request.
@@ -137,7 +138,7 @@ fn read(path: &Path) -> std::io::Result<String> {
     if fs::metadata(path)?.len() > MATRIX_BYTES_MAX {
         return Err(too_large());
     }
-    // The size of a pipe's content is not known before.
+    // The size of a pipe's content is not known in advance.
     let read = File::open(path)?.take(MATRIX_BYTES_MAX + 1).read_to_string(&mut text)?;
     if read as u64 > MATRIX_BYTES_MAX { Err(too_large()) } else { Ok(text) }
 }
@@ -154,7 +155,8 @@ fn column_names(text: &str) -> Option<Vec<String>> {
     Some(fields.map(|name| plain(&name)).collect())
 }
 
-/// Replaces control characters, which terminals obey, because names come from any source.
+/// Replaces control characters, because names come from any source and terminals interpret these
+/// characters.
 fn plain(name: &str) -> String {
     name.replace(char::is_control, "?")
 }

@@ -31,13 +31,13 @@ pub enum Question {
         /// Number of the round, which determines the payload.
         round: u64,
     },
-    /// The time from a message to the only member that has not contributed, to the result of the
+    /// The time between a message to the only member that has not contributed and the result of the
     /// reduction.
     Closing {
         /// Index of that member.
         last: u32,
     },
-    /// The time from a message to a member, to its answer.
+    /// The time between a message to a member and its answer.
     RoundTrip {
         /// Index of that member.
         with: u32,

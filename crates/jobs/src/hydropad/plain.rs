@@ -1,5 +1,5 @@
-//! The loop by plain GridRPC (Brady et al. (2010), table I): every call receives its data from the
-//! client and returns its results to it.
+//! The main loop with plain GridRPC calls (Brady et al. (2010), table I): every call receives its
+//! data from the client and returns its results to it.
 
 use super::account::Account;
 use super::clock::{Clock, HydroRun};
@@ -20,7 +20,7 @@ pub(super) fn wrong(error: impl std::fmt::Display) -> RpcError {
     RpcError::Other { reason: error.to_string() }
 }
 
-/// Runs all steps by calls of a client.
+/// Runs all steps as calls from a client.
 ///
 /// # Errors
 /// If the problem is invalid, or a call fails.

@@ -30,8 +30,8 @@ use tokio::sync::watch;
 /// Requires a tokio runtime with a thread that nothing else blocks for more than a second: servers
 /// consider a client gone that sends nothing for two seconds.
 ///
-/// Servers that the registry lists are connected to once, and from then on used without it: groups
-/// continue while the registry is away.
+/// The client connects once to each server that the registry lists, and then uses the server
+/// without the registry, so that groups continue while the registry is away.
 #[derive(Clone)]
 pub struct Remote {
     inner: Arc<Inner>,
@@ -69,7 +69,8 @@ fn other(error: &RemoteError) -> RpcError {
     }
 }
 
-/// Returns the error of a window that took longer to map than gone servers are remembered.
+/// Returns the error for a window that was mapped so slowly that a server which had left was
+/// forgotten.
 fn forgotten() -> RpcError {
     let reason = "a server went long before its group was mapped; run the group again";
     RpcError::Other { reason: reason.to_owned() }
@@ -130,7 +131,7 @@ impl Remote {
         self.known().members.connection(number)
     }
 
-    /// Requests news of servers until they are complete or the time has passed; the next call
+    /// Requests news of servers until the news are complete or the time has passed; the next call
     /// requests the rest.
     async fn hear_news(&self) -> Result<(), RpcError> {
         // Servers that were reached before can be used without a registry.
@@ -179,7 +180,7 @@ impl Remote {
                 match inner.upgrade() {
                     Some(inner) => {
                         lock(&inner.known).members.reached(Instant::now(), number, reached);
-                        // No request may wait for it.
+                        // This has no effect if no request waits for the server.
                         inner.met.send_replace(());
                     }
                     // The client is gone.
@@ -227,7 +228,7 @@ impl ServerPool for Remote {
         observed_speed: &dyn Fn(u32) -> f64,
     ) -> Result<Platform, RpcError> {
         let known = self.known();
-        // A server that has gone since cannot be used, but keeps its position.
+        // A server that has left since cannot be used, but keeps its position.
         let of = |card: &ServerCard| known.members.known(card.number);
         let all: Option<Vec<_>> = cards.iter().map(of).collect();
         let (listed, samples): (Vec<_>, Vec<_>) = all.ok_or_else(forgotten)?.into_iter().unzip();

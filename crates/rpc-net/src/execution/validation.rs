@@ -1,5 +1,5 @@
-//! Plausibility of a server's report on a task that it has executed: the server is a foreign
-//! program. The module performs no I/O.
+//! Checks whether a server's report on an executed task is plausible, because the server is a
+//! foreign program. The module performs no I/O.
 
 use crate::wire::messages::Times;
 use crate::wire::transfer::BYTES_MAX;

@@ -29,7 +29,7 @@ use tokio::sync::oneshot;
 
 /// Time that calls have to end when the daemon is stopped.
 const GRACE: Duration = Duration::from_secs(10);
-/// Longest time that servers need to find a registry that is back: they notice that it was away,
+/// Longest time that servers need to find a registry that has returned: they notice its absence,
 /// and look for it at intervals.
 const RETURN: Duration = Duration::from_secs(15);
 /// Interval between checks whether a server is back.
@@ -40,12 +40,12 @@ const GLANCE: Duration = Duration::from_millis(20);
 pub struct DaemonOptions {
     /// Address to listen at. With port 0 the system chooses one.
     pub listen: SocketAddr,
-    /// Address at which others reach it, if it is another one.
+    /// Address at which other processes reach the daemon, if it differs from `listen`.
     pub advertise: Option<IpAddr>,
-    /// Path of its token.
+    /// Path of the daemon's token.
     pub token: PathBuf,
-    /// Whether it takes over the certificates and the address of an earlier daemon with the same
-    /// token, and keeps its own for the next.
+    /// Whether the daemon takes over the certificates and the address of an earlier daemon with the
+    /// same token, and keeps its certificates and address for the next daemon.
     pub is_kept: bool,
 }
 
@@ -61,7 +61,7 @@ pub(crate) struct OpenedDaemon {
 }
 
 struct Daemon<C: Catalogue> {
-    /// A number that no other registry has, and that changes when this one is opened again.
+    /// Unique number of the registry; it changes when the registry is opened again.
     registry: u64,
     server_table: Mutex<ServerTable<Route<C>>>,
     /// Requests in progress.
@@ -123,8 +123,8 @@ impl OpenedDaemon {
     }
 }
 
-/// Answers requests at the registry until `end` resolves, and then those in progress. `own` are the
-/// servers of this process.
+/// Answers requests at the registry until `end` resolves, and then completes those in progress.
+/// `own` contains the servers of this process.
 pub(crate) async fn daemon<C: Catalogue>(
     plan: OpenedDaemon,
     own: Option<LocalServers<C>>,
@@ -165,7 +165,7 @@ pub(crate) async fn daemon<C: Catalogue>(
     endpoint.close(VarInt::from_u32(0), b"the daemon has ended");
     endpoint.wait_idle().await;
     if !options.is_kept {
-        // The user may have removed it.
+        // The user may have removed the token.
         let _ = std::fs::remove_file(&options.token);
     }
     Ok(())
@@ -176,7 +176,7 @@ impl<C: Catalogue> Daemon<C> {
         lock(&self.server_table)
     }
 
-    /// Attends to one connection until its end.
+    /// Serves one connection until its end.
     async fn receive(self: Arc<Self>, incoming: Incoming) {
         let Some((place, connection)) = self.admission.admit(incoming).await else { return };
         let place = Arc::new(place);
@@ -252,7 +252,7 @@ impl<C: Catalogue> Daemon<C> {
         listed
     }
 
-    /// Whether servers of an earlier daemon may not have come back yet.
+    /// Whether servers of an earlier daemon may still come back.
     fn may_come(&self) -> bool {
         self.is_back && self.begun.elapsed() < RETURN
     }
@@ -287,9 +287,9 @@ impl<C: Catalogue> Daemon<C> {
 
     /// Records a server's observations. Returns the links that it should measure.
     fn probe_links(&self, observations: &[LinkObservation], caller: &Caller) -> Response {
-        // `joined` is locked to the end, and the link table before the server table is read: a
-        // server that leaves is removed from the link table last, so nothing is recorded here for a
-        // server that was removed already.
+        // `joined` stays locked to the end, and the link table is locked before the server table is
+        // read. A server that leaves is removed from the link table last, so nothing is recorded
+        // here for a server that was removed already.
         let joined = lock(&caller.joined);
         let Some(own) = *joined else {
             return Response::Refused("it has not joined".to_owned());
@@ -330,8 +330,8 @@ impl<C: Catalogue> Daemon<C> {
         match number {
             Ok(number) => {
                 *joined = Some(number);
-                // The task that attends to the connection may have seen its end already, and does
-                // not look again.
+                // The task that serves the connection may already have noticed its end, and does
+                // not check again.
                 if caller.connection.close_reason().is_some() {
                     joined.take().into_iter().for_each(|number| self.leave(number));
                 }
@@ -365,8 +365,8 @@ impl<C: Catalogue> Daemon<C> {
         Err(problem)
     }
 
-    /// Finds a server for a call. The servers of an earlier daemon come back one by one, so that
-    /// none may be present yet.
+    /// Finds a server for a call. Servers of an earlier daemon come back one by one, so this waits
+    /// for them if no present server offers the function.
     async fn place(
         &self,
         function: &str,
@@ -391,9 +391,10 @@ impl<C: Catalogue> Daemon<C> {
         call: Arc<TextCall>,
     ) -> Result<String, RpcError> {
         let (daemon, timeout, begun) = (self.clone(), call.timeout, Instant::now());
-        // Dropped when this call ends.
+        // Dropping `_wanted` when this call ends withdraws the call from the server.
         let (_wanted, unwanted) = oneshot::channel::<()>();
-        // Locked while the server table is locked. Empty once the server has answered.
+        // `late` is locked only while the server table is locked, and is empty once the server has
+        // answered.
         let late = Arc::new(Mutex::new(Some(offer)));
         let of_task = late.clone();
         let going = tokio::spawn(async move {

@@ -1,4 +1,4 @@
-//! Transfers of data of groups: as bytes, not in JSON, and their rates.
+//! Transfers of group data, as bytes instead of JSON, and measurements of their rates.
 
 use crate::wire::messages::{Request, write_message};
 use crate::wire::token::RemoteError;
@@ -17,7 +17,7 @@ const NOT_HERE: u8 = 0;
 /// Measurement of a transfer.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Flow {
-    /// Bytes of the second half: during the first, the connection learns how much it may send.
+    /// Bytes of the second half: during the first half, the connection learns how much it may send.
     pub(crate) bytes: u64,
     /// Time that these bytes took.
     pub(crate) took: Duration,
@@ -28,7 +28,7 @@ pub(crate) struct Flow {
 /// Reason why data was not fetched.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum FetchError {
-    /// The other side does not have it, or has something else.
+    /// The other side does not have the data, or has another number of bytes.
     Missing,
     /// The other side did not answer, or not completely.
     Broken,
@@ -53,7 +53,7 @@ pub(crate) async fn give(
     Ok(())
 }
 
-/// Sends data in segments that are read one by one, each with the number of segments.
+/// Sends data in segments. `segment` reads one segment, and returns it with the number of segments.
 pub(crate) async fn give_segments(
     mut segment: impl FnMut(u32) -> Option<(Bytes, u32)>,
     to: &mut SendStream,
@@ -91,7 +91,7 @@ pub(crate) async fn fetch(
     match first {
         [HERE] => take(&mut receive, bytes, true).await,
         [NOT_HERE] => Err(FetchError::Missing),
-        // The answer to a request that exceeds the budget.
+        // This answers a request that exceeds the budget.
         _ => Err(FetchError::Broken),
     }
 }

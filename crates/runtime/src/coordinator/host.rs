@@ -7,9 +7,10 @@
 //!
 //! **Transfer.** The host that the coordinator leaves sends its state to the next host, and holds
 //! incoming packets until the next host reports that the coordinator runs there. Then all held
-//! packets go there. A host knows the term of the place that it forwards to, and moves only to
-//! places of later terms, so that packets do not circle. The new coordinator announces its place
-//! to all nodes; until a node has received that, it sends its packets to the old place.
+//! packets go there. A host knows the term of the place to which it forwards, and replaces it only
+//! by a place of a later term, so that packets do not circle. The new coordinator announces its
+//! place to all nodes; until a node has received the announcement, it sends its packets to the old
+//! place.
 //!
 //! **Failure.** A host ends the job in place of the coordinator if the node where the coordinator
 //! runs, or to which it moves, is lost, or if anything fails during a transfer: the coordinator
@@ -73,7 +74,8 @@ impl CoordinatorHost {
         Self { node, common, stopwatch, state, pieces, budget, lost, has_ended: false }
     }
 
-    /// Times planning and enables the stall watch: time is real here.
+    /// Sets the stopwatch that times planning, and enables the stall watch, on hosts that run in
+    /// real time.
     pub(crate) fn set_stopwatch(&mut self, stopwatch: SharedStopwatch) {
         self.stopwatch = Some(stopwatch);
         self.prepare();
@@ -136,7 +138,8 @@ impl CoordinatorHost {
             out.extend(coordinator.handle(now, event));
             return self.let_go(out);
         }
-        // The coordinator waits for its planner before it leaves. A guest does not fail the job.
+        // No event of the planner is lost here, because the coordinator waits for its planner
+        // before it leaves. The failure of a guest does not fail the job.
         if let CoordinatorEvent::Failed(error) = event
             && !self.common.layout.is_guest(self.node)
         {
@@ -161,7 +164,7 @@ impl CoordinatorHost {
     fn take_control(&mut self, from: PeId, control: Control, out: &mut Vec<CoordinatorCommand>) {
         let layout = &self.common.layout;
         match control {
-            // From a PE of this node that expected the coordinator here.
+            // Sent by a PE of this node that expected the coordinator here.
             Control::LargeMulticast(multicast) if layout.node_of(from) == self.node => {
                 let spread = Spread::by_sites(layout, self.node, *multicast);
                 out.push(CoordinatorCommand::Relay { from, packet: Packet::spread(spread) });
@@ -259,8 +262,7 @@ impl CoordinatorHost {
             out.extend(coordinator.arrive(asker));
             self.let_go(out);
         }
-        // The coordinator has returned before the node in between reported that it had arrived
-        // there.
+        // The coordinator returned before the node in between reported its arrival there.
         if let State::Leaving(_, held) = state {
             for frame in held {
                 self.take_frame(now, &frame.into_inner().into(), out);

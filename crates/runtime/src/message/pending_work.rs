@@ -6,7 +6,7 @@ use std::fmt;
 /// Maximum number of members that a report names: enough to find the others.
 pub(crate) const NAMED_MAX: usize = 3;
 
-/// Formats a number with the phrase for one, or for any other number.
+/// Formats a number with `one` if it is 1, and with `several` otherwise.
 pub(crate) fn counted(number: impl Into<u64>, one: &str, several: &str) -> String {
     let number = number.into();
     format!("{number} {}", if number == 1 { one } else { several })
@@ -23,7 +23,7 @@ pub struct PendingWork {
     pub processed: u64,
     /// Number of PEs with ready messages.
     pub busy: u64,
-    /// Number of messages held for an earlier one to the same member.
+    /// Number of messages held until an earlier message to the same member arrives.
     pub held: u64,
     /// Number of messages that wait for a member to appear.
     pub awaiting: u64,
@@ -33,13 +33,13 @@ pub struct PendingWork {
     pub departing: u64,
     /// Number of members accepted from another PE and not committed.
     pub arriving: u64,
-    /// Number of broadcasts that arrived before an earlier one.
+    /// Number of broadcasts held until an earlier broadcast arrives.
     pub early_broadcasts: u64,
     /// Number of reductions that wait for more contributions.
     pub reductions: u64,
     /// Number of asks without an answer.
     pub questions: u64,
-    /// Number of rebalances in progress or queued, and of those not yet over for a PE.
+    /// Number of rebalances that are in progress, queued, or not yet over for a PE.
     pub rebalances: u64,
     /// Number of members that wait at a sync point.
     pub synced: u64,

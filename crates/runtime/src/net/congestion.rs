@@ -51,7 +51,8 @@ const LOSS_TOLERATED: f64 = 0.04;
 const LOSS_MEMORY: f64 = 400.0;
 /// Share by which a round trip may exceed the shortest one without indicating a queue.
 const QUEUE_SHARE: f64 = 0.15;
-/// Least such excess, since schedulers and interrupts delay packets as well.
+/// Least excess of a round trip that indicates a queue, since schedulers and interrupts delay
+/// packets as well.
 const QUEUE_MIN: Duration = Duration::from_millis(4);
 /// Queueing delay up to which the window grows on any path.
 const WAIT_MIN: Duration = Duration::from_millis(20);
@@ -273,7 +274,7 @@ impl LossTolerant {
             let t = (now.saturating_duration_since(epoch) + rtt).as_secs_f64();
             let cubic = C * (t - k).powi(3) + plateau;
             // The window that Reno would have by now, so that short paths are not slower than with
-            // it.
+            // Reno.
             let reno = plateau * BETA
                 + 3.0 * (1.0 - BETA) / (1.0 + BETA) * t / rtt.as_secs_f64().max(1e-6);
             let target = cubic.max(reno).min(window * 1.5);

@@ -1,4 +1,4 @@
-//! One other node as seen by this node: its session, its connection, and whether it lives.
+//! One other node as seen by this node: its session, its connection, and whether it is alive.
 //!
 //! # Which side dials
 //!
@@ -9,8 +9,8 @@
 //!   own for the other's. A dial older than [`COLLISION_WINDOW`] no longer counts, in case only one
 //!   direction works.
 //! - While a connection is open, a new one replaces it if the other side has given up the old one.
-//!   That is so if the other side dialled the old one, or if its hello counts the old one as past.
-//!   Otherwise its hello is older than the connection, and is refused.
+//!   It has done so if it dialled the old one itself, or if its hello counts the old one as past.
+//!   Otherwise the hello is older than the open connection, and is refused.
 //!
 //! # Failure
 //!
@@ -24,14 +24,14 @@ use quinn_proto::ConnectionHandle;
 use std::net::SocketAddr;
 use std::time::Duration;
 
-/// Time for which a dial of the lower node makes it refuse the other's. Longer than a handshake
-/// takes.
+/// Time for which a dial by the lower node makes it refuse a connection from the other node. Longer
+/// than a handshake.
 const COLLISION_WINDOW: Duration = Duration::from_secs(1);
 /// First pause before a broken connection is dialled again.
 const PAUSE_MIN: Duration = Duration::from_millis(20);
 /// Longest pause: the detector declares a node lost after 3 s, so several attempts must fit.
 const PAUSE_MAX: Duration = Duration::from_millis(500);
-/// Time by which the higher node waits longer: that of a handshake within a continent.
+/// Additional time that the higher node waits: that of a handshake within a continent.
 const HIGHER_WAITS: Duration = Duration::from_millis(100);
 /// Time after which a dial is replaced by another. A lost first packet is sent again after 0.3 s
 /// and 0.9 s. A fresh dial does not double its pauses further, so it succeeds soon after a network
@@ -49,7 +49,7 @@ pub(super) enum Phase {
     Open { handle: ConnectionHandle },
     /// There is no connection; the next dial follows at `until`.
     Waiting { until: Time },
-    /// The other node was declared lost in this life.
+    /// The current incarnation of the other node was declared lost.
     Lost,
 }
 
@@ -59,11 +59,11 @@ pub(super) struct Peer {
     pub(super) address: Option<SocketAddr>,
     pub(super) phase: Phase,
     pub(super) session: Session,
-    /// The life of the node with which the session is, once known.
+    /// Incarnation of the node to which the session belongs, once known.
     pub(super) incarnation: Option<u64>,
     /// Number of connections that the session had.
     pub(super) connections: u64,
-    /// Whether this node dialled the latest of them.
+    /// Whether this node dialled the latest connection.
     pub(super) dialled_latest: bool,
     pub(super) detector: Option<Detector>,
     /// Dials since the last success, and the time at which the first of them began.
@@ -95,7 +95,7 @@ impl Peer {
         }
     }
 
-    /// Resets the session; a later life of the node starts a new one.
+    /// Resets the session; a later incarnation of the node starts a new one.
     pub(super) fn reset(&mut self, retained_bytes_max: u64, fault: PlantedFault) {
         let fresh = Self::new(retained_bytes_max, fault);
         let (address, incarnation, window) = (self.address, self.incarnation, self.window);

@@ -25,14 +25,14 @@ impl<W: Work> Worker<W> {
             Ok(item) => {
                 let root = self.roots.enter(Origin::Asked(reply));
                 self.engine.submit([(item, root)]);
-                // The job is not quiescent while there are tasks.
+                // The job is not quiescent while the pool has tasks.
                 cx.core.await_result();
             }
             Err(error) => cx.fail(format!("a task: {error}")),
         }
     }
 
-    /// Takes more tasks of a stream, the first of which has this number.
+    /// Receives more tasks of a stream; `first` is the number of the first one.
     pub(super) fn feed(
         &mut self,
         (stream, first): (u64, u64),
@@ -93,7 +93,7 @@ impl<W: Work> Worker<W> {
         }
     }
 
-    /// Answers all waiting callers that the pool is closed.
+    /// Notifies all waiting callers that the pool is closed.
     pub(super) fn abandon_roots(&mut self, cx: &mut Context<'_, Self>) {
         let Roots { open, streams, .. } = std::mem::take(&mut self.roots);
         for origin in open.into_values() {
@@ -107,8 +107,8 @@ impl<W: Work> Worker<W> {
         }
     }
 
-    /// Hands a task that a task of this pool has spawned to another pool, whose worker on this PE
-    /// begins it.
+    /// Passes a task, spawned by a task of this pool, to another pool. The worker of that pool on
+    /// this PE begins the task.
     pub(super) fn call(&mut self, call: Call<W::Output>, cx: &mut Context<'_, Self>) {
         let Call { pool, item, frame, child, convert, send } = call;
         let to = ActorId { collection: pool, key: at(cx.pe()).key() };

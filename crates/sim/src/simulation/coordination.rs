@@ -21,8 +21,8 @@ impl Simulation {
         self.hosts[self.coordinator_at].coordinator()
     }
 
-    /// Sends a packet of a PE to the coordinator: directly if it is on the PE's node, otherwise to
-    /// the node where that node last knew it.
+    /// Sends a packet of a PE to the coordinator: directly if the coordinator is on the PE's node,
+    /// otherwise to the last place of the coordinator that the PE's node knows.
     pub(super) fn send_to_coordinator(
         &mut self,
         (node, pe, speed): (NodeId, PeId, Speed),
@@ -156,7 +156,8 @@ impl Simulation {
         }
     }
 
-    /// Sends frames: links see them in the order in which they leave, and over QUIC all at the end.
+    /// Sends frames. Links process frames in the order in which they leave; over QUIC, all leave at
+    /// `last`.
     pub(super) fn leave_at(&mut self, last: Time, frames: Vec<Outgoing>) {
         if !frames.is_empty() {
             let at = if self.quic.is_some() { last } else { self.now };

@@ -15,8 +15,8 @@ impl Hierarchy {
     /// Creates the hierarchy of a described grid: the whole, its sites, their clusters if any site
     /// has clusters, and the hosts if any host runs several nodes. A node outside all clusters
     /// forms a cluster alone. Levels that separate nothing are left out, such as the sites of a
-    /// grid with only one. Round trips are those of the links without queues and with their mean
-    /// jitter.
+    /// grid with only one site. Round trips are those of the links without queues and with their
+    /// mean jitter.
     pub fn from_grid(grid: &GridSpec) -> Self {
         let layout = grid.layout();
         let mut hosts = BTreeMap::new();
@@ -75,14 +75,14 @@ fn describe(hierarchy: &mut Hierarchy, grid: &GridSpec) {
     let mut of_level = vec![(Vec::new(), Vec::new()); hierarchy.depth()];
     for number in 0..hierarchy.groups.len() {
         let group = &hierarchy.groups[number];
-        // Between children, or between members where there are no smaller groups; all members of a
-        // site or of a host are equivalent.
+        // Links are compared between children, or between members if the group has no children; all
+        // members of a site or of a host are equivalent.
         let mut ends: Vec<NodeId> =
             group.children.iter().map(|&child| hierarchy.group(child).members()[0]).collect();
         if ends.is_empty() {
             ends = group.members.iter().copied().take(2).collect();
         }
-        // With very many sites, every n-th of them gives the range as well.
+        // With very many sites, every n-th of them is enough for the range.
         let step = ends.len().div_ceil(MAX_PAIRED_CHILDREN).max(1);
         let is_whole = step == 1 && !group.children.is_empty();
         let ends: Vec<NodeId> = ends.into_iter().step_by(step).collect();

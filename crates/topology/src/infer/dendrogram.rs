@@ -1,7 +1,6 @@
 //! Average-linkage clustering (UPGMA) by nearest-neighbour chains.
 //!
-//! This is our implementation because items have weights here, which kodama, the crate for this,
-//! does not accept as input.
+//! The crate `kodama` does the same for items without weights, but items have weights here.
 
 use super::pairs::Pairs;
 use petgraph::unionfind::UnionFind;
@@ -64,7 +63,8 @@ impl Dendrogram {
         &self.merges
     }
 
-    /// Returns the group of each item after all merges up to `height`, numbered by first items.
+    /// Returns the group of each item after all merges up to `height`, numbered in the order of
+    /// their first items.
     pub(in crate::infer) fn cut(&self, height: f32) -> Vec<u32> {
         let mut groups = UnionFind::new(self.items);
         for merge in self.merges.iter().take_while(|merge| merge.height <= height) {

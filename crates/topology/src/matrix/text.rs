@@ -20,7 +20,7 @@ pub enum RttUnit {
 }
 
 impl RttUnit {
-    /// Returns the maximum round trip, an hour: a longer one is in another unit.
+    /// Returns the maximum round trip, an hour: a larger number is in another unit.
     fn most(self) -> f64 {
         3.6e6 * self.in_millisecond()
     }

@@ -256,7 +256,8 @@ fn parameters_change_at_their_time_and_not_before() {
     let mut shaper = Shaper::new(link(1, 80 * MBIT), 1).with_changes(changes);
 
     assert_eq!(arrival(shaper.send(Time(9_999_999), 1000)), Time(11_099_999));
-    // The previous packet leaves at the old rate, until 10.099999 ms; then 1 ms and 5 ms.
+    // The previous packet leaves at the old rate, until 10.099999 ms; this one takes 1 ms to leave
+    // and 5 ms to arrive.
     assert_eq!(arrival(shaper.send(Time(10_000_000), 1000)), Time(16_099_999));
     assert_eq!(shaper.send(Time(20_000_000), 1), Fate::Drop(DropReason::Loss));
     assert_eq!(shaper.link(), &cut);

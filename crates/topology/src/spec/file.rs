@@ -76,8 +76,8 @@ impl GridSpec {
     ///
     /// A link has the keys `latency` (one way), `bandwidth`, `jitter`, `loss`, `queue` and
     /// `reorder`, as in [`Link`]. Keys that an entry leaves out have the values of `[wan]` or
-    /// `[lan]`, or for a direction those of the entry for both directions. Sites are numbered in
-    /// the order of the file.
+    /// `[lan]`; an entry for one direction takes them from the entry for both directions, if there
+    /// is one. Sites are numbered in the order of the file.
     ///
     /// ```
     /// use gridspan_topology::{GridSpec, Latency, NodeId};

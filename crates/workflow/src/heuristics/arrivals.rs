@@ -5,8 +5,8 @@ use crate::graph::TaskGraph;
 use crate::id::{DataId, Endpoint, ServerId, TaskId};
 use crate::platform::Platform;
 
-/// The locations of data and the times since when it is there: made there, or sent there for a task
-/// placed before.
+/// The locations of each piece of data, and the time at which it is there: made there, or sent
+/// there for a task placed earlier.
 #[derive(Clone, Debug)]
 pub(super) struct Arrivals<'a> {
     graph: &'a TaskGraph,
@@ -45,7 +45,8 @@ impl<'a> Arrivals<'a> {
         self.platform.server(server).is_direct
     }
 
-    /// Returns the time at which all inputs of a task whose parents are placed are on a server.
+    /// Returns the time at which a server has all inputs of a task. The task's parents must be
+    /// placed.
     pub(super) fn inputs_s(&self, task: TaskId, server: ServerId) -> f64 {
         let inputs = self.graph.task(task).inputs.iter();
         inputs.map(|&data| self.data_s(data, server)).fold(0.0, f64::max)

@@ -1,4 +1,4 @@
-//! All mappings of a small group, and the best of them in a simulated execution.
+//! Tries all mappings of a small group, and takes the best one in a simulated execution.
 
 use super::Heuristic;
 use super::rank::by_upward_rank;

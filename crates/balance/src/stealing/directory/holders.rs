@@ -39,8 +39,9 @@ impl Holder {
         self.backlog.is_replenished(now, u64::from(self.workers), known(task_ns))
     }
 
-    /// Returns the number of tasks that it should have by now, or that it last reported if the time
-    /// of a task is not known. At least one: the node itself reports when it has none.
+    /// Returns the estimated present number of tasks. This is the last reported number if the time
+    /// of a task is not known or its tasks spawn others. It is at least 1, because a node reports
+    /// when it has no tasks.
     pub(super) fn tasks(&self, now: Time, task_ns: u64) -> u64 {
         if task_ns == 0 || self.is_replenished(now, task_ns) {
             return self.tasks.max(1);
@@ -67,7 +68,7 @@ impl Holders {
         }
     }
 
-    /// Records that a node, which has `of` tasks, gives `tasks` of them away.
+    /// Records that a node gives away `tasks` of its `of` tasks.
     pub(super) fn gives(&mut self, node: NodeId, tasks: u64, of: u64, now: Time) {
         let Some(holder) = self.0.get_mut(&node).filter(|_| tasks < of) else {
             return self.remove(node);
@@ -100,7 +101,7 @@ impl Holders {
         tasks.fold(0, u64::saturating_add)
     }
 
-    /// Returns the estimated time for which one worker would be busy with all of them.
+    /// Returns the estimated time for which one worker would be busy with all tasks.
     pub(super) fn lasts(&self, now: Time, task_ns: u64) -> Duration {
         let lasts = |holder: &Holder| match holder.is_replenished(now, task_ns) {
             true => holder.backlog.lasted_ns(now).saturating_mul(holder.workers.into()),
@@ -109,14 +110,15 @@ impl Holders {
         Duration::from_nanos(self.0.values().map(lasts).fold(0, u64::saturating_add))
     }
 
-    /// Returns the holder that will have tasks for longest, of those that may be asked.
+    /// Returns, among the holders for which `is_meant` is true, the one that will have tasks for
+    /// longest.
     pub(super) fn richest(
         &self,
         now: Time,
         task_ns: u64,
         is_meant: impl Fn(NodeId) -> bool,
     ) -> Option<(NodeId, Holder)> {
-        // Among equals, the lowest number.
+        // Among equal holders, the one with the lowest number is chosen.
         let rank = |node: NodeId, holder: &Holder| (holder.dry_ns(now, task_ns), Reverse(node));
         let all = self.0.iter().map(|(&node, &holder)| (node, holder));
         let all = all.filter(|&(node, _)| is_meant(node));
@@ -154,7 +156,7 @@ mod tests {
         let order: Vec<u32> =
             holders.richest_first(Time(15 * MS), 10 * MS).iter().map(|(node, _)| node.0).collect();
 
-        // Dry at 20, 30 and 35 ms.
+        // The nodes run dry at 20, 30 and 35 ms.
         assert_eq!(order, [3, 2, 1]);
         assert_eq!(holders.richest(Time(15 * MS), 10 * MS, |_| true).unwrap().0, NodeId(3));
         assert_eq!(
@@ -187,7 +189,8 @@ mod tests {
         let mut holders = Holders::default();
         holders.set(NodeId(1), 40, 1, Time(0));
         holders.set(NodeId(2), 5, 1, Time(0));
-        // Tasks of 100 ns each; the first node ran dry and has tasks again, the second never did.
+        // Tasks of 100 ns each. The first node ran dry and has tasks again; the second never ran
+        // dry.
         holders.set(NodeId(1), 0, 1, Time(400 * MS));
         holders.set(NodeId(1), 60, 1, Time(800 * MS));
         holders.set(NodeId(2), 4, 1, Time(900 * MS));

@@ -1,4 +1,4 @@
-//! Requests of other sites at this one, and the tasks sent to them.
+//! Requests from other sites to this site, and the tasks sent to those sites.
 
 use super::super::message::StandingRequest;
 use super::latencies::SiteLatencies;
@@ -8,7 +8,7 @@ use gridspan_topology::Time;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// The requests that stand at the head of a site.
+/// The open requests at the head of a site.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Requests {
     standing: BTreeMap<usize, (StandingRequest, Time)>,
@@ -27,7 +27,8 @@ struct Sent {
 pub(super) struct TaskPace {
     /// Nanoseconds per task.
     pub(super) task_ns: f64,
-    /// Whether tasks spawn others: tasks of the same origin then last as long as those that stayed.
+    /// Whether tasks spawn others. Tasks that were sent then last as long as the tasks of the same
+    /// origin that stayed.
     pub(super) is_replenished: bool,
 }
 
@@ -68,7 +69,7 @@ impl Requests {
         self.sent.retain(|&site, _| has_nodes(site));
     }
 
-    /// Answers a request: returns it, with the nodes that receive tasks.
+    /// Removes and returns the request of a site, with the nodes that receive tasks.
     pub(super) fn answer(&mut self, site: usize) -> Option<StandingRequest> {
         self.standing.remove(&site).map(|(standing, _)| standing)
     }
@@ -85,7 +86,7 @@ impl Requests {
         self.standing.keys().filter_map(|&site| ways.latency(site, post)).min()
     }
 
-    /// Returns the sites that ask, and when each can begin with tasks sent now.
+    /// Returns the sites that ask, and when each can start tasks sent now.
     pub(super) fn receivers(
         &self,
         pace: TaskPace,

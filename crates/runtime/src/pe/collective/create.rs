@@ -1,5 +1,5 @@
 //! Creation of collections and members. The coordinator keeps the number of members, and the
-//! counters with which new ones begin (`coordinator/collections.rs`).
+//! counters from which new members start (`coordinator/collections.rs`).
 
 use crate::Actor;
 use crate::address::collection::{CollectionInfo, Map};
@@ -20,8 +20,8 @@ const PART_BYTES: usize = 8 << 20;
 /// or comes from a faulty peer.
 const MEMBERS_PER_PE_MAX: u64 = 1 << 30;
 
-/// Encodes the initial values of members as several vectors. A vector is large only if one member
-/// is.
+/// Encodes the initial values of members as several vectors. A vector is large only if a single
+/// member is large.
 fn in_parts<I: Serialize>(inits: &[(Key, I)]) -> Vec<Payload> {
     let mut parts = Vec::new();
     let (mut members, mut bytes) = (0u64, Vec::new());
@@ -50,7 +50,7 @@ impl Core {
         done: impl FnOnce(CollectionId) + Send + 'static,
     ) {
         let members = inits.len() as u64;
-        // `created` is answered after the identifier, which the closure below stores first.
+        // The answer to `created` follows the identifier, which the closure below stores by then.
         let id = Arc::new(OnceLock::new());
         let created = {
             let id = id.clone();

@@ -1,5 +1,5 @@
-//! The state of a site's leader, by rebalance: the next rebalance may begin here before the last
-//! has ended on all nodes.
+//! The state of a site's leader for each rebalance: the next rebalance may begin here before the
+//! last one has ended on all nodes.
 
 use crate::message::Edge;
 use gridspan_balance::leaders::{Leader, LeaderActor, Note};
@@ -14,7 +14,8 @@ pub(crate) struct Leading {
     pub(crate) settled: u64,
     /// The moves of the last plan to this site or inside it, in case the plan is undone.
     pub(crate) last: Vec<Move>,
-    /// The hops to another site of the actors that lived here before the last plan, with their PEs.
+    /// Actors that lived here before the last plan, each with its PE and its number of hops to
+    /// another site.
     pub(crate) hops_before: Vec<(ActorKey, PeId, u8)>,
 }
 

@@ -1,10 +1,11 @@
 //! The memory budget of a PE. The job ends when waiting messages exceed it.
 //!
-//! Messages wait for earlier ones and for broadcasts, broadcasts for messages and for earlier ones,
-//! and both for receivers and collections that are not known here yet. None of them is ready, and
-//! only further messages can end the wait. So they count towards the hard limit, at which the job
-//! ends with an error, but not towards the soft limit: a PE above the soft limit takes no more from
-//! its inbox and holds senders back, and would never receive the awaited messages.
+//! A message may wait for earlier messages or for broadcasts, and a broadcast for messages or for
+//! earlier broadcasts. Both may wait for a receiver or a collection that is not known here yet.
+//! Waiting messages are not ready, and only further messages can end the wait. So they count
+//! towards the hard limit, at which the job ends with an error, but not towards the soft limit: a
+//! PE above the soft limit takes no more from its inbox and holds senders back, and would never
+//! receive the awaited messages.
 
 use super::budget::{AccountedBroadcast, AccountedEnvelope};
 use crate::address::id::{ActorId, KindId};
@@ -34,7 +35,7 @@ impl Core {
         self.delivery.budget.keep(broadcast, bytes)
     }
 
-    /// Bytes that a message without a single receiver counts for.
+    /// Returns the number of bytes counted for a message that has no single receiver.
     fn payload_bytes(&self, kind: KindId, message: &Payload) -> usize {
         self.kind(kind).map_or(0, |kind| kind.payload_bytes(message))
     }
@@ -111,7 +112,7 @@ impl Core {
     }
 
     /// Ends the job because another PE of this node does not take its messages. That PE may be
-    /// inside a handler, and then cannot notice it.
+    /// inside a handler, and then cannot notice that its inbox is full.
     pub(crate) fn fail_full(&mut self, pe: PeId, bytes: usize, fullest: &[(KindId, usize)]) {
         let layout = &self.common.layout;
         let (node, site) = (layout.node_of(pe), layout.site_name(layout.site_of(pe)));

@@ -11,10 +11,11 @@ const LARGE_SAMPLE: usize = 64;
 const SMALL_SAMPLE: usize = 24;
 /// Number of probes per node for the sample of a region that is expected to be a single group.
 const SAMPLE_COST: usize = 20;
-/// Minimum mean number of sample members in the groups of a level at which the level is used to
-/// split.
+/// Minimum mean number of sample members per group of a level. Levels with fewer are not used to
+/// split a region.
 const RELIABLE_MEMBERS: usize = 4;
-/// Maximum number of groups of such a level, because every node may have to probe each of them.
+/// Maximum number of groups of a level used to split, because every node may have to probe each of
+/// them.
 const MOST_GROUPS: usize = 16;
 
 /// The state of a region.
@@ -42,8 +43,8 @@ struct Placing {
 pub(super) struct Region {
     members: Vec<u32>,
     holds_together: bool,
-    /// The distance in milliseconds beyond which their round trips to all other groups are, if
-    /// these are nodes that fit no group.
+    /// Set for nodes that fit no group: the lower bound in milliseconds of their round trips to all
+    /// groups.
     stray_ms: Option<f32>,
     state: State,
 }
@@ -133,7 +134,8 @@ impl Region {
         self.place(Placing { groups, waiting, seekers: vec![], alone: vec![], is_finest }, log)
     }
 
-    /// Makes the region a leaf. Nodes that fit no other group need not form one either.
+    /// Makes the region a leaf. Nodes that fit no other group become singles if they are not close
+    /// enough to form a group.
     fn leaf(&mut self, pairs: &Pairs) -> Step {
         let members = self.take_members();
         let mut rtts: Vec<f32> = (0..pairs.items())
@@ -145,7 +147,7 @@ impl Region {
         }
     }
 
-    /// Whether these are nodes that fit no other group.
+    /// Whether the region consists of nodes that fit no other group.
     pub(super) fn is_stray(&self) -> bool {
         self.stray_ms.is_some()
     }
@@ -203,8 +205,9 @@ fn significant(added: f32, groups: &Groups, group: usize) -> f32 {
     if added > 0.3 * inside { added } else { 0.0 }
 }
 
-/// Returns the level whose groups become regions: the last one of a whole matrix, else the last one
-/// whose groups have enough members in the sample, or the first.
+/// Returns the level to split by: the last one if the sample is the whole region, else the last one
+/// with enough sample members per group, or the first. Returns `None` if it has only one group, or
+/// if there is no level.
 fn splitting_level(found: &Nested, is_whole: bool) -> Option<usize> {
     let count = |groups: &Vec<u32>| groups.iter().max().map_or(0, |&last| last as usize + 1);
     let is_shown = |groups: &Vec<u32>| {

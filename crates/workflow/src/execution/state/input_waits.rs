@@ -1,4 +1,4 @@
-//! The times that tasks wait for their inputs: over idle links, and as observed.
+//! The times that tasks wait for their inputs: estimated for idle links, and observed.
 
 use super::ExecutionState;
 use crate::execution::AttemptId;
@@ -10,8 +10,8 @@ use crate::id::{DataId, Endpoint, ServerId, TaskId};
 /// wait.
 const SHARED_BY: f64 = 8.0;
 const LONGER: f64 = 2.0;
-/// Share of an attempt's wait: if another attempt has ended on its server within this last part of
-/// it, it is assumed to have waited for a core.
+/// Last share of an attempt's wait. If another attempt has ended on the same server within this
+/// share, the attempt is assumed to have waited for a core.
 const JUST_FREE: f64 = 0.01;
 
 /// Time of a transfer of data between two endpoints over idle links, in seconds.
@@ -61,8 +61,8 @@ impl ExecutionState<'_> {
         self.graph.task(task).inputs.iter().map(nearest_s).fold(0.0, f64::max)
     }
 
-    /// Returns the time over idle links, in seconds, that the outputs of a task take from a server
-    /// to the servers that will execute the tasks that read them, and to the client if it wants
+    /// Returns the time over idle links, in seconds, in which the outputs of a task get from its
+    /// server to all receivers: the servers of the tasks that read them, and the client if it wants
     /// them.
     pub(super) fn outputs_s(
         &self,
@@ -84,8 +84,8 @@ impl ExecutionState<'_> {
         self.graph.task(task).outputs.iter().map(farthest_s).fold(0.0, f64::max)
     }
 
-    /// Returns the time of a transfer over idle links, through the client if a server does not
-    /// reach the other.
+    /// Returns the time of a transfer over idle links, through the client if the servers cannot
+    /// transfer directly.
     fn way_s(
         &self,
         data: DataId,
@@ -101,7 +101,7 @@ impl ExecutionState<'_> {
     }
 
     /// Notes the time that the inputs of attempts take over idle links, for attempts whose inputs
-    /// have come to exist.
+    /// all exist by now.
     pub(super) fn note_possible(&mut self, transfer_s: TransferTime<'_>) {
         for (attempt, since_s) in std::mem::take(&mut self.attempts.complete) {
             let Attempt { task, server, .. } = *self.attempts.at(attempt);
@@ -110,8 +110,8 @@ impl ExecutionState<'_> {
         }
     }
 
-    /// Notes the time that a beginning attempt has waited for its inputs, unless it has waited for
-    /// a core: then one has become free just before.
+    /// Notes the time that a starting attempt has waited for its inputs. If a core has become free
+    /// just before, the attempt has waited for the core, and nothing is noted.
     pub(super) fn note_wait(&mut self, attempt: AttemptId, now_s: f64) {
         let Attempt { server, possible_s, inputs_s, .. } = *self.attempts.at(attempt);
         let Some(possible_s) = possible_s.filter(|_| inputs_s > 0.0) else { return };

@@ -105,8 +105,9 @@ impl Streams {
         }
     }
 
-    /// Sets the numbers of a new member to those of this PE, so that it takes the broadcasts that
-    /// pass here from now on, whatever an earlier member of its index has taken elsewhere.
+    /// Sets the numbers of a new member to those of this PE, so that the member receives the
+    /// broadcasts that pass here from now on, regardless of those that an earlier member with the
+    /// same index received elsewhere.
     pub(crate) fn admit(&self, channels: &mut Option<Box<Channels>>) {
         if let Some(channels) = channels {
             let known: Vec<Way> = channels.expected.iter().map(|(way, _)| way).collect();

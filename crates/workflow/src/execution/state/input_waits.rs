@@ -10,6 +10,9 @@ use crate::id::{DataId, Endpoint, ServerId, TaskId};
 /// wait.
 const SHARED_BY: f64 = 8.0;
 const LONGER: f64 = 2.0;
+/// Part of each wait that is not for transfers: a server begins a task with a delay, and the client
+/// notices that with another one.
+const BEGIN_S: f64 = 0.01;
 /// Share of an attempt's wait: if another attempt has ended on its server within this last part of
 /// it, it is assumed to have waited for a core.
 const JUST_FREE: f64 = 0.01;
@@ -29,14 +32,14 @@ pub(super) struct InputWaits {
 impl InputWaits {
     pub(super) fn note(&mut self, waited_s: f64, idle_s: f64) {
         self.longest_s = self.longest_s.max(waited_s);
-        self.waited_s += waited_s;
+        self.waited_s += (waited_s - BEGIN_S).max(idle_s);
         self.idle_s += idle_s;
     }
 
-    /// Returns the observed ratio of waits to those over idle links; at least 1.
+    /// Returns the observed ratio of waits to those over idle links, from 1 to [`SHARED_BY`].
     pub(super) fn congestion(&self) -> f64 {
         match self.idle_s > 0.0 {
-            true => (self.waited_s / self.idle_s).max(1.0),
+            true => (self.waited_s / self.idle_s).clamp(1.0, SHARED_BY),
             false => 1.0,
         }
     }

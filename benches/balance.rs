@@ -13,14 +13,14 @@ mod figures;
 mod oracle;
 
 use figures::{Contender, Figures, Sample, Unit};
-use gridspan::balance::cutter::{Cutter, Graph};
-use gridspan::balance::{GridCut, Plan, Refine, Snapshot, Strategy};
-use gridspan::runtime::driver::embedded;
-use gridspan::topology::{Layout, PeId};
+use gridspan_balance::cutter::{Cutter, Graph};
+use gridspan_balance::{GridCut, Plan, Refine, Snapshot, Strategy};
+use gridspan_runtime::driver::embedded;
 use gridspan_studies::graphs::{
     ObjectGraph, by_hash, drifted_leanmd, geometric, grid_2d, grid_3d, leanmd, snapshot_of,
     triangulation,
 };
+use gridspan_topology::{Layout, PeId};
 use oracle::Oracle;
 use std::time::Duration;
 

@@ -10,8 +10,8 @@
 mod figures;
 
 use figures::{Contender, Figures, Sample, Unit};
-use gridspan::bcast::gupta_vadhiyar::{CostUnit, GoodList, basic_sa, clustered_sa, driver_sa};
-use gridspan::bcast::{
+use gridspan_bcast::gupta_vadhiyar::{CostUnit, GoodList, basic_sa, clustered_sa, driver_sa};
+use gridspan_bcast::{
     LinkMatrix, PlannerConfig, SearchBudget, Serialisation, Sharing, TreeCostModel, anneal,
     exact_optimum_s, plan_broadcast, start_tree,
 };

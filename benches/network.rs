@@ -25,7 +25,7 @@ mod wire;
 
 use bare_quinn::Tuning;
 use figures::{Contender, Figures, Sample, Unit};
-use gridspan::topology::{GridSpec, Layout};
+use gridspan_topology::{GridSpec, Layout};
 use nodes::Cores;
 use wire::Task;
 

@@ -10,8 +10,8 @@ mod figures;
 mod talk;
 
 use figures::{Contender, Figures, Sample, Unit};
-use gridspan::sim::{SimOptions, Simulation};
-use gridspan::topology::{GridSpec, Layout};
+use gridspan_sim::{SimOptions, Simulation};
+use gridspan_topology::{GridSpec, Layout};
 use talk::Pattern;
 
 fn main() {

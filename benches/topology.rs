@@ -10,8 +10,8 @@
 mod figures;
 
 use figures::{Contender, Figures, Sample, Unit};
-use gridspan::topology::{Hierarchy, Inference, ProbeCount, RttMatrix, adjusted_rand_index, infer};
 use gridspan_studies::networks::{Baseline, NetworkShape, Synthetic};
+use gridspan_topology::{Hierarchy, Inference, ProbeCount, RttMatrix, adjusted_rand_index, infer};
 use std::time::{Duration, Instant};
 
 /// Goal for a full matrix: the agreement of the closest groups. The number of levels must be right

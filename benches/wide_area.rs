@@ -20,7 +20,7 @@ mod wire;
 
 use bare_quinn::Tuning;
 use figures::{Contender, Figures, Unit};
-use gridspan::topology::GridSpec;
+use gridspan_topology::GridSpec;
 use nodes::Cores;
 use relay::Relay;
 use std::cell::Cell;

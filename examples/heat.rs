@@ -150,6 +150,6 @@ mod tests {
     #[test]
     fn no_heat_is_lost() {
         let job = job(Plate { side: 8, steps: 20 });
-        gridspan::runtime::driver::embedded::run(job, 2).unwrap();
+        gridspan::embed::Run::on_threads(2).run(job).unwrap();
     }
 }

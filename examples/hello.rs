@@ -52,6 +52,6 @@ fn main() -> ExitCode {
 mod tests {
     #[test]
     fn every_pe_greets() {
-        gridspan::runtime::driver::embedded::run(super::job(), 2).unwrap();
+        gridspan::embed::Run::on_threads(2).run(super::job()).unwrap();
     }
 }

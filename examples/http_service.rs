@@ -19,11 +19,16 @@ use std::convert::Infallible;
 use std::error::Error;
 use std::net::Ipv4Addr;
 use tokio::net::TcpListener;
+use tokio::sync::Semaphore;
 
 /// Numbers that one actor tests.
 const RANGE: u64 = 10_000;
 /// The largest number up to which the service counts.
 const LIMIT: u64 = 100_000_000;
+/// Number of jobs that run at a time; further requests wait.
+const JOBS_MAX: usize = 4;
+
+static JOBS: Semaphore = Semaphore::const_new(JOBS_MAX);
 
 /// Counts the primes of a range.
 #[derive(Serialize, Deserialize)]
@@ -53,6 +58,7 @@ fn is_prime(n: u64) -> bool {
 
 /// Counts the primes below `end`.
 async fn primes(end: u64) -> Result<u64, JobError> {
+    let _permit = JOBS.acquire().await.expect("the semaphore is never closed");
     let run = Run::on_threads(2).time_limit(Duration::from_secs(30));
     let job = Job::new("primes").actor::<Counter>();
     run.start(job, async move |grid: Grid| {
@@ -78,9 +84,17 @@ async fn answer(request: Request<Incoming>) -> Result<Response<Full<Bytes>>, Inf
     Ok(response)
 }
 
-async fn serve(listener: TcpListener) -> std::io::Result<()> {
+async fn serve(listener: TcpListener) {
     loop {
-        let (stream, _) = listener.accept().await?;
+        let stream = match listener.accept().await {
+            Ok((stream, _)) => stream,
+            Err(error) => {
+                // For example too many open files: others will close.
+                eprintln!("cannot accept a connection: {error}");
+                tokio::time::sleep(Duration::from_millis(100)).await;
+                continue;
+            }
+        };
         tokio::spawn(async move {
             let served = http1::Builder::new()
                 .serve_connection(TokioIo::new(stream), service_fn(answer))
@@ -96,7 +110,9 @@ async fn serve(listener: TcpListener) -> std::io::Result<()> {
 async fn main() -> Result<(), Box<dyn Error>> {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 8080)).await?;
     println!("http://{}/primes/1000000", listener.local_addr()?);
-    Ok(serve(listener).await?)
+    // Ctrl-C ends the process, and jobs that run with it.
+    serve(listener).await;
+    Ok(())
 }
 
 #[cfg(test)]

@@ -1,8 +1,8 @@
 //! Runs jobs inside another program: on a thread beside it, with a value as the result.
 //!
-//! [`Run`] states where a job runs, and [`start`](Run::start)s it. The [`Running`] job is a future,
-//! so that a program on tokio or another executor awaits it without blocking. A plain thread can
-//! [wait for it](Running::wait). Several jobs may run in one process at a time.
+//! [`Run`] says where a job runs, and [`start`](Run::start)s it. The [`Running`] job is a future,
+//! so that a program on tokio or another executor awaits it without blocking, and it can be
+//! [waited for](Running::wait) on a plain thread. Several jobs may run in one process at a time.
 //!
 //! ```
 //! use gridspan::embed::Run;
@@ -39,32 +39,41 @@
 //! - [`Canceller::cancel`], or dropping the [`Running`] job: [`JobError::Cancelled`].
 //! - The [time limit](Run::time_limit): [`JobError::TimeLimit`].
 //!
-//! A job ends between handlers, since a thread cannot be stopped from outside. While a handler does
-//! not return, its thread and the job's memory remain, and the result is not available; all other
-//! PEs have ended.
+//! A job ends between handlers, since a thread cannot be stopped from outside. While a handler, or
+//! a main that blocks, does not return, its thread and the job's memory remain, and the result does
+//! not come; all other PEs have ended.
+//!
+//! # Main
+//!
+//! Main runs on its own thread, which polls it without the context of an executor: a future that
+//! needs tokio, such as a timer or a socket, needs the handle of a runtime (`Handle::enter`). In
+//! virtual time main may await only the grid.
 //!
 //! # Effects on the process
 //!
-//! This module does not read the environment, install a signal handler, a panic hook or a `tracing`
-//! subscriber, or print. Threads, sockets and memory of a job are free when its result is
-//! available.
+//! Nothing here reads the environment, installs a signal handler, a panic hook or a `tracing`
+//! subscriber, or prints. When the result is returned, the threads, sockets and memory of the job
+//! are free.
 
 use gridspan_balance::BalanceReport;
 use gridspan_runtime::driver::{Canceller as NodeCanceller, embedded};
 use gridspan_runtime::{Grid, Job, JobError};
+#[cfg(feature = "sim")]
 use gridspan_sim::{SimOptions, Simulation};
-use gridspan_topology::{GridSpec, LinkChange};
-use std::collections::VecDeque;
+#[cfg(feature = "net")]
+use gridspan_topology::GridSpec;
+use gridspan_topology::LinkChange;
+use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
-use std::thread;
+use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-/// Largest number of events that wait to be read; the oldest are dropped.
+/// Largest number of events that wait to be read.
 const EVENTS_MAX: usize = 1024;
 
 /// Where, and for how long, a job runs.
@@ -74,51 +83,63 @@ pub struct Run {
     place: Place,
     seed: Option<u64>,
     time_limit: Option<Duration>,
+    reports_links: bool,
 }
 
 #[derive(Clone, Debug)]
 enum Place {
     Threads(u32),
+    #[cfg(feature = "net")]
     Emulated(Box<GridSpec>),
+    #[cfg(feature = "sim")]
     Simulated(Box<GridSpec>),
 }
 
 impl Run {
-    /// Runs jobs on PEs that are threads of this process.
+    /// On PEs that are threads of this process.
     pub fn on_threads(pes: u32) -> Self {
         Self::at(Place::Threads(pes))
     }
 
-    /// Runs jobs on the nodes of a grid, all in this process, connected by QUIC on loopback. The
-    /// links between sites are emulated.
+    /// On the nodes of a grid, all in this process, connected by QUIC on loopback. The links
+    /// between sites are emulated.
+    #[cfg(feature = "net")]
     pub fn emulated(grid: GridSpec) -> Self {
         Self::at(Place::Emulated(Box::new(grid)))
     }
 
-    /// Runs jobs in virtual time, on a simulated grid.
+    /// In virtual time, on a simulated grid.
+    #[cfg(feature = "sim")]
     pub fn simulated(grid: GridSpec) -> Self {
         Self::at(Place::Simulated(Box::new(grid)))
     }
 
     fn at(place: Place) -> Self {
-        Self { place, seed: None, time_limit: None }
+        Self { place, seed: None, time_limit: None, reports_links: false }
     }
 
-    /// Sets the seed of all intended randomness, in place of the job's seed.
+    /// Sets the seed of everything that is random by design, instead of the job's.
     pub fn seed(mut self, seed: u64) -> Self {
         self.seed = Some(seed);
         self
     }
 
     /// Ends the job with [`JobError::TimeLimit`] after this time, which is virtual in the
-    /// simulator. By default there is no limit, or one day in virtual time.
+    /// simulator. Default none; one day in virtual time.
     pub fn time_limit(mut self, limit: Duration) -> Self {
         self.time_limit = Some(limit);
         self
     }
 
-    /// Starts a job on a separate thread, with `main` as its main. It replaces the job's own main,
-    /// if there is one.
+    /// Makes changes of links [events](Running::events). The job then sends packets to measure its
+    /// links where it otherwise would not. Default no.
+    pub fn report_links(mut self) -> Self {
+        self.reports_links = true;
+        self
+    }
+
+    /// Starts a job, whose main is `main`, on a thread of its own. The main of the job itself, if
+    /// it has one, is replaced.
     ///
     /// A job that cannot start, for example for lack of threads, ends with an error at once.
     pub fn start<T, F>(self, job: Job, main: F) -> Running<T>
@@ -136,10 +157,8 @@ impl Run {
                 Ok(())
             })
         };
-        let job = reporting(job, &shared);
-        let running = Running { shared: shared.clone(), value, is_detached: false };
-        let name = job.name().to_owned();
-        let spawned = thread::Builder::new().name(name).spawn({
+        let job = reporting(job, &shared, self.reports_links);
+        let spawned = thread::Builder::new().name("gridspan-main".to_owned()).spawn({
             let shared = shared.clone();
             move || {
                 let ran = catch_unwind(AssertUnwindSafe(|| self.carry_out(job, &shared)));
@@ -149,11 +168,20 @@ impl Run {
                 }));
             }
         });
-        if let Err(error) = spawned {
-            let reason = format!("cannot start the thread of the job ({error})");
-            shared.end(Err(JobError::Failed(reason)));
-        }
-        running
+        let thread = match spawned {
+            Ok(thread) => Some(thread),
+            Err(error) => {
+                let reason = format!("cannot start the thread of the job ({error})");
+                shared.end(Err(JobError::Failed(reason)));
+                None
+            }
+        };
+        Running { reader: Reader::new(shared), value, thread, is_detached: false }
+    }
+
+    /// Runs a job with its own main, and returns its outcome. Blocks this thread.
+    pub fn run(self, job: Job) -> Result<(), JobError> {
+        self.carry_out(job, &Arc::default())
     }
 
     fn carry_out(self, job: Job, shared: &Arc<Shared>) -> Result<(), JobError> {
@@ -167,9 +195,11 @@ impl Run {
         };
         match self.place {
             Place::Threads(pes) => embedded::run_with(limited(job, self.time_limit), pes, begun),
+            #[cfg(feature = "net")]
             Place::Emulated(grid) => {
                 embedded::run_emulated_with(limited(job, self.time_limit), &grid, begun)
             }
+            #[cfg(feature = "sim")]
             Place::Simulated(grid) => {
                 let mut options = SimOptions::with_seed(self.seed.unwrap_or_default());
                 options.time_limit = self.time_limit.unwrap_or(options.time_limit);
@@ -190,7 +220,7 @@ fn limited(job: Job, limit: Option<Duration>) -> Job {
 }
 
 /// Adds the job's events to those that can be read.
-fn reporting(job: Job, shared: &Arc<Shared>) -> Job {
+fn reporting(job: Job, shared: &Arc<Shared>, reports_links: bool) -> Job {
     let to = |shared: &Arc<Shared>| {
         let shared = Arc::downgrade(shared);
         move |event| {
@@ -200,16 +230,20 @@ fn reporting(job: Job, shared: &Arc<Shared>) -> Job {
         }
     };
     let (moved, warned, linked) = (to(shared), to(shared), to(shared));
-    job.on_balance(move |report| moved(Event::Balanced(report.clone())))
-        .on_warning(move |text| warned(Event::Warning(text.to_owned())))
-        .on_links(move |_, changes| {
+    let job = job
+        .on_balance(move |report| moved(Event::Balanced(report.clone())))
+        .on_warning(move |text| warned(Event::Warning(text.to_owned())));
+    match reports_links {
+        false => job,
+        true => job.on_links(move |_, changes| {
             if !changes.is_empty() {
                 linked(Event::LinksChanged(changes.to_vec()));
             }
-        })
+        }),
+    }
 }
 
-/// An event of a running job.
+/// An event in a running job.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum Event {
@@ -221,30 +255,30 @@ pub enum Event {
     Warning(String),
 }
 
-/// A job that this program has started and that runs beside it; see the [module](self).
+/// A job that runs beside the program that has started it; see the [module](self).
 ///
 /// As a future it resolves to the result of the job, once. Dropping it cancels the job.
 #[must_use = "dropping a running job cancels it; wait for it, or detach it"]
 pub struct Running<T> {
-    shared: Arc<Shared>,
+    reader: Reader,
     value: Arc<Mutex<Option<T>>>,
+    thread: Option<JoinHandle<()>>,
     is_detached: bool,
 }
 
 impl<T> Running<T> {
     /// Blocks this thread until the job has ended. Returns the value of its main, or the error that
     /// ended the job.
-    pub fn wait(self) -> Result<T, JobError> {
-        let mut state = lock(&self.shared.state);
-        while state.outcome.is_none() {
-            state = self.shared.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
-        }
-        let outcome = state.outcome.clone().unwrap_or(Ok(()));
-        drop(state);
+    pub fn wait(mut self) -> Result<T, JobError> {
+        let outcome = self.reader.wait_for(|state| state.outcome.clone());
         self.result(outcome)
     }
 
-    fn result(&self, outcome: Result<(), JobError>) -> Result<T, JobError> {
+    fn result(&mut self, outcome: Result<(), JobError>) -> Result<T, JobError> {
+        if let Some(thread) = self.thread.take() {
+            // It has ended the job as its last action, and returns nothing.
+            let _ = thread.join();
+        }
         outcome?;
         lock(&self.value)
             .take()
@@ -253,17 +287,17 @@ impl<T> Running<T> {
 
     /// Whether the job has ended.
     pub fn is_over(&self) -> bool {
-        lock(&self.shared.state).outcome.is_some()
+        lock(&self.reader.shared.state).outcome.is_some()
     }
 
     /// Returns a handle that cancels the job, for other threads and tasks.
     pub fn canceller(&self) -> Canceller {
-        Canceller(self.shared.clone())
+        Canceller(self.reader.shared.clone())
     }
 
-    /// Returns the events of the job that have not been read yet, and those from now on.
+    /// Returns the events of the job from now on, and those that nothing has read before.
     pub fn events(&self) -> Events {
-        Events(self.shared.clone())
+        Events(Reader::new(self.reader.shared.clone()))
     }
 
     /// Lets the job run on without a reader of its result.
@@ -275,17 +309,10 @@ impl<T> Running<T> {
 impl<T> Future for Running<T> {
     type Output = Result<T, JobError>;
 
-    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        let mut state = lock(&self.shared.state);
-        match state.outcome.clone() {
-            Some(outcome) => {
-                drop(state);
-                Poll::Ready(self.result(outcome))
-            }
-            None => {
-                state.is_watched_by(cx.waker());
-                Poll::Pending
-            }
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        match self.reader.poll(cx, |state| state.outcome.clone()) {
+            Poll::Ready(outcome) => Poll::Ready(self.result(outcome)),
+            Poll::Pending => Poll::Pending,
         }
     }
 }
@@ -293,7 +320,7 @@ impl<T> Future for Running<T> {
 impl<T> Drop for Running<T> {
     fn drop(&mut self) {
         if !self.is_detached {
-            self.shared.cancel();
+            self.reader.shared.cancel();
         }
     }
 }
@@ -310,7 +337,7 @@ pub struct Canceller(Arc<Shared>);
 
 impl Canceller {
     /// Ends the job with [`JobError::Cancelled`], unless it has ended. Returns at once; the job
-    /// ends when the running handlers have returned.
+    /// ends when the handlers that run have returned.
     pub fn cancel(&self) {
         self.0.cancel();
     }
@@ -324,24 +351,13 @@ impl fmt::Debug for Canceller {
 
 /// The events of a running job, up to its end. Each event is read once.
 ///
-/// As an iterator it blocks; [`next_event`](Self::next_event) is for async code.
-pub struct Events(Arc<Shared>);
+/// Of more than 1,024 events that nothing reads, the oldest are dropped. As an iterator it blocks; [`next_event`](Self::next_event) is for async code.
+pub struct Events(Reader);
 
 impl Events {
     /// Resolves to the next event, or to `None` once the job has ended.
     pub async fn next_event(&mut self) -> Option<Event> {
-        std::future::poll_fn(|cx| {
-            let mut state = lock(&self.0.state);
-            match (state.events.pop_front(), &state.outcome) {
-                (Some(event), _) => Poll::Ready(Some(event)),
-                (None, Some(_)) => Poll::Ready(None),
-                (None, None) => {
-                    state.is_watched_by(cx.waker());
-                    Poll::Pending
-                }
-            }
-        })
-        .await
+        std::future::poll_fn(|cx| self.0.poll(cx, State::next_event)).await
     }
 }
 
@@ -349,15 +365,7 @@ impl Iterator for Events {
     type Item = Event;
 
     fn next(&mut self) -> Option<Event> {
-        let mut state = lock(&self.0.state);
-        loop {
-            match (state.events.pop_front(), &state.outcome) {
-                (Some(event), _) => return Some(event),
-                (None, Some(_)) => return None,
-                (None, None) => {}
-            }
-            state = self.0.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
-        }
+        self.0.wait_for(State::next_event)
     }
 }
 
@@ -379,17 +387,67 @@ struct Shared {
 struct State {
     outcome: Option<Result<(), JobError>>,
     events: VecDeque<Event>,
-    /// Tasks to wake at the next change.
-    wakers: Vec<Waker>,
+    /// Tasks to wake at the next change, by reader.
+    wakers: BTreeMap<u64, Waker>,
+    /// Number of readers so far.
+    readers: u64,
     /// Cancels the job, while it runs on threads.
     node: Option<NodeCanceller>,
 }
 
 impl State {
-    fn is_watched_by(&mut self, waker: &Waker) {
-        if !self.wakers.iter().any(|known| known.will_wake(waker)) {
-            self.wakers.push(waker.clone());
+    /// Returns the next event, or `None` once the job has ended, if there is either.
+    fn next_event(&mut self) -> Option<Option<Event>> {
+        match self.events.pop_front() {
+            None if self.outcome.is_none() => None,
+            event => Some(event),
         }
+    }
+}
+
+/// Waits for changes of the state, on a thread or as a task.
+struct Reader {
+    shared: Arc<Shared>,
+    number: u64,
+}
+
+impl Reader {
+    fn new(shared: Arc<Shared>) -> Self {
+        let number = {
+            let mut state = lock(&shared.state);
+            state.readers += 1;
+            state.readers
+        };
+        Self { shared, number }
+    }
+
+    /// Blocks until `find` returns a value.
+    fn wait_for<R>(&self, mut find: impl FnMut(&mut State) -> Option<R>) -> R {
+        let mut state = lock(&self.shared.state);
+        loop {
+            if let Some(found) = find(&mut state) {
+                return found;
+            }
+            state = self.shared.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+
+    /// Is ready once `find` returns a value; wakes the task at each change until then.
+    fn poll<R>(&self, cx: &Context<'_>, mut find: impl FnMut(&mut State) -> Option<R>) -> Poll<R> {
+        let mut state = lock(&self.shared.state);
+        match find(&mut state) {
+            Some(found) => Poll::Ready(found),
+            None => {
+                state.wakers.insert(self.number, cx.waker().clone());
+                Poll::Pending
+            }
+        }
+    }
+}
+
+impl Drop for Reader {
+    fn drop(&mut self) {
+        lock(&self.shared.state).wakers.remove(&self.number);
     }
 }
 
@@ -406,10 +464,10 @@ impl Shared {
         }
     }
 
-    /// Notes that the job runs on threads from now on.
+    /// The job runs on threads from now on.
     fn begin(&self, node: &NodeCanceller) {
         lock(&self.state).node = Some(node.clone());
-        // The job may have been cancelled before it was on threads.
+        // It may have been cancelled while it was made.
         if self.is_cancelled() {
             node.cancel();
         }
@@ -437,7 +495,7 @@ impl Shared {
         let wakers = std::mem::take(&mut state.wakers);
         drop(state);
         self.changed.notify_all();
-        wakers.into_iter().for_each(Waker::wake);
+        wakers.into_values().for_each(Waker::wake);
     }
 }
 

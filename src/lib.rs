@@ -83,16 +83,28 @@
 //! - [`variables`]: the environment variables.
 //! - [`control`]: messages from a process of the job to the launcher that started it.
 //! - [`links`]: the estimates of a job's links.
-//! - [`runtime`], [`topology`], [`balance`], [`bcast`], [`rpc`], [`sim`]: the parts, for programs
+//! - [`topology`], [`balance`], [`bcast`], [`rpc`], [`sim`], [`workflow`]: the parts, for programs
 //!   that need more.
-//!   need more.
+//!
+//! # Features
+//!
+//! All are on by default. A program that embeds jobs on threads needs none of them.
+//!
+//! | feature | what it adds |
+//! | --- | --- |
+//! | `net` | nodes connected by QUIC, emulated links, nodes under `gridctl run` |
+//! | `sim` | virtual time; needs `net` |
+//! | `rpc` | remote calls, and groups of calls that are mapped together; needs `workflow` |
+//! | `workflow` | task graphs, and heuristics that map them |
 
 pub mod advice;
+#[cfg(feature = "net")]
 mod build;
 pub mod control;
 mod dump;
 pub mod embed;
 pub mod links;
+#[cfg(feature = "net")]
 mod node;
 mod outcome;
 pub mod prelude;
@@ -101,16 +113,56 @@ pub mod simulated;
 mod start;
 pub mod variables;
 
-pub use gridspan_balance as balance;
-pub use gridspan_bcast as bcast;
+#[cfg(feature = "rpc")]
 pub use gridspan_rpc as rpc;
-pub use gridspan_runtime as runtime;
-pub use gridspan_sim as sim;
-pub use gridspan_topology as topology;
+pub use gridspan_runtime::{
+    Actor, ActorId, ActorIndex, ActorRef, AskError, Collection, CollectionId, CollectionRef,
+    Context, Custom, CustomOp, DecodeError, ExactSum, Goal, Grid, GridError, GuestEvent, IndexBox,
+    IndexSet, Ix1, Ix2, Ix3, Ix4, Ix5, Ix6, Job, JobError, Key, Limits, Links, List, Locality,
+    Member, Merge, Numbers, Op, Per, Phase, Placement, PlacementMap, Published, Reducible,
+    Reduction, Reply, Search, SearchContext, SearchPool, SearchStream, SectionRef, Statistics,
+    StealStatistics, Step, Task, TaskContext, TaskPool, Timer, To, Value,
+};
+#[cfg(feature = "workflow")]
 pub use gridspan_workflow as workflow;
 pub use outcome::{EXIT_FAILED, EXIT_USAGE};
 pub use settings::{Driver, Settings, Start};
 pub use start::{main, run};
+
+/// Grids: sites, nodes, links and their measurements.
+pub mod topology {
+    pub use gridspan_topology::{
+        Bandwidth, BandwidthRange, ByteCount, ClusterSpec, Distances, EmulateError, GridFileError,
+        GridFileProblem, GridSpec, GridSpecError, Group, GroupId, Hierarchy, HierarchyError,
+        HostId, HostRangeError, HostSpec, Latency, Layout, LayoutError, Level, Link, LinkChange,
+        LinkError, LinkEstimate, NodeId, NodePlace, PeId, Probability, QuantityError, RttRange,
+        SiteError, SiteId, SiteSpec, Speed, Time, TimelineError, Uplink, parse_duration,
+    };
+}
+
+/// Balancing: strategies, what they are given, and what came of their plans.
+pub mod balance {
+    pub use gridspan_balance::stealing::STEALING_POLICIES;
+    pub use gridspan_balance::{
+        ActorKey, ActorLoad, BalanceReport, Cause, Edge, HandlingTime, Move, NAMES, Outcome,
+        PeLoad, Plan, PlanError, Refusal, Replica, SiteLink, Snapshot, SnapshotError, Strategy,
+        UnknownStrategy, by_name,
+    };
+}
+
+/// The way in which broadcasts travel.
+pub mod bcast {
+    pub use gridspan_bcast::{MODES, Mode, UnknownMode};
+}
+
+/// Runs in virtual time, with costs and faults.
+#[cfg(feature = "sim")]
+pub mod sim {
+    pub use gridspan_sim::{
+        Departure, Ending, FaultCounts, FaultPlan, GuestPlan, LogEntry, PauseFaults, QuicCounts,
+        QuicFaults, SessionFaults, SimError, SimOptions, SimReport, Simulation,
+    };
+}
 
 /// The README's example compiles and runs.
 #[cfg(doctest)]

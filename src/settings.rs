@@ -25,8 +25,10 @@ pub enum Driver {
     /// In this process; the links of a grid with several nodes are emulated.
     Embedded(GridSpec),
     /// As one of several nodes, given on standard input. A launcher requests this.
+    #[cfg(feature = "net")]
     Node,
     /// In virtual time.
+    #[cfg(feature = "sim")]
     Simulated(GridSpec),
 }
 

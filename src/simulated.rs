@@ -1,11 +1,16 @@
 //! Runs a job in virtual time and returns a summary.
 
+#[cfg(feature = "sim")]
 use gridspan_runtime::{Job, JobError};
+#[cfg(feature = "sim")]
 use gridspan_sim::{SimOptions, Simulation};
+#[cfg(feature = "sim")]
 use gridspan_topology::GridSpec;
 use serde::{Deserialize, Serialize};
 use std::fmt;
-use std::time::{Duration, Instant};
+use std::time::Duration;
+#[cfg(feature = "sim")]
+use std::time::Instant;
 
 /// The summary of a simulated run. All fields except `wall_ns` are the same for the same job, grid
 /// and seed.
@@ -30,6 +35,7 @@ pub struct Summary {
 }
 
 /// Runs a job in virtual time. Without a well-defined job there is no summary.
+#[cfg(feature = "sim")]
 pub(crate) fn run(
     job: Job,
     spec: &GridSpec,

@@ -1,9 +1,10 @@
 //! Starts a job under the driver that the environment or `gridctl` selects.
 
-use crate::control::{self, Control};
+use crate::control;
+#[cfg(feature = "net")]
+use crate::node;
 use crate::outcome::{EXIT_FAILED, EXIT_USAGE, complain, conclude};
 use crate::settings::{Driver, Start};
-use crate::{node, simulated};
 use gridspan_runtime::driver::embedded;
 use gridspan_runtime::{Job, JobError};
 use gridspan_topology::GridSpec;
@@ -27,10 +28,12 @@ pub fn main(job: Job) -> ExitCode {
 
 /// Runs a job, and reports failures on standard error; see [`main`].
 pub fn run(job: Job, start: &Start) -> ExitCode {
+    #[cfg(feature = "net")]
     if start.report_lines {
         node::die_with_launcher();
     }
     match &start.driver {
+        #[cfg(feature = "net")]
         Driver::Node => node::run(job),
         Driver::Embedded(spec) => {
             let job = start.settings.apply(job);
@@ -40,30 +43,36 @@ pub fn run(job: Job, start: &Start) -> ExitCode {
             let outcome = embed(job, spec);
             conclude(outcome, spec.layout(), start.report_lines)
         }
-        Driver::Simulated(spec) => {
-            let seed = start.settings.seed.unwrap_or(0);
-            let is_told = start.report_lines;
-            let job = control::telling_moves(start.settings.apply(job), move |report| {
-                if is_told {
-                    Control::Balanced(report.clone()).tell();
-                } else {
-                    // Standard error may be closed.
-                    let _ = writeln!(io::stderr(), "balance {report}");
-                }
-            });
-            let limit = start.settings.time_limit;
-            let (outcome, summary) = simulated::run(job, spec, seed, limit);
-            // The output may be closed.
-            let _ = match summary {
-                Some(summary) if start.report_lines => {
-                    Control::Simulated(summary).print(&mut io::stdout().lock())
-                }
-                Some(summary) => writeln!(io::stderr(), "{summary}"),
-                None => Ok(()),
-            };
-            conclude(outcome, spec.layout(), start.report_lines)
-        }
+        #[cfg(feature = "sim")]
+        Driver::Simulated(spec) => simulate(job, spec, start),
     }
+}
+
+#[cfg(feature = "sim")]
+fn simulate(job: Job, spec: &GridSpec, start: &Start) -> ExitCode {
+    use crate::control::Control;
+    use crate::simulated;
+
+    let seed = start.settings.seed.unwrap_or(0);
+    let is_told = start.report_lines;
+    let job = control::telling_moves(start.settings.apply(job), move |report| {
+        if is_told {
+            Control::Balanced(report.clone()).tell();
+        } else {
+            // Standard error may be closed.
+            let _ = writeln!(io::stderr(), "balance {report}");
+        }
+    });
+    let (outcome, summary) = simulated::run(job, spec, seed, start.settings.time_limit);
+    // The output may be closed.
+    let _ = match summary {
+        Some(summary) if start.report_lines => {
+            Control::Simulated(summary).print(&mut io::stdout().lock())
+        }
+        Some(summary) => writeln!(io::stderr(), "{summary}"),
+        None => Ok(()),
+    };
+    conclude(outcome, spec.layout(), start.report_lines)
 }
 
 /// Makes the job print its warnings.
@@ -87,9 +96,13 @@ fn ending_overdue(job: Job, spec: &GridSpec, report_lines: bool) -> Job {
 }
 
 fn embed(job: Job, spec: &GridSpec) -> Result<(), JobError> {
-    if spec.layout().node_count() == 1 {
-        embedded::run(job, spec.layout().pe_count())
-    } else {
-        embedded::run_emulated(job, spec)
+    match spec.layout().node_count() {
+        1 => embedded::run(job, spec.layout().pe_count()),
+        #[cfg(feature = "net")]
+        _ => embedded::run_emulated(job, spec),
+        #[cfg(not(feature = "net"))]
+        _ => Err(JobError::Failed(
+            "a grid of several nodes needs the feature `net` of `gridspan`".to_owned(),
+        )),
     }
 }

@@ -96,6 +96,16 @@ pub enum VariableError {
         /// The possible values.
         expected: &'static str,
     },
+    /// The program was built without a driver.
+    #[error(
+        "{DRIVER}={value} needs the feature `{feature}` of the crate `gridspan`; build the program with it"
+    )]
+    Feature {
+        /// The driver.
+        value: &'static str,
+        /// The feature.
+        feature: &'static str,
+    },
     /// The value is not text.
     #[error("{0} is set to bytes that are not UTF-8 text; set it again")]
     NotText(&'static str),
@@ -198,8 +208,14 @@ fn start(get: Get<'_>) -> Result<Start, VariableError> {
     };
     let driver = match get(DRIVER)?.as_deref() {
         None | Some("embedded") => Driver::Embedded(grid()?),
+        #[cfg(feature = "sim")]
         Some("sim") => Driver::Simulated(grid()?),
+        #[cfg(feature = "net")]
         Some("node") => Driver::Node,
+        #[cfg(not(feature = "sim"))]
+        Some("sim") => return Err(VariableError::Feature { value: "sim", feature: "sim" }),
+        #[cfg(not(feature = "net"))]
+        Some("node") => return Err(VariableError::Feature { value: "node", feature: "net" }),
         Some(value) => return Err(wrong(DRIVER, value, "`embedded` or `sim`")),
     };
     Ok(Start { driver, settings: settings(get)?, report_lines })

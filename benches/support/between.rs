@@ -1,8 +1,8 @@
 //! Messages from one PE to another in one process: a stream, and a ball that goes back and forth.
 
 use crate::figures::Sample;
-use gridspan::runtime::driver::embedded;
-use gridspan::runtime::{Actor, ActorRef, Context, Ix1, Job, Op, To};
+use gridspan_runtime::driver::embedded;
+use gridspan_runtime::{Actor, ActorRef, Context, Ix1, Job, Op, To};
 use serde::{Deserialize, Serialize};
 use std::sync::mpsc;
 use std::time::{Duration, Instant};

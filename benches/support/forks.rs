@@ -1,10 +1,10 @@
 //! The same recursions by tasks, by rayon, and serially.
 
 use crate::figures::Sample;
-use gridspan::runtime::driver::embedded;
-use gridspan::runtime::{Grid, Job, JobError};
 use gridspan_jobs::fib::Fib;
 use gridspan_jobs::uts::{Node, TreeCounts, UtsTree, Visit};
+use gridspan_runtime::driver::embedded;
+use gridspan_runtime::{Grid, Job, JobError};
 use std::hint::black_box;
 use std::sync::mpsc;
 use std::time::{Duration, Instant};

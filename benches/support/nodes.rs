@@ -3,11 +3,11 @@
 //! The first process writes lines to the standard input of the second and reads lines from its
 //! output. The second ends when its input does, so that it never outlives the first.
 
-use gridspan::runtime::Job;
-use gridspan::runtime::driver::cluster;
-use gridspan::runtime::net::bootstrap::{self, Addresses, Joined, issue, listening_address};
-use gridspan::runtime::net::{Authority, UdpPort};
-use gridspan::topology::GridSpec;
+use gridspan_runtime::Job;
+use gridspan_runtime::driver::cluster;
+use gridspan_runtime::net::bootstrap::{self, Addresses, Joined, issue, listening_address};
+use gridspan_runtime::net::{Authority, UdpPort};
+use gridspan_topology::GridSpec;
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 use std::io::{self, BufRead, BufReader, Write};
 use std::net::{Ipv4Addr, SocketAddr};

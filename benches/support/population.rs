@@ -1,8 +1,8 @@
 //! Many actors: the rate of creation, the memory of an idle one, and the rate of migration.
 
 use crate::figures::Sample;
-use gridspan::runtime::driver::embedded;
-use gridspan::runtime::{Actor, Context, Ix1, Job, Numbers, Op, PeId, To};
+use gridspan_runtime::driver::embedded;
+use gridspan_runtime::{Actor, Context, Ix1, Job, Numbers, Op, PeId, To};
 use serde::{Deserialize, Serialize};
 use std::process::Command;
 use std::sync::mpsc;

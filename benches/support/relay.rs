@@ -1,8 +1,8 @@
 //! The emulated wide-area link as a separate hop, for peers without an emulator: one socket between
 //! client and server, with Gridspan's emulator in each direction.
 
-use gridspan::runtime::net::{Emulator, Outbound, UdpPort};
-use gridspan::topology::{GridSpec, NodeId};
+use gridspan_runtime::net::{Emulator, Outbound, UdpPort};
+use gridspan_topology::{GridSpec, NodeId};
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};

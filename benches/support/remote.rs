@@ -3,17 +3,17 @@
 
 use crate::figures::Sample;
 use crate::nodes::{Cores, run_job};
-use gridspan::rpc::calls::{
+use gridspan_rpc::calls::{
     Catalogue, Config, Function, Functions, GridRpc, RpcError, ServerPlan, Services, with_rpc,
 };
-use gridspan::rpc::group::Mapper;
-use gridspan::runtime::driver::embedded;
-use gridspan::runtime::{
+use gridspan_rpc::group::Mapper;
+use gridspan_runtime::driver::embedded;
+use gridspan_runtime::{
     Actor, Context, Grid, Ix1, Job, JobError, Layout, Numbers, PeId, Per, Reply,
 };
-use gridspan::sim::{SimOptions, Simulation};
-use gridspan::topology::GridSpec;
-use gridspan::workflow::heuristics::{HeftC, MinCompletionTime};
+use gridspan_sim::{SimOptions, Simulation};
+use gridspan_topology::GridSpec;
+use gridspan_workflow::heuristics::{HeftC, MinCompletionTime};
 use serde::{Deserialize, Serialize};
 use std::sync::mpsc;
 use std::time::{Duration, Instant};

@@ -1,8 +1,8 @@
 //! A token that runs around a ring of actors on one PE, and the equivalent without a runtime.
 
 use crate::figures::Sample;
-use gridspan::runtime::driver::embedded;
-use gridspan::runtime::{Actor, Context, Ix1, Job, Op, To};
+use gridspan_runtime::driver::embedded;
+use gridspan_runtime::{Actor, Context, Ix1, Job, Op, To};
 use serde::{Deserialize, Serialize};
 use std::collections::VecDeque;
 use std::hint::black_box;

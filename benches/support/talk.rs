@@ -1,6 +1,6 @@
 //! Jobs whose actors only send messages: around a ring, or from each to all.
 
-use gridspan::runtime::{Actor, Context, Ix1, Job, Op, To};
+use gridspan_runtime::{Actor, Context, Ix1, Job, Op, To};
 use serde::{Deserialize, Serialize};
 
 /// The pattern of messages.

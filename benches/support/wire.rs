@@ -3,8 +3,8 @@
 
 use crate::figures::Sample;
 use crate::nodes::{Cores, run_job};
-use gridspan::runtime::{Actor, ActorRef, AskError, Context, Ix1, Job, Numbers, Placement, Reply};
-use gridspan::topology::GridSpec;
+use gridspan_runtime::{Actor, ActorRef, AskError, Context, Ix1, Job, Numbers, Placement, Reply};
+use gridspan_topology::GridSpec;
 use serde::{Deserialize, Serialize};
 use std::sync::mpsc;
 use std::time::{Duration, Instant};

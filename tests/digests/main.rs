@@ -12,10 +12,10 @@
 //! ```
 #![allow(clippy::unwrap_used)]
 
-use gridspan::runtime::Job;
-use gridspan::sim::campaign::{Planted, Scenario, run_scenario};
-use gridspan::sim::{SimOptions, SimReport, Simulation};
-use gridspan::topology::GridSpec;
+use gridspan_runtime::Job;
+use gridspan_sim::campaign::{Planted, Scenario, run_scenario};
+use gridspan_sim::{SimOptions, SimReport, Simulation};
+use gridspan_topology::GridSpec;
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};

@@ -20,7 +20,7 @@ enum Message {
     /// Be inside a handler for so many milliseconds.
     Busy(u64),
     Panic,
-    /// Send this to the next member, for ever.
+    /// Send this to yourself, for ever.
     Forever,
 }
 
@@ -38,10 +38,7 @@ impl Actor for Worker {
             Message::Count => cx.contribute(Sum, 1_u64, To::main()),
             Message::Busy(ms) => std::thread::sleep(Duration::from_millis(ms)),
             Message::Panic => panic!("this worker panics on purpose"),
-            Message::Forever => {
-                let next = cx.collection().at(Ix1((cx.index().0 + 1) % 4));
-                cx.send(&next, Message::Forever);
-            }
+            Message::Forever => cx.send(&cx.me(), Message::Forever),
         }
     }
 }
@@ -63,7 +60,7 @@ async fn for_ever(grid: Grid) -> Result<u64, JobError> {
 }
 
 fn grid() -> GridSpec {
-    GridSpec::from_emulate("2x1,wan=1ms").unwrap()
+    GridSpec::from_emulate("2x1,wan=1ms").expect("a valid grid")
 }
 
 fn everywhere() -> [Run; 3] {
@@ -132,6 +129,41 @@ fn a_cancelled_job_waits_for_the_handler_that_runs() {
     assert_eq!(running.wait(), Err(JobError::Cancelled));
     let took = begin.elapsed();
     assert!(took > Duration::from_millis(100) && took < Duration::from_millis(1200), "{took:?}");
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn all_other_pes_end_while_the_first_is_in_a_handler() {
+    let _alone = ALONE.lock();
+    let running = Run::on_threads(3).start(job("busy"), async |grid: Grid| {
+        let workers = grid.create_placed::<Worker>(Placement::RoundRobin, Ix1::range(3), |_| ());
+        let workers = workers.await?;
+        workers.member(Ix1(1)).send(Message::Forever);
+        workers.member(Ix1(0)).send(Message::Busy(2000));
+        Ok(workers.reduction::<u64>(Sum).await?)
+    });
+    std::thread::sleep(Duration::from_millis(200));
+    running.canceller().cancel();
+    std::thread::sleep(Duration::from_millis(300));
+    // The other PEs have ended: nothing uses a processor any more.
+    let before = processor_ticks();
+    std::thread::sleep(Duration::from_millis(500));
+    let used = processor_ticks() - before;
+    assert!(used <= 10, "{used} of 50 ticks while the job is over on all other PEs");
+    assert!(!running.is_over(), "the first PE is still in its handler");
+    assert_eq!(running.wait(), Err(JobError::Cancelled));
+}
+
+#[test]
+fn a_main_that_panics_fails_its_job_under_all_drivers() {
+    let _alone = ALONE.lock();
+    for run in everywhere() {
+        let running = run.start(job("panics"), async |_: Grid| -> Result<(), JobError> {
+            panic!("main panics on purpose")
+        });
+        let expected = JobError::Failed("main panicked: main panics on purpose".to_owned());
+        assert_eq!(running.wait(), Err(expected));
+    }
 }
 
 #[test]
@@ -203,13 +235,25 @@ fn warnings_come_as_events_until_the_job_ends() {
     assert!(matches!(running.wait(), Err(JobError::Stalled(_))));
 }
 
+/// Processor time of this process, in hundredths of a second.
+#[cfg(target_os = "linux")]
+fn processor_ticks() -> u64 {
+    let stat = std::fs::read_to_string("/proc/self/stat").expect("the state of this process");
+    let (_, fields) = stat.rsplit_once(')').expect("a name in brackets");
+    // User and system time are fields 14 and 15; the name is the second.
+    let fields: Vec<u64> =
+        fields.split_whitespace().skip(11).take(2).filter_map(|field| field.parse().ok()).collect();
+    fields.iter().sum()
+}
+
 /// Threads of this process, and kilobytes of memory that it has.
 #[cfg(target_os = "linux")]
 fn threads_and_memory_kib() -> (u64, u64) {
-    let status = std::fs::read_to_string("/proc/self/status").unwrap();
+    let status = std::fs::read_to_string("/proc/self/status").expect("the status of this process");
     let field = |name: &str| {
-        let line = status.lines().find(|line| line.starts_with(name)).unwrap();
-        line.split_whitespace().nth(1).unwrap().parse::<u64>().unwrap()
+        let line = status.lines().find_map(|line| line.strip_prefix(name));
+        let number = line.and_then(|line| line.split_whitespace().next()?.parse::<u64>().ok());
+        number.expect("a number")
     };
     (field("Threads:"), field("VmRSS:"))
 }

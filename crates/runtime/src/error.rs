@@ -90,6 +90,11 @@ pub enum JobError {
 }
 
 /// Returns the message of a panic.
+/// Returns the error of a job whose main has panicked.
+pub fn main_panicked(panic: &(dyn Any + Send)) -> JobError {
+    JobError::Failed(format!("main panicked: {}", panic_message(panic)))
+}
+
 pub(crate) fn panic_message(panic: &(dyn Any + Send)) -> String {
     let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
     text.or_else(|| panic.downcast_ref::<String>().cloned())

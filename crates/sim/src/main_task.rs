@@ -1,7 +1,8 @@
 //! The job's main function, polled between events.
 
 use gridspan_runtime::pe::Action;
-use gridspan_runtime::{Awaited, JobError, MainFuture, MainPort, Program};
+use gridspan_runtime::{Awaited, JobError, MainFuture, MainPort, Program, main_panicked};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll, Wake, Waker};
@@ -56,11 +57,15 @@ impl MainTask {
             if !self.flag.0.swap(false, Ordering::Relaxed) {
                 break;
             }
-            let polled = future.as_mut().poll(&mut Context::from_waker(&self.waker));
-            if let Poll::Ready(outcome) = polled {
-                self.future = None;
-                return Some(outcome);
-            }
+            let mut context = Context::from_waker(&self.waker);
+            let polled = catch_unwind(AssertUnwindSafe(|| future.as_mut().poll(&mut context)));
+            let outcome = match polled {
+                Ok(Poll::Pending) => continue,
+                Ok(Poll::Ready(outcome)) => outcome,
+                Err(panic) => Err(main_panicked(&*panic)),
+            };
+            self.future = None;
+            return Some(outcome);
         }
         None
     }

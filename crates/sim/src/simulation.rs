@@ -125,9 +125,6 @@ pub struct Simulation {
     is_cancelled: Option<Box<dyn Fn() -> bool + Send>>,
 }
 
-/// Events between two checks whether the run is cancelled.
-const CANCEL_EVENTS: u64 = 1000;
-
 /// Callback for each time that the coordinator finds the job quiescent.
 pub(crate) type OnQuiescence = Box<dyn Fn(&PendingWork) + Send>;
 
@@ -142,8 +139,11 @@ struct Counts {
 
 impl Simulation {
     /// Lays out a job on a grid. Memory: about 8 KB for each PE, plus the state of its actors.
-    pub fn new(job: Job, spec: GridSpec, options: SimOptions) -> Result<Self, SimError> {
+    pub fn new(job: Job, spec: GridSpec, mut options: SimOptions) -> Result<Self, SimError> {
         let program = Program::new(job, spec.layout().clone())?;
+        if let Some(limit) = program.time_limit() {
+            options.time_limit = options.time_limit.min(limit);
+        }
         let layout = program.layout().clone();
         let station = |pe| Station::new(program.pe(pe), spec.speed(layout.node_of(pe)));
         let stations = layout.pes().map(station).collect();
@@ -191,7 +191,7 @@ impl Simulation {
     }
 
     /// Makes the run end with [`JobError::Cancelled`] once `is_cancelled` returns true, which is
-    /// called every thousand events.
+    /// called before each event.
     pub fn cancelled_by(mut self, is_cancelled: impl Fn() -> bool + Send + 'static) -> Self {
         self.is_cancelled = Some(Box::new(is_cancelled));
         self
@@ -214,9 +214,7 @@ impl Simulation {
             if now > limit {
                 return self.give_up(Ending::TimeLimit);
             }
-            if self.counts.events.is_multiple_of(CANCEL_EVENTS)
-                && self.is_cancelled.as_ref().is_some_and(|is_cancelled| is_cancelled())
-            {
+            if self.is_cancelled.as_ref().is_some_and(|is_cancelled| is_cancelled()) {
                 return self.report(Ending::Finished, Err(JobError::Cancelled));
             }
             if self.only_transports_are_active(now, &event) || self.only_upkeep_is_left(now, &event)

@@ -156,5 +156,5 @@ fn at_most(text: &str, least: Duration, most: Duration, advice: &str) -> Result<
 }
 
 fn plans() -> clap::builder::PossibleValuesParser {
-    gridspan::bcast::strategies::NAMES.into()
+    gridspan_bcast::strategies::NAMES.into()
 }

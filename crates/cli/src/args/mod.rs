@@ -12,7 +12,7 @@ pub(crate) use rpc::{
 
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, Parser, Subcommand, ValueEnum};
-use gridspan::bcast::{MODES, Mode};
+use gridspan_bcast::{MODES, Mode};
 use std::ffi::OsString;
 use std::num::NonZeroU32;
 use std::path::PathBuf;
@@ -382,7 +382,7 @@ fn period(text: &str) -> Result<Duration, &'static str> {
 }
 
 fn policies() -> clap::builder::PossibleValuesParser {
-    gridspan::balance::stealing::STEALING_POLICIES.into()
+    gridspan_balance::stealing::STEALING_POLICIES.into()
 }
 
 fn modes() -> impl TypedValueParser<Value = Mode> {
@@ -390,7 +390,7 @@ fn modes() -> impl TypedValueParser<Value = Mode> {
 }
 
 fn strategies() -> clap::builder::PossibleValuesParser {
-    gridspan::balance::NAMES.into()
+    gridspan_balance::NAMES.into()
 }
 
 #[cfg(test)]

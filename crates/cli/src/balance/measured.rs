@@ -2,7 +2,7 @@
 
 use crate::args::SnapshotFormat;
 use crate::error::CliError;
-use gridspan::balance::{Snapshot, VtFile, from_vt, to_vt};
+use gridspan_balance::{Snapshot, VtFile, from_vt, to_vt};
 use std::fs::{self, File};
 use std::io::{BufRead, BufReader, ErrorKind, Read};
 use std::num::NonZeroU32;

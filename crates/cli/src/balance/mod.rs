@@ -9,9 +9,7 @@ use crate::error::CliError;
 use crate::output::print;
 use crate::quantity::{digits, time};
 use crate::table::{Align, Table};
-use gridspan::balance::{
-    CostModel, Explanation, PlanReport, Prediction, Reason, Snapshot, by_name,
-};
+use gridspan_balance::{CostModel, Explanation, PlanReport, Prediction, Reason, Snapshot, by_name};
 use serde::Serialize;
 use std::io;
 use std::process::ExitCode;

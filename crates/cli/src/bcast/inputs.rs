@@ -4,7 +4,7 @@ use crate::args::{BcastArgs, SharingName};
 use crate::error::CliError;
 use crate::grid::described;
 use crate::names::Names;
-use gridspan::bcast::{Network, NetworkEstimate, Sharing, bound_s};
+use gridspan_bcast::{Network, NetworkEstimate, Sharing, bound_s};
 use gridspan_topology::{GridSpec, Hierarchy, NodeId, SiteId};
 use std::collections::BTreeSet;
 use std::time::Duration;

@@ -15,7 +15,7 @@
 use super::inputs::Inputs;
 use super::prediction::{Prediction, Predictions, TreeView};
 use super::text::over_bound;
-use gridspan::bcast::Sharing;
+use gridspan_bcast::Sharing;
 use serde_json::{Value, json};
 
 /// The version of the object.

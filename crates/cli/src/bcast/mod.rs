@@ -18,7 +18,7 @@ use crate::args::BcastArgs;
 use crate::error::CliError;
 use crate::output::show;
 use crate::style::Style;
-use gridspan::bcast::strategies::{NAMES, by_name};
+use gridspan_bcast::strategies::{NAMES, by_name};
 use inputs::Inputs;
 use prediction::{Prediction, Predictions};
 use std::process::ExitCode;

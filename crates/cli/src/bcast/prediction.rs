@@ -2,8 +2,8 @@
 
 use super::inputs::Inputs;
 use crate::args::BcastArgs;
-use gridspan::bcast::strategies::{BroadcastStrategy, Request};
-use gridspan::bcast::{Draft, EdgeTiming, SearchBudget};
+use gridspan_bcast::strategies::{BroadcastStrategy, Request};
+use gridspan_bcast::{Draft, EdgeTiming, SearchBudget};
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 

@@ -5,7 +5,7 @@ use super::prediction::{Prediction, Predictions, TreeView};
 use crate::quantity::{UNKNOWN, bytes, count, digits, time};
 use crate::style::{Branches, Style};
 use crate::table::{Align, Table};
-use gridspan::bcast::{Sending, Sharing};
+use gridspan_bcast::{Sending, Sharing};
 use gridspan_topology::NodeId;
 use std::time::Duration;
 

@@ -19,8 +19,8 @@
 use super::event::Exit;
 use crate::dry_run::PlannedNode;
 use crate::quantity::{bandwidth, digits};
-use gridspan::balance::BalanceReport;
 use gridspan::simulated::Summary;
+use gridspan_balance::BalanceReport;
 use gridspan_runtime::GuestEvent;
 use gridspan_topology::{Bandwidth, GridSpec, LinkEstimate, NodeId};
 use serde::{Serialize, Serializer};

@@ -6,7 +6,7 @@ use super::state::balance::Balances;
 use super::state::broadcasts::RequestOrders;
 use super::state::collections::CollectionState;
 use super::state::membership::Members;
-use super::state::phases::PhaseRounds;
+use super::state::phases::Phases;
 use super::state::publications::Publications;
 use super::state::quiescence::QuiescenceRounds;
 use super::state::reductions::Accumulators;
@@ -59,8 +59,7 @@ pub struct Coordinator {
     /// Number of the next result for each member that has received any.
     pub(super) result_numbers: BTreeMap<ActorId, u64>,
     pub(super) quiescence: QuiescenceRounds,
-    /// The phases that main awaits, by number.
-    pub(super) phases: BTreeMap<u32, PhaseRounds>,
+    pub(super) phases: Phases,
     pub(super) publications: Publications,
     pub(super) survey: Survey,
     pub(super) balancer: Balancer,
@@ -97,7 +96,7 @@ impl Coordinator {
             accumulators: Accumulators::default(),
             result_numbers: BTreeMap::new(),
             quiescence: QuiescenceRounds::default(),
-            phases: BTreeMap::new(),
+            phases: Phases::default(),
             publications: Publications::default(),
             survey: Survey::default(),
             balancer: common.balancing.balancer(common.seed),

@@ -24,7 +24,7 @@ impl Coordinator {
         let mut waits: Vec<String> = others.collect();
         let moves = self.transfers.iter().map(|(to, _)| format!("the coordinator to move to {to}"));
         waits.extend(moves);
-        waits.extend(self.phases.iter().map(|(phase, rounds)| rounds.waits(*phase)));
+        waits.extend(self.phases.rounds.iter().map(|(phase, rounds)| rounds.waits(*phase)));
         for (id, state) in &self.collections {
             if state.creating > 0 {
                 let missing = counted(state.creating, "more PE", "more PEs");

@@ -23,7 +23,7 @@ use super::state::balance::Balances;
 use super::state::broadcasts::{RequestOrders, WaitsForNumber};
 use super::state::collections::CollectionState;
 use super::state::membership::Members;
-use super::state::phases::PhaseRounds;
+use super::state::phases::Phases;
 use super::state::publications::Publications;
 use super::state::quiescence::QuiescenceRounds;
 use super::state::reductions::Accumulators;
@@ -59,7 +59,7 @@ pub(super) struct CoordinatorState {
     accumulators: Accumulators,
     result_numbers: BTreeMap<ActorId, u64>,
     quiescence: QuiescenceRounds,
-    phases: BTreeMap<u32, PhaseRounds>,
+    phases: Phases,
     publications: Publications,
     survey: Survey,
     balances: Balances,

@@ -3,7 +3,7 @@
 use super::switch::Switch;
 use crate::MainFuture;
 use crate::address::id::MAIN_PE;
-use crate::error::{JobError, panic_message};
+use crate::error::{JobError, main_panicked};
 use crate::job::grid::MainPort;
 use crate::job::program::{Program, end};
 use crate::job::promise::Awaited;
@@ -75,8 +75,7 @@ fn block_on(
                 state.runs();
             }
             Err(panic) => {
-                let reason = panic_message(&*panic);
-                return Some(Err(JobError::Failed(format!("main panicked: {reason}"))));
+                return Some(Err(main_panicked(&*panic)));
             }
         }
     }

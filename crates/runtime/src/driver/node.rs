@@ -194,8 +194,22 @@ impl<'scope> Node<'scope> {
         net_driver: Option<&Arc<NetDriver>>,
         switch: &Arc<Switch>,
     ) -> Option<ScopedJoinHandle<'scope, ()>> {
-        let (net_driver, switch) = (net_driver?.clone(), switch.clone());
-        Some(scope.spawn(move || net_driver.watch(&switch)))
+        let (net_driver, failed) = (net_driver?.clone(), switch.clone());
+        let switch = switch.clone();
+        let spawned = thread::Builder::new()
+            .name("watch".to_owned())
+            .spawn_scoped(scope, move || net_driver.watch(&switch));
+        match spawned {
+            Ok(watch) => Some(watch),
+            Err(error) => {
+                let leader = failed.layout.leader(failed.node);
+                failed.inbox(leader).push_action(Box::new({
+                    let error = cannot_start(&error);
+                    move |core| core.fail(error)
+                }));
+                None
+            }
+        }
     }
 
     #[cfg(not(feature = "net"))]

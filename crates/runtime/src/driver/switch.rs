@@ -221,6 +221,18 @@ impl Switch {
         undelivered.map_or(Ok(()), Err)
     }
 
+    /// Passes a packet to a PE of this node. The end of the job goes to all PEs of the node at once,
+    /// since the first of them, which receives it for all, may be inside a handler.
+    fn deliver(&self, to: PeId, (from, packet): (PeId, Packet)) {
+        if let Some(outcome) = packet.stop() {
+            for inbox in &self.inboxes {
+                let outcome = outcome.clone();
+                inbox.push_action(Box::new(move |core| core.handle_stop(outcome)));
+            }
+        }
+        self.inbox(to).push([(from, packet)]);
+    }
+
     /// Calls `act` on the relay and carries out the resulting commands, those for other nodes
     /// first.
     fn carry<R>(&self, act: impl FnOnce(&mut Relay, Time, &mut Vec<RelayCommand>) -> R) -> R {
@@ -390,7 +402,7 @@ impl Switch {
                 format_args!("{to} is not on this node"),
             ));
         }
-        self.inbox(to).push([(sender, packet)]);
+        self.deliver(to, (sender, packet));
         Ok(())
     }
 }
@@ -400,7 +412,7 @@ impl Surroundings for Switch {
         for command in commands {
             match command {
                 CoordinatorCommand::Send { to, packet } if self.layout.node_of(to) == self.node => {
-                    self.inbox(to).push([(COORDINATOR, packet)]);
+                    self.deliver(to, (COORDINATOR, packet));
                 }
                 CoordinatorCommand::Send { to, packet } => {
                     if let Some(network) = &self.network {

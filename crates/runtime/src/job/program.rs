@@ -49,6 +49,11 @@ impl Program {
         self.common.limits
     }
 
+    /// Returns the time limit of the job, if it has one.
+    pub fn time_limit(&self) -> Option<std::time::Duration> {
+        self.common.watch.time_limit
+    }
+
     /// Returns the listeners for failures that PEs may be too busy to handle.
     pub(crate) fn on_failure(&self) -> &[OnFailure] {
         self.job.listens_to_failure()

@@ -3,6 +3,7 @@
 use super::control::Control;
 use super::spread::Spread;
 use crate::address::id::KindId;
+use crate::error::JobError;
 use crate::message::codec::{self, DecodeError};
 use crate::message::envelope::Batch;
 use crate::message::header::{Header, HeaderDelta};
@@ -48,6 +49,16 @@ const FRAME_BYTES_FIRST: usize = 256;
 const MESSAGES_HEADER_BYTES: usize = 4 + 4 + 1 + 2 + 4;
 
 impl Packet {
+    /// Returns the outcome of the job, if the packet announces its end.
+    pub(crate) fn stop(&self) -> Option<&Result<(), JobError>> {
+        match &self.0 {
+            Content::Control(control) => match &**control {
+                Control::Stop { outcome } => Some(outcome),
+                _ => None,
+            },
+            _ => None,
+        }
+    }
     pub(crate) fn control(control: Control) -> Self {
         Self(Content::Control(Box::new(control)))
     }

@@ -7,10 +7,33 @@ use serde::{Deserialize, Serialize};
 /// [`total`](Self::total) rounds once, so that any order and grouping of the terms gives the same
 /// bits.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(try_from = "Parts")]
 pub struct ExactSum {
     parts: Vec<f64>,
     /// The plain sum of infinities and NaNs; zero while all terms are finite.
     special: f64,
+}
+
+/// The fields of a sum from the network.
+#[derive(Deserialize)]
+struct Parts {
+    parts: Vec<f64>,
+    special: f64,
+}
+
+/// Largest number of parts: those that do not overlap cover the 2,098 bits from the largest to the
+/// smallest `f64` with 53 bits each.
+const PARTS_MAX: usize = 40;
+
+impl TryFrom<Parts> for ExactSum {
+    type Error = &'static str;
+
+    fn try_from(Parts { parts, special }: Parts) -> Result<Self, &'static str> {
+        match parts.len() <= PARTS_MAX && parts.iter().all(|part| part.is_finite()) {
+            true => Ok(Self { parts, special }),
+            false => Err("an exact sum has at most 40 parts, all finite"),
+        }
+    }
 }
 
 impl ExactSum {

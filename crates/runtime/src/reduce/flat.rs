@@ -6,6 +6,9 @@
 use serde::de::{Deserialize, Deserializer, Error};
 use std::cell::Cell;
 
+/// Largest number of elements of a tuple.
+pub(super) const ELEMENTS_MAX: usize = 16;
+
 thread_local! {
     static IS_INSIDE: Cell<bool> = const { Cell::new(false) };
 }
@@ -16,12 +19,23 @@ where
     D: Deserializer<'de>,
     T: Deserialize<'de>,
 {
+    /// Leaves the list when it is dropped.
+    struct Inside;
+    impl Drop for Inside {
+        fn drop(&mut self) {
+            IS_INSIDE.set(false);
+        }
+    }
+
     if IS_INSIDE.replace(true) {
         return Err(D::Error::custom("a tuple of a reduction contains a tuple"));
     }
-    let list = Vec::deserialize(deserializer);
-    IS_INSIDE.set(false);
-    list
+    let _inside = Inside;
+    let list = Vec::deserialize(deserializer)?;
+    match list.len() <= ELEMENTS_MAX {
+        true => Ok(list),
+        false => Err(D::Error::custom("a tuple of a reduction has more than 16 elements")),
+    }
 }
 
 #[cfg(test)]

@@ -1,5 +1,6 @@
 //! The operations that combine contributions.
 
+use super::flat::ELEMENTS_MAX;
 use super::value::Value;
 use serde::{Deserialize, Serialize};
 
@@ -37,6 +38,14 @@ pub enum Op {
     /// assert_eq!(op, Op::Tuple(vec![Op::Sum, Op::Max]));
     /// ```
     Tuple(#[serde(deserialize_with = "super::flat::deserialize")] Vec<Op>),
+}
+
+impl Op {
+    /// Whether this is a tuple that contains a tuple, or too many elements.
+    pub(crate) fn is_unsound(&self) -> bool {
+        let is_tuple = |op: &Self| matches!(op, Self::Tuple(_));
+        matches!(self, Self::Tuple(ops) if ops.len() > ELEMENTS_MAX || ops.iter().any(is_tuple))
+    }
 }
 
 macro_rules! op_from_tuples {

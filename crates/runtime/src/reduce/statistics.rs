@@ -6,7 +6,9 @@ use serde::{Deserialize, Serialize};
 /// Describes the numbers that members contributed under [`Op::Statistics`](super::Op::Statistics).
 ///
 /// Sums of numbers and of their squares are exact until the end, so that the result depends neither
-/// on the order of the contributions nor on how far the mean is from zero.
+/// on the order of the contributions nor on how far the mean is from zero. Integers beyond 2^53 are
+/// rounded first. If squares overflow, which those of numbers beyond 1e150 may, the variance is
+/// NaN.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Statistics {
     /// The number of contributions.
@@ -77,7 +79,8 @@ impl Moments {
         }
         let total = self.sum.total();
         let variance = match total.is_finite() {
-            true => (difference.total() / count / count).max(0.0),
+            // `clamp` keeps a NaN, which means that squares have overflowed.
+            true => (difference.total() / count / count).clamp(0.0, f64::INFINITY),
             false => f64::NAN,
         };
         let (mean, min, max) = (total / count, self.min, self.max);
@@ -129,6 +132,7 @@ mod tests {
         let found = of(&[1.0, f64::INFINITY]);
         assert_eq!((found.mean, found.max, found.count), (f64::INFINITY, f64::INFINITY, 2));
         assert!(found.variance.is_nan());
+        assert!(of(&[1e200, 3e200]).variance.is_nan(), "squares overflow");
     }
 
     #[test]

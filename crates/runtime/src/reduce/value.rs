@@ -35,6 +35,12 @@ pub enum Value {
 }
 
 impl Value {
+    /// Whether this is a tuple that contains a tuple, or too many elements.
+    pub(crate) fn is_unsound(&self) -> bool {
+        let is_tuple = |value: &Self| matches!(value, Self::Tuple(_));
+        matches!(self, Self::Tuple(all) if all.len() > flat::ELEMENTS_MAX || all.iter().any(is_tuple))
+    }
+
     /// Returns the kind of value, for error messages.
     pub(crate) fn kind(&self) -> &'static str {
         match self {

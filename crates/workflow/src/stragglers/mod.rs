@@ -173,7 +173,7 @@ impl Observations<'_> {
                 continue;
             };
             let from = attempt.server.index();
-            let left_s = left_s + (self.outputs_s)(attempt.task, attempt.server);
+            let outputs_left_s = (self.outputs_s)(attempt.task, attempt.server);
             let is_imminent = attempt.state == AttemptState::Imminent;
             for &to in &idle {
                 if is_imminent && self.idle[to.index()] <= self.reserved[to.index()] {
@@ -184,9 +184,14 @@ impl Observations<'_> {
                 if !is_slower || !can {
                     continue;
                 }
+                // What outputs take from either place does not count.
+                let outputs_there_s = (self.outputs_s)(attempt.task, to);
+                let common_s = outputs_left_s.min(outputs_there_s);
+                let left_s = left_s + outputs_left_s - common_s;
                 let there_s = (self.inputs_s)(attempt.task, to)
                     + self.expected_s(attempt.task, to) * slowness[to.index()]
-                    + (self.outputs_s)(attempt.task, to);
+                    + outputs_there_s
+                    - common_s;
                 let gain_s = left_s - there_s;
                 let is_better = best.as_ref().is_none_or(|best| gain_s > best.gain_s);
                 if there_s < left_s * CLEARLY_EARLIER && is_better {

@@ -4,6 +4,15 @@ use crate::coordinator::event::Asker;
 use crate::message::PhaseCounts;
 use gridspan_topology::Time;
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+/// The phases whose completion main waits for, and those that are complete, by number.
+#[derive(Debug, Default, Serialize, Deserialize)]
+pub(crate) struct Phases {
+    pub(crate) rounds: BTreeMap<u32, PhaseRounds>,
+    /// Final counts.
+    pub(crate) complete: BTreeMap<u32, PhaseCounts>,
+}
 
 /// Rounds of the completion detection of one phase.
 #[derive(Debug, Default, Serialize, Deserialize)]

@@ -8,6 +8,7 @@
 //! may migrate while its contribution is in flight.
 
 use crate::address::id::{COORDINATOR, SectionId, Sender, Slot};
+use crate::error::JobError;
 use crate::message::{Contribution, Control, ReductionGroup};
 use crate::pe::collective::accumulator::Accumulator;
 use crate::pe::core::Core;
@@ -29,12 +30,24 @@ impl Core {
         let sequence = member.reductions;
         member.reductions += 1;
         let id = member.id;
-        if self.is_secondary(Sender::Actor(slot)) {
+        if self.is_secondary(Sender::Actor(slot)) || self.refuses(slot, &op, &value) {
             return;
         }
         let partial = Partial::new(&op, id.key, value);
         let group = ReductionGroup::Collection(id.collection);
         self.merge(Contribution { group, sequence, count: 1, expected: 0, op, target, partial });
+    }
+
+    /// Fails the job if an operation cannot travel between nodes.
+    fn refuses(&mut self, slot: Slot, op: &Op, value: &Value) -> bool {
+        let is_unsound = op.is_unsound() || value.is_unsound();
+        if is_unsound {
+            let name = self.kind(slot.kind).map_or("an actor", |kind| kind.name());
+            self.fail(JobError::Failed(format!(
+                "{name} contributed {value} with {op:?}; a tuple has at most 16 elements, and none of them is a tuple"
+            )));
+        }
+        is_unsound
     }
 
     /// Contributes to the next reduction over a section of `expected` members.
@@ -53,7 +66,7 @@ impl Core {
         let next = channels.section_reductions.entry(section).or_default();
         let sequence = *next;
         *next += 1;
-        if self.is_secondary(Sender::Actor(slot)) {
+        if self.is_secondary(Sender::Actor(slot)) || self.refuses(slot, &op, &value) {
             return;
         }
         let partial = Partial::new(&op, key, value);

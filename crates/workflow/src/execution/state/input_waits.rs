@@ -1,4 +1,4 @@
-//! The times that tasks wait for their inputs: estimated for idle links, and observed.
+//! The times that tasks wait for their inputs: over idle links, and as observed.
 
 use super::ExecutionState;
 use crate::execution::AttemptId;
@@ -10,8 +10,11 @@ use crate::id::{DataId, Endpoint, ServerId, TaskId};
 /// wait.
 const SHARED_BY: f64 = 8.0;
 const LONGER: f64 = 2.0;
-/// Last share of an attempt's wait. If another attempt has ended on the same server within this
-/// share, the attempt is assumed to have waited for a core.
+/// Part of each wait that is not for transfers: a server begins a task with a delay, and the client
+/// notices that with another one.
+const BEGIN_S: f64 = 0.01;
+/// Share of an attempt's wait: if another attempt has ended on its server within this last part of
+/// it, it is assumed to have waited for a core.
 const JUST_FREE: f64 = 0.01;
 
 /// Time of a transfer of data between two endpoints over idle links, in seconds.
@@ -29,14 +32,14 @@ pub(super) struct InputWaits {
 impl InputWaits {
     pub(super) fn note(&mut self, waited_s: f64, idle_s: f64) {
         self.longest_s = self.longest_s.max(waited_s);
-        self.waited_s += waited_s;
+        self.waited_s += (waited_s - BEGIN_S).max(idle_s);
         self.idle_s += idle_s;
     }
 
-    /// Returns the observed ratio of waits to those over idle links; at least 1.
+    /// Returns the observed ratio of waits to those over idle links, from 1 to [`SHARED_BY`].
     pub(super) fn congestion(&self) -> f64 {
         match self.idle_s > 0.0 {
-            true => (self.waited_s / self.idle_s).max(1.0),
+            true => (self.waited_s / self.idle_s).clamp(1.0, SHARED_BY),
             false => 1.0,
         }
     }
@@ -61,8 +64,8 @@ impl ExecutionState<'_> {
         self.graph.task(task).inputs.iter().map(nearest_s).fold(0.0, f64::max)
     }
 
-    /// Returns the time over idle links, in seconds, in which the outputs of a task get from its
-    /// server to all receivers: the servers of the tasks that read them, and the client if it wants
+    /// Returns the time over idle links, in seconds, that the outputs of a task take from a server
+    /// to the servers that will execute the tasks that read them, and to the client if it wants
     /// them.
     pub(super) fn outputs_s(
         &self,
@@ -84,8 +87,8 @@ impl ExecutionState<'_> {
         self.graph.task(task).outputs.iter().map(farthest_s).fold(0.0, f64::max)
     }
 
-    /// Returns the time of a transfer over idle links, through the client if the servers cannot
-    /// transfer directly.
+    /// Returns the time of a transfer over idle links, through the client if a server does not
+    /// reach the other.
     fn way_s(
         &self,
         data: DataId,
@@ -101,7 +104,7 @@ impl ExecutionState<'_> {
     }
 
     /// Notes the time that the inputs of attempts take over idle links, for attempts whose inputs
-    /// all exist by now.
+    /// have come to exist.
     pub(super) fn note_possible(&mut self, transfer_s: TransferTime<'_>) {
         for (attempt, since_s) in std::mem::take(&mut self.attempts.complete) {
             let Attempt { task, server, .. } = *self.attempts.at(attempt);
@@ -110,8 +113,8 @@ impl ExecutionState<'_> {
         }
     }
 
-    /// Notes the time that a starting attempt has waited for its inputs. If a core has become free
-    /// just before, the attempt has waited for the core, and nothing is noted.
+    /// Notes the time that a beginning attempt has waited for its inputs, unless it has waited for
+    /// a core: then one has become free just before.
     pub(super) fn note_wait(&mut self, attempt: AttemptId, now_s: f64) {
         let Attempt { server, possible_s, inputs_s, .. } = *self.attempts.at(attempt);
         let Some(possible_s) = possible_s.filter(|_| inputs_s > 0.0) else { return };

@@ -501,9 +501,11 @@ fn inputs_take_longer_where_transfers_were_seen_to_share_links() {
 
     waits.note(0.5, 1.0);
     assert_eq!(waits.congestion(), 1.0, "never less than over idle links");
-    waits.note(11.5, 3.0);
-
+    waits.note(11.01, 3.0);
     assert_eq!(waits.congestion(), 3.0);
+
+    waits.note(1e6, 1.0);
+    assert_eq!(waits.congestion(), 8.0, "a bound, since some links may be free");
 }
 
 #[test]

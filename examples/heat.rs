@@ -150,6 +150,6 @@ mod tests {
     #[test]
     fn no_heat_is_lost() {
         let job = job(Plate { side: 8, steps: 20 });
-        gridspan::embed::Run::on_threads(2).run(job).unwrap();
+        gridspan::embed::Runner::on_threads(2).run(job).unwrap();
     }
 }

@@ -52,6 +52,6 @@ fn main() -> ExitCode {
 mod tests {
     #[test]
     fn every_pe_greets() {
-        gridspan::embed::Run::on_threads(2).run(super::job()).unwrap();
+        gridspan::embed::Runner::on_threads(2).run(super::job()).unwrap();
     }
 }

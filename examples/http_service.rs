@@ -7,7 +7,7 @@
 //!
 //! A client that closes its connection cancels its job, since the job is dropped with the request.
 
-use gridspan::embed::Run;
+use gridspan::embed::Runner;
 use gridspan::prelude::*;
 use http_body_util::Full;
 use hyper::body::{Bytes, Incoming};
@@ -59,7 +59,7 @@ fn is_prime(n: u64) -> bool {
 /// Counts the primes below `end`.
 async fn primes(end: u64) -> Result<u64, JobError> {
     let _permit = JOBS.acquire().await.expect("the semaphore is never closed");
-    let run = Run::on_threads(2).time_limit(Duration::from_secs(30));
+    let run = Runner::on_threads(2).time_limit(Duration::from_secs(30));
     let job = Job::new("primes").actor::<Counter>();
     run.start(job, async move |grid: Grid| {
         let ranges = u32::try_from(end.div_ceil(RANGE)).expect("the limit is below");

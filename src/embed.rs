@@ -1,11 +1,11 @@
 //! Runs jobs inside another program: on a thread beside it, with a value as the result.
 //!
-//! [`Run`] says where a job runs, and [`start`](Run::start)s it. The [`Running`] job is a future,
+//! [`Runner`] says where a job runs, and [`start`](Runner::start)s it. The [`Running`] job is a future,
 //! so that a program on tokio or another executor awaits it without blocking, and it can be
 //! [waited for](Running::wait) on a plain thread. Several jobs may run in one process at a time.
 //!
 //! ```
-//! use gridspan::embed::Run;
+//! use gridspan::embed::Runner;
 //! use gridspan::prelude::*;
 //!
 //! #[derive(Serialize, Deserialize)]
@@ -23,7 +23,7 @@
 //!     }
 //! }
 //!
-//! let running = Run::on_threads(2).start(Job::new("squares").actor::<Square>(), async |grid| {
+//! let running = Runner::on_threads(2).start(Job::new("squares").actor::<Square>(), async |grid| {
 //!     let squares = grid.create::<Square>(Ix1::range(100), |_| ()).await?;
 //!     squares.broadcast(());
 //!     Ok(squares.reduction::<u64>(Sum).await?)
@@ -36,8 +36,8 @@
 //! - Its main returns: the result is the value, or its error.
 //! - A panic in a handler or in main: [`JobError::Panicked`] or [`JobError::Failed`]. Only this job
 //!   ends. The panic hook of the process prints the panic.
-//! - [`Canceller::cancel`], or dropping the [`Running`] job: [`JobError::Cancelled`].
-//! - The [time limit](Run::time_limit): [`JobError::TimeLimit`].
+//! - [`CancelHandle::cancel`], or dropping the [`Running`] job: [`JobError::Cancelled`].
+//! - The [time limit](Runner::time_limit): [`JobError::TimeLimit`].
 //!
 //! A job ends between handlers, since a thread cannot be stopped from outside. While a handler, or
 //! a main that blocks, does not return, its thread and the job's memory remain, and the result does
@@ -56,7 +56,7 @@
 //! are free.
 
 use gridspan_balance::BalanceReport;
-use gridspan_runtime::driver::{Canceller as NodeCanceller, embedded};
+use gridspan_runtime::driver::{Canceller, embedded};
 use gridspan_runtime::{Grid, Job, JobError};
 #[cfg(feature = "sim")]
 use gridspan_sim::{SimOptions, Simulation};
@@ -79,7 +79,7 @@ const EVENTS_MAX: usize = 1024;
 /// Where, and for how long, a job runs.
 #[derive(Clone, Debug)]
 #[must_use = "a job runs once it is started"]
-pub struct Run {
+pub struct Runner {
     place: Place,
     seed: Option<u64>,
     time_limit: Option<Duration>,
@@ -95,7 +95,7 @@ enum Place {
     Simulated(Box<GridSpec>),
 }
 
-impl Run {
+impl Runner {
     /// On PEs that are threads of this process.
     pub fn on_threads(pes: u32) -> Self {
         Self::at(Place::Threads(pes))
@@ -191,7 +191,7 @@ impl Run {
         };
         let begun = {
             let shared = shared.clone();
-            move |node: NodeCanceller| shared.begin(&node)
+            move |node: Canceller| shared.begin(&node)
         };
         match self.place {
             Place::Threads(pes) => embedded::run_with(limited(job, self.time_limit), pes, begun),
@@ -291,8 +291,8 @@ impl<T> Running<T> {
     }
 
     /// Returns a handle that cancels the job, for other threads and tasks.
-    pub fn canceller(&self) -> Canceller {
-        Canceller(self.reader.shared.clone())
+    pub fn cancel_handle(&self) -> CancelHandle {
+        CancelHandle(self.reader.shared.clone())
     }
 
     /// Returns the events of the job from now on, and those that nothing has read before.
@@ -333,9 +333,9 @@ impl<T> fmt::Debug for Running<T> {
 
 /// Cancels a running job.
 #[derive(Clone)]
-pub struct Canceller(Arc<Shared>);
+pub struct CancelHandle(Arc<Shared>);
 
-impl Canceller {
+impl CancelHandle {
     /// Ends the job with [`JobError::Cancelled`], unless it has ended. Returns at once; the job
     /// ends when the handlers that run have returned.
     pub fn cancel(&self) {
@@ -343,9 +343,9 @@ impl Canceller {
     }
 }
 
-impl fmt::Debug for Canceller {
+impl fmt::Debug for CancelHandle {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Canceller")
+        f.write_str("CancelHandle")
     }
 }
 
@@ -392,7 +392,7 @@ struct State {
     /// Number of readers so far.
     readers: u64,
     /// Cancels the job, while it runs on threads.
-    node: Option<NodeCanceller>,
+    node: Option<Canceller>,
 }
 
 impl State {
@@ -465,7 +465,7 @@ impl Shared {
     }
 
     /// The job runs on threads from now on.
-    fn begin(&self, node: &NodeCanceller) {
+    fn begin(&self, node: &Canceller) {
         lock(&self.state).node = Some(node.clone());
         // It may have been cancelled while it was made.
         if self.is_cancelled() {

@@ -7,10 +7,10 @@
 //! | `GRIDSPAN_EMULATE` | a grid on this machine, such as `2x4,wan=32ms` (see [`GridSpec::from_emulate`]) | none |
 //! | `GRIDSPAN_GRID` | the path of a grid file (see [`GridSpec::from_toml`]), or a [`GridSpec`] as JSON | none |
 //! | `GRIDSPAN_SEED` | the seed of all intended randomness, a number | the program's, else 0 |
-//! | `GRIDSPAN_BALANCE` | the balancing strategy: `none`, `auto`, `grid-cut`, `border`, `refine`, `greedy`, `vacate`, `rotate` or `random` | the program's, else `none` |
+//! | `GRIDSPAN_BALANCE` | the balancing strategy: one of [`NAMES`](gridspan_balance::NAMES) | the program's, else `none` |
 //! | `GRIDSPAN_BALANCE_EVERY` | interval at which the strategy runs in addition to sync points and events, such as `5s` or `200ms` | the program's, else never |
 //! | `GRIDSPAN_ON_STALL` | reaction to a job that is stalled for ever: `warn`, or `fail` to end it | `warn` |
-//! | `GRIDSPAN_TIME_LIMIT` | a job that takes longer, such as `10m`, ends with an error | none |
+//! | `GRIDSPAN_TIME_LIMIT` | a job that takes longer, such as `10min`, ends with an error | none |
 //! | `GRIDSPAN_BALANCE_GATE` | `on`: plans must be worth their cost, and are undone if they were not; `off` | the program's, else `on` |
 //! | `GRIDSPAN_STEALING` | stealing policy of nodes without tasks: one of [`STEALING_POLICIES`](gridspan_balance::stealing::STEALING_POLICIES) | the program's, else `directory` |
 //! | `GRIDSPAN_BROADCAST` | broadcast mode: one of [`MODES`](gridspan_bcast::MODES) | the program's, else `planned` |
@@ -256,9 +256,9 @@ fn settings(get: Get<'_>) -> Result<Settings, VariableError> {
     };
     let time_limit = match get(TIME_LIMIT)? {
         None => None,
-        Some(value) => {
-            Some(period(&value).ok_or_else(|| wrong(TIME_LIMIT, &value, "a time such as `10m`"))?)
-        }
+        Some(value) => Some(
+            period(&value).ok_or_else(|| wrong(TIME_LIMIT, &value, "a time such as `10min`"))?,
+        ),
     };
     let tolerates_lost_guests = None;
     Ok(Settings {

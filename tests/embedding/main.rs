@@ -1,7 +1,7 @@
 //! Jobs inside another program.
 #![allow(missing_docs)]
 
-use gridspan::embed::{Event, Run};
+use gridspan::embed::{Event, Runner};
 use gridspan::prelude::*;
 use gridspan::topology::GridSpec;
 use std::sync::Mutex;
@@ -63,8 +63,8 @@ fn grid() -> GridSpec {
     GridSpec::from_emulate("2x1,wan=1ms").expect("a valid grid")
 }
 
-fn everywhere() -> [Run; 3] {
-    [Run::on_threads(2), Run::emulated(grid()), Run::simulated(grid())]
+fn everywhere() -> [Runner; 3] {
+    [Runner::on_threads(2), Runner::emulated(grid()), Runner::simulated(grid())]
 }
 
 #[test]
@@ -97,7 +97,7 @@ fn a_cancelled_job_ends() {
         let running = run.start(job("for ever"), for_ever);
         std::thread::sleep(Duration::from_millis(50));
         assert!(!running.is_over());
-        let (canceller, begin) = (running.canceller(), Instant::now());
+        let (canceller, begin) = (running.cancel_handle(), Instant::now());
         canceller.cancel();
         assert_eq!(running.wait(), Err(JobError::Cancelled));
         assert!(begin.elapsed() < Duration::from_secs(2), "{:?}", begin.elapsed());
@@ -110,7 +110,7 @@ fn a_job_that_is_cancelled_before_it_runs_ends_too() {
     let _alone = ALONE.lock();
     for run in everywhere() {
         let running = run.start(job("for ever"), for_ever);
-        running.canceller().cancel();
+        running.cancel_handle().cancel();
         assert_eq!(running.wait(), Err(JobError::Cancelled));
     }
 }
@@ -118,14 +118,14 @@ fn a_job_that_is_cancelled_before_it_runs_ends_too() {
 #[test]
 fn a_cancelled_job_waits_for_the_handler_that_runs() {
     let _alone = ALONE.lock();
-    let running = Run::on_threads(2).start(job("busy"), async |grid: Grid| {
+    let running = Runner::on_threads(2).start(job("busy"), async |grid: Grid| {
         let workers = grid.create::<Worker>(Ix1::range(4), |_| ()).await?;
         workers.broadcast(Message::Busy(400));
         Ok(workers.reduction::<u64>(Sum).await?)
     });
     std::thread::sleep(Duration::from_millis(100));
     let begin = Instant::now();
-    running.canceller().cancel();
+    running.cancel_handle().cancel();
     assert_eq!(running.wait(), Err(JobError::Cancelled));
     let took = begin.elapsed();
     assert!(took > Duration::from_millis(100) && took < Duration::from_millis(1200), "{took:?}");
@@ -135,7 +135,7 @@ fn a_cancelled_job_waits_for_the_handler_that_runs() {
 #[test]
 fn all_other_pes_end_while_the_first_is_in_a_handler() {
     let _alone = ALONE.lock();
-    let running = Run::on_threads(3).start(job("busy"), async |grid: Grid| {
+    let running = Runner::on_threads(3).start(job("busy"), async |grid: Grid| {
         let workers = grid.create_placed::<Worker>(Placement::RoundRobin, Ix1::range(3), |_| ());
         let workers = workers.await?;
         workers.member(Ix1(1)).send(Message::Forever);
@@ -143,7 +143,7 @@ fn all_other_pes_end_while_the_first_is_in_a_handler() {
         Ok(workers.reduction::<u64>(Sum).await?)
     });
     std::thread::sleep(Duration::from_millis(200));
-    running.canceller().cancel();
+    running.cancel_handle().cancel();
     std::thread::sleep(Duration::from_millis(300));
     // The other PEs have ended: nothing uses a processor any more.
     let before = processor_ticks();
@@ -183,14 +183,14 @@ fn a_dropped_job_is_cancelled_and_a_detached_one_goes_on() {
             for_ever(grid).await
         }
     };
-    let dropped = Run::on_threads(2).start(job("dropped"), on_end(ended.clone(), "dropped"));
+    let dropped = Runner::on_threads(2).start(job("dropped"), on_end(ended.clone(), "dropped"));
     std::thread::sleep(Duration::from_millis(50));
     assert!(ends.try_recv().is_err());
     drop(dropped);
     assert_eq!(ends.recv_timeout(Duration::from_secs(5)), Ok("dropped"));
 
-    let detached = Run::on_threads(2).start(job("detached"), on_end(ended, "detached"));
-    let canceller = detached.canceller();
+    let detached = Runner::on_threads(2).start(job("detached"), on_end(ended, "detached"));
+    let canceller = detached.cancel_handle();
     detached.detach();
     std::thread::sleep(Duration::from_millis(100));
     assert!(ends.try_recv().is_err(), "it goes on");
@@ -201,16 +201,16 @@ fn a_dropped_job_is_cancelled_and_a_detached_one_goes_on() {
 #[test]
 fn a_panic_or_a_time_limit_ends_that_job_alone() {
     let _alone = ALONE.lock();
-    let other = Run::on_threads(1).start(job("other"), async |grid: Grid| {
+    let other = Runner::on_threads(1).start(job("other"), async |grid: Grid| {
         grid.sleep(Duration::from_millis(500)).await?;
         count(grid).await
     });
-    let panics = Run::on_threads(2).start(job("panics"), async |grid: Grid| {
+    let panics = Runner::on_threads(2).start(job("panics"), async |grid: Grid| {
         let workers = grid.create::<Worker>(Ix1::range(4), |_| ()).await?;
         workers.member(Ix1(3)).send(Message::Panic);
         Ok(workers.reduction::<u64>(Sum).await?)
     });
-    let limited = Run::on_threads(2).time_limit(Duration::from_millis(200));
+    let limited = Runner::on_threads(2).time_limit(Duration::from_millis(200));
     let limited = limited.start(job("for ever"), for_ever);
 
     let error = panics.wait().unwrap_err();
@@ -223,7 +223,7 @@ fn a_panic_or_a_time_limit_ends_that_job_alone() {
 fn warnings_come_as_events_until_the_job_ends() {
     let _alone = ALONE.lock();
     let running =
-        Run::on_threads(2).start(job("stalls").fail_on_stall(true), async |grid: Grid| {
+        Runner::on_threads(2).start(job("stalls").fail_on_stall(true), async |grid: Grid| {
             let workers = grid.create::<Worker>(Ix1::range(4), |_| ()).await?;
             Ok(workers.reduction::<u64>(Sum).await?)
         });
@@ -264,7 +264,7 @@ fn a_thousand_jobs_leave_nothing_behind() {
     let _alone = ALONE.lock();
     let run = |jobs: u32| {
         for _ in 0..jobs {
-            assert_eq!(Run::on_threads(2).start(job("count"), count).wait(), Ok(4));
+            assert_eq!(Runner::on_threads(2).start(job("count"), count).wait(), Ok(4));
         }
     };
     run(100);

@@ -61,6 +61,7 @@ const EFFECTS: &[Effect] = &[
             "crates/runtime/src/driver",
             "crates/runtime/src/net",
             "crates/sim/src/campaign/runner.rs",
+            "src/embed.rs",
             "src/variables.rs",
         ],
     },

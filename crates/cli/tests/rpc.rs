@@ -58,8 +58,8 @@ fn what_a_workflow_does_not_say_is_a_warning() {
 
     assert_eq!(output.code, Some(0), "{output:?}");
     for guess in [
-        "`join_ID03` has no recorded runtime: 0 s is taken",
-        "`join_ID03` used several cores: one core for as long is taken",
+        "`join_ID03` has no recorded runtime: assuming 0 s",
+        "`join_ID03` used several cores: assuming one core for the same time",
     ] {
         assert!(output.stderr.contains(guess), "{}", output.stderr);
     }
@@ -127,7 +127,7 @@ fn what_is_wrong_is_said_with_the_next_step() {
         assert_eq!(output.code, Some(2), "{output:?}");
         assert!(output.stderr.contains(reason), "{output:?}");
     };
-    refused("{", &[], "this is no workflow in WfFormat");
+    refused("{", &[], "this is not a workflow in WfFormat");
     refused(WORKFLOW, &["-H", "magic"], "heft-c");
     refused(WORKFLOW, &["--slow", "z9=3"], "there is no host `z9`");
     refused(WORKFLOW, &["--slow", "a1=0"], "write a host and a number");

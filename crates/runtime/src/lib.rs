@@ -45,6 +45,7 @@ pub use job::grid::{Collection, Grid, MainPort, Member, Per};
 pub use job::program::{Program, end};
 pub use job::promise::Awaited;
 pub use job::{Job, MainFuture};
+pub use message::List;
 pub use message::codec::DecodeError;
 pub use message::frame::Frame;
 pub use message::limits::Limits;
@@ -55,7 +56,7 @@ pub use pe::actor::context::Context;
 pub use pe::actor::published::Published;
 pub use pe::actor::reference::{ActorRef, CollectionRef, Reply, SectionRef};
 pub use pe::links::{Links, Locality};
-pub use reduce::{Custom, CustomOp, ExactSum, List, Op, Reducible, Reduction, Statistics, Value};
+pub use reduce::{Custom, CustomOp, ExactSum, Op, Reducible, Reduction, Statistics, Value};
 pub use schema::numbers::Numbers;
 pub use tasks::{
     Goal, Merge, Search, SearchContext, SearchPool, SearchStream, StealStatistics, Step, Task,

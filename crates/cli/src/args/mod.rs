@@ -103,7 +103,7 @@ pub(crate) struct RunArgs {
     /// Action on a job that can never continue, since everything in it waits [default: warn].
     #[arg(long, value_enum, value_name = "WHAT")]
     pub(crate) on_stall: Option<OnStall>,
-    /// End a job that takes longer, such as 10m, with an error that reports what it waits for.
+    /// End a job that takes longer, such as 10min, with an error that reports what it waits for.
     #[arg(long, value_name = "TIME", value_parser = period)]
     pub(crate) time_limit: Option<Duration>,
     /// Set this variable for the nodes, to VALUE or to its value here; repeat it for more.

@@ -13,6 +13,7 @@ pub(crate) mod envelope;
 pub(crate) mod frame;
 pub(crate) mod header;
 pub(crate) mod limits;
+mod list;
 mod look;
 mod membership;
 mod migrant;
@@ -36,6 +37,7 @@ pub(crate) use control::{
     MulticastMember, MulticastTarget, Piece, ReductionGroup, Tombstone,
 };
 pub(crate) use earlier::Earlier;
+pub use list::List;
 pub(crate) use look::Looked;
 pub use look::MainStatus;
 pub(crate) use membership::{MembershipEvent, MembershipMessage, Stage};

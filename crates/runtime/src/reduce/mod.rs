@@ -6,14 +6,12 @@
 
 mod exact;
 mod flat;
-mod list;
 mod op;
 mod partial;
 mod statistics;
 mod value;
 
 pub use exact::ExactSum;
-pub use list::List;
 pub use op::{Custom, CustomOp, Op};
 pub(crate) use partial::Partial;
 pub use statistics::Statistics;

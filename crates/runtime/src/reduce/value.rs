@@ -26,7 +26,7 @@ pub enum Value {
     F64s(Vec<f64>),
     /// Bytes, for concatenation and for custom operations.
     Bytes(Vec<u8>),
-    /// Encoded elements, for concatenation and union; see [`List`](super::List).
+    /// Encoded elements, for concatenation and union; see [`List`](crate::List).
     Items(Vec<Vec<u8>>),
     /// Statistics of numbers.
     Statistics(Statistics),

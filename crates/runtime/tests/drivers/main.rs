@@ -283,7 +283,7 @@ fn collections_and_publications_that_outgrow_a_frame_are_split_or_refused() {
                 assert_eq!(sum, index.0 as u64 + size(index) as u64);
             }
             let error = grid.publish(&vec![0u8; 61 << 20]).await.unwrap_err();
-            assert!(error.to_string().contains("divide it"), "{error}");
+            assert!(error.to_string().contains("divide the data"), "{error}");
             Ok(())
         })
     });

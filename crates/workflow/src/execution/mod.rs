@@ -34,6 +34,7 @@
 mod attempts;
 mod copies;
 mod dispatcher;
+mod input_waits;
 mod outcome;
 mod reasons;
 mod relays;

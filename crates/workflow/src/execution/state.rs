@@ -1,18 +1,18 @@
 //! The client's view of the progress of a group: which tasks are ordered from which servers, and
 //! which endpoint sends which data. `outcomes` handles reports, `stragglers` slow servers, and
-//! `input_waits` the transfer times between servers.
+//! `inputs` the transfer times between servers.
 
 use super::attempts::Attempts;
 use super::copies::DataCopies;
+use super::input_waits::InputWaits;
 use super::task_states::{Stuck, TaskState, TaskStates};
 use super::{AttemptId, Delivery};
 use crate::graph::TaskGraph;
 use crate::id::{DataId, Endpoint, ServerId, TaskId};
 use crate::mapping::Mapping;
-use input_waits::InputWaits;
 use std::collections::{BTreeMap, BTreeSet};
 
-mod input_waits;
+mod inputs;
 mod outcomes;
 mod stragglers;
 #[cfg(test)]

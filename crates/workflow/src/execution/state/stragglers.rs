@@ -1,8 +1,8 @@
 //! The treatment of servers that appear slow to the client.
 
 use super::ExecutionState;
-use super::input_waits::TransferTime;
 use crate::execution::AttemptId;
+use crate::execution::input_waits::TransferTime;
 use crate::execution::task_states::TaskState;
 use crate::id::{ServerId, TaskId};
 use crate::platform::Platform;

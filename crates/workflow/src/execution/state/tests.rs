@@ -496,7 +496,7 @@ fn a_task_stays_on_a_slow_server_if_moving_its_outputs_takes_longer() {
 
 #[test]
 fn inputs_take_longer_where_transfers_were_seen_to_share_links() {
-    let mut waits = super::input_waits::InputWaits::default();
+    let mut waits = crate::execution::input_waits::InputWaits::default();
     assert_eq!(waits.congestion(), 1.0);
 
     waits.note(0.5, 1.0);

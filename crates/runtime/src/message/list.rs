@@ -1,12 +1,12 @@
 //! Lists and sets of any type that serialises.
 
-use super::value::{Reducible, Value};
 use crate::message::codec::{decode, encode};
+use crate::reduce::{Reducible, Value};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use std::collections::BTreeSet;
 
-/// A list of any type that serialises, for [`Op::Concat`](super::Op::Concat): the result lists the
+/// A list of any type that serialises, for [`Op::Concat`](crate::Op::Concat): the result lists the
 /// elements of all contributions by index of their contributors. Numbers need no `List`, since
 /// `Vec<f64>` and its like are contributed as they are.
 ///
@@ -30,7 +30,7 @@ impl<T: Serialize + DeserializeOwned> Reducible for List<T> {
     }
 }
 
-/// A set, for [`Op::Union`](super::Op::Union). Equal elements must serialise to equal bytes.
+/// A set, for [`Op::Union`](crate::Op::Union). Equal elements must serialise to equal bytes.
 impl<T: Serialize + DeserializeOwned + Ord> Reducible for BTreeSet<T> {
     fn into_value(self) -> Value {
         Value::Items(self.iter().map(encode).collect())

@@ -18,6 +18,8 @@
 //!   examples `structure`, and `call_paths`, which records the functions that run from a call to
 //!   its handler.
 
+#[cfg(doctest)]
+mod book;
 pub mod broadcast;
 pub mod charts;
 pub mod graphs;

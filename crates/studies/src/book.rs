@@ -1,0 +1,31 @@
+//! The code blocks of the book compile and run as tests of documentation.
+
+macro_rules! chapters {
+    ($($name:ident = $file:literal),* $(,)?) => {
+        $(#[doc = include_str!(concat!("../../../docs/src/", $file))] struct $name;)*
+    };
+}
+
+chapters! {
+    Introduction = "introduction.md",
+    GettingStarted = "getting-started.md",
+    WritingJobs = "writing-jobs.md",
+    Embedding = "embedding.md",
+    GridFiles = "grid-files.md",
+    Running = "running.md",
+    Clusters = "clusters.md",
+    Topology = "topology.md",
+    Balancing = "balancing.md",
+    Broadcasts = "broadcasts.md",
+    Tasks = "tasks.md",
+    Calls = "calls.md",
+    Simulator = "simulator.md",
+    Promises = "promises.md",
+//    Faults = "faults.md",
+    Figures = "figures.md",
+//    FromMpi = "from-mpi.md",
+//    FromCharm = "from-charm.md",
+//    FromRay = "from-ray.md",
+//    Internals = "internals.md",
+    Glossary = "glossary.md",
+}

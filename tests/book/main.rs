@@ -1,0 +1,109 @@
+//! The book and the README: links lead somewhere, and figures are the same in both.
+#![allow(missing_docs)]
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+fn root() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+}
+
+fn read(path: &Path) -> String {
+    fs::read_to_string(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
+}
+
+/// The chapters of the book, and the other documents.
+fn documents() -> Vec<PathBuf> {
+    let chapters = fs::read_dir(root().join("docs/src")).expect("the book");
+    let chapters = chapters.map(|entry| entry.expect("a file of the book").path());
+    let others = ["README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "CHANGELOG.md"];
+    let mut all: Vec<PathBuf> = chapters.chain(others.map(|name| root().join(name))).collect();
+    all.retain(|path| path.extension().is_some_and(|extension| extension == "md"));
+    all.sort();
+    all
+}
+
+/// The lines outside of code blocks.
+fn prose(text: &str) -> impl Iterator<Item = &str> {
+    let mut is_code = false;
+    text.lines().filter(move |line| {
+        let is_fence = line.trim_start().starts_with("```");
+        is_code ^= is_fence;
+        !is_code && !is_fence
+    })
+}
+
+/// The targets of links and images: `](target)`.
+fn links(text: &str) -> Vec<String> {
+    let mut links = Vec::new();
+    for line in prose(text) {
+        for part in line.split("](").skip(1) {
+            links.extend(part.split_once(')').map(|(target, _)| target.to_owned()));
+        }
+    }
+    links
+}
+
+/// The anchor that mdBook and forges make of a heading.
+fn anchor(heading: &str) -> String {
+    let kept = heading.trim().to_lowercase();
+    let kept = kept.chars().filter(|c| c.is_alphanumeric() || matches!(c, ' ' | '-' | '_'));
+    kept.map(|c| if c == ' ' { '-' } else { c }).collect()
+}
+
+fn anchors(text: &str) -> BTreeSet<String> {
+    let headings = prose(text).filter_map(|line| line.strip_prefix('#'));
+    headings.map(|heading| anchor(heading.trim_start_matches('#'))).collect()
+}
+
+#[test]
+fn links_lead_somewhere() {
+    let mut broken = Vec::new();
+    for document in documents() {
+        let text = read(&document);
+        let folder = document.parent().expect("a folder");
+        for link in links(&text).iter().filter(|link| !link.contains("://")) {
+            let (file, place) = link.split_once('#').unwrap_or((link, ""));
+            let target = if file.is_empty() { document.clone() } else { folder.join(file) };
+            let is_there = target.exists();
+            let has_place = place.is_empty() || is_there && anchors(&read(&target)).contains(place);
+            if !is_there || !has_place {
+                broken.push(format!("{}: {link}", document.display()));
+            }
+        }
+    }
+    assert!(broken.is_empty(), "{broken:#?}");
+}
+
+#[test]
+fn every_chapter_is_in_the_summary() {
+    let summary = read(&root().join("docs/src/SUMMARY.md"));
+    let listed: BTreeSet<String> = links(&summary).into_iter().collect();
+    let folder = root().join("docs/src");
+    let names = documents().into_iter().filter(|path| path.starts_with(&folder));
+    let names: BTreeSet<String> = names
+        .filter_map(|path| Some(path.file_name()?.to_str()?.to_owned()))
+        .filter(|name| name != "SUMMARY.md")
+        .collect();
+    assert_eq!(listed, names);
+}
+
+#[test]
+fn figures_of_the_readme_are_those_of_the_book() {
+    let figures = read(&root().join("docs/src/figures.md"));
+    let readme = read(&root().join("README.md"));
+    let rows = readme.lines().skip_while(|line| !line.starts_with("| figure"));
+    let rows: Vec<&str> = rows.take_while(|line| line.starts_with('|')).collect();
+    assert!(rows.len() > 4, "the README has figures");
+    for row in rows {
+        assert!(figures.lines().any(|line| line == row), "the book has another row than {row}");
+    }
+}
+
+#[test]
+fn the_readme_is_short() {
+    let readme = read(&root().join("README.md"));
+    let words = prose(&readme).flat_map(str::split_whitespace).count();
+    assert!(words <= 1200, "{words} words");
+}

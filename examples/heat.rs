@@ -33,6 +33,8 @@ struct Cell {
     temperature: f64,
     /// Number of completed steps.
     step: u32,
+    /// Whether this cell has sent its first temperature. Neighbours may start earlier.
+    is_started: bool,
     /// The temperatures received for this step and the next: neighbours are never further ahead.
     heard: [Heard; 2],
 }
@@ -55,12 +57,15 @@ impl Actor for Cell {
     type Message = Message;
 
     fn create((plate, temperature): (Plate, f64), _cx: &mut Context<'_, Self>) -> Self {
-        Self { plate, temperature, step: 0, heard: [Heard::default(); 2] }
+        Self { plate, temperature, step: 0, is_started: false, heard: [Heard::default(); 2] }
     }
 
     fn handle(&mut self, message: Message, cx: &mut Context<'_, Self>) {
         match message {
-            Message::Start => self.tell_neighbours(cx),
+            Message::Start => {
+                self.is_started = true;
+                self.tell_neighbours(cx);
+            }
             Message::Neighbour { step, temperature } => {
                 let heard = &mut self.heard[step as usize % 2];
                 heard.neighbours += 1;
@@ -69,7 +74,8 @@ impl Actor for Cell {
         }
         // The last message of a step may complete it, and also the next step, whose messages came
         // earlier.
-        while self.step < self.plate.steps
+        while self.is_started
+            && self.step < self.plate.steps
             && self.heard[self.step as usize % 2].neighbours == NEIGHBOURS
         {
             self.advance(cx);

@@ -14,7 +14,7 @@
 //! const STEPS: u32 = 10;
 //!
 //! #[derive(Serialize, Deserialize)]
-//! struct Cell { temperature: f64, step: u32, heard: [Vec<f64>; 2] }
+//! struct Cell { temperature: f64, step: u32, is_started: bool, heard: [Vec<f64>; 2] }
 //!
 //! #[derive(Clone, Serialize, Deserialize)]
 //! enum Msg { Start, Neighbour { step: u32, temperature: f64 } }
@@ -35,18 +35,25 @@
 //!     type Message = Msg;
 //!
 //!     fn create(temperature: f64, _cx: &mut Context<Self>) -> Self {
-//!         Cell { temperature, step: 0, heard: [vec![], vec![]] }
+//!         Cell { temperature, step: 0, is_started: false, heard: [vec![], vec![]] }
 //!     }
 //!
 //!     fn handle(&mut self, message: Msg, cx: &mut Context<Self>) {
 //!         match message {
-//!             Msg::Start => self.tell(cx),
+//!             // Neighbours that have started may send before this arrives.
+//!             Msg::Start => {
+//!                 self.is_started = true;
+//!                 self.tell(cx);
+//!             }
 //!             // A neighbour may be one step ahead, never two.
 //!             Msg::Neighbour { step, temperature } => {
 //!                 self.heard[step as usize % 2].push(temperature);
 //!             }
 //!         }
-//!         while self.step < STEPS && self.heard[self.step as usize % 2].len() == 2 {
+//!         while self.is_started
+//!             && self.step < STEPS
+//!             && self.heard[self.step as usize % 2].len() == 2
+//!         {
 //!             let around: f64 = self.heard[self.step as usize % 2].drain(..).sum();
 //!             self.temperature = 0.5 * self.temperature + 0.25 * around;
 //!             self.step += 1;

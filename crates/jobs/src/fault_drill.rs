@@ -126,7 +126,8 @@ async fn run(grid: &Grid, options: &Options) -> Result<(), JobError> {
     let wardens = grid.create_group::<FaultInjector>(Per::Node, |_| ()).await?;
     wardens.broadcast(Order::Print { lines: options.lines });
     let printed: u64 = wardens.reduction(Op::Sum).await?;
-    println!("{printed} lines from {nodes} nodes");
+    let of = |count, one: &str| format!("{count} {one}{}", if count == 1 { "" } else { "s" });
+    println!("{} from {}", of(printed, "line"), of(u64::from(nodes), "node"));
     let orders =
         [(options.panic, Order::Panic), (options.abort, Order::Abort), (options.exit, Order::Exit)];
     let mut is_wrong = false;

@@ -142,6 +142,11 @@ fn quiescence_after_one_round_is_found() {
 }
 
 #[test]
+fn a_phase_that_is_complete_after_one_round_is_found() {
+    assert_found(Planted::Pe(pe::PlantedFault::OnePhaseRound));
+}
+
+#[test]
 fn dropping_what_comes_while_the_coordinator_moves_is_found() {
     assert_found(Planted::Pe(pe::PlantedFault::TransferDropsHeld));
 }

@@ -217,13 +217,17 @@ impl Coordinator {
 
     pub(super) fn end_at_limit(&mut self) {
         let Some(limit) = self.common.watch.time_limit else { return };
+        let is_incomplete = !self.stall.missing.is_empty();
+        let mut pending = self.stall.sum.pending.clone();
+        if is_incomplete {
+            // The last answer would have added it.
+            pending += self.pending_work();
+        }
         let mut waits = match self.stall.main {
-            MainStatus::WaitsOutside => {
-                format!("main waits for something outside; {}", self.stall.sum.pending)
-            }
-            _ => self.stall.sum.pending.to_string(),
+            MainStatus::WaitsOutside => format!("main waits for something outside; {pending}"),
+            _ => pending.to_string(),
         };
-        if !self.stall.missing.is_empty() {
+        if is_incomplete {
             waits = format!("{}; {waits}", self.handlers());
         }
         self.fail(JobError::TimeLimit { limit, waits });

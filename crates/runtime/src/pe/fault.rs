@@ -20,6 +20,8 @@ pub enum PlantedFault {
     RightKept,
     /// The coordinator considers the job quiescent after one round of questions instead of two.
     OneRound,
+    /// The coordinator considers a phase complete after one round of questions instead of two.
+    OnePhaseRound,
     /// Packets for the coordinator that arrive during its transfer to another node are dropped.
     TransferDropsHeld,
 }

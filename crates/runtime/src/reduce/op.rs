@@ -29,6 +29,8 @@ pub enum Op {
     Statistics,
     /// Forms the union of sets (`BTreeSet<T>`).
     Union,
+    /// Exclusive or: logical for `bool`, bitwise for `u64`.
+    Xor,
     /// Combines each element of tuples by its own operation. Made from a tuple of operations, none
     /// of which is a tuple:
     ///
@@ -77,6 +79,7 @@ pub(super) fn combine(op: &Op, left: Value, right: Value) -> Option<Value> {
         (Value::Bool(a), Value::Bool(b)) => Value::Bool(match op {
             Op::And | Op::Min | Op::Product => a & b,
             Op::Or | Op::Max | Op::Sum => a | b,
+            Op::Xor => a ^ b,
             _ => return None,
         }),
         (Value::I64(a), Value::I64(b)) => Value::I64(signed(op, a, b)?),
@@ -107,6 +110,7 @@ fn signed(op: &Op, a: i64, b: i64) -> Option<i64> {
         Op::Max => a.max(b),
         Op::And => a & b,
         Op::Or => a | b,
+        Op::Xor => a ^ b,
         _ => return None,
     })
 }
@@ -119,6 +123,7 @@ fn unsigned(op: &Op, a: u64, b: u64) -> Option<u64> {
         Op::Max => a.max(b),
         Op::And => a & b,
         Op::Or => a | b,
+        Op::Xor => a ^ b,
         _ => return None,
     })
 }

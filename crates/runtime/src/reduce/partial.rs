@@ -213,5 +213,6 @@ mod tests {
             Some(Value::Bool(false))
         );
         assert_eq!(reduce(&Op::Or, &[Value::U64(0b01), Value::U64(0b10)]), Some(Value::U64(0b11)));
+        assert_eq!(reduce(&Op::Xor, &[Value::U64(0b11), Value::U64(0b10)]), Some(Value::U64(0b01)));
     }
 }

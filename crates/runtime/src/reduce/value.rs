@@ -151,7 +151,18 @@ macro_rules! reducible_as {
     )*};
 }
 
-reducible_as! { i32 => i64, u32 => u64, usize => u64 }
+reducible_as! { i16 => i64, i32 => i64, u8 => u64, u16 => u64, u32 => u64, usize => u64 }
+
+/// Reduced as an `f64`; the result is rounded.
+impl Reducible for f32 {
+    fn into_value(self) -> Value {
+        Value::F64(f64::from(self))
+    }
+
+    fn from_value(value: Value) -> Option<Self> {
+        f64::from_value(value).map(|wide| wide as f32)
+    }
+}
 
 /// Text is concatenated as bytes.
 impl Reducible for String {

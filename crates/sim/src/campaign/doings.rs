@@ -47,6 +47,8 @@ pub struct Doings {
     pub handovers: u64,
     /// Number of requested moves of the coordinator.
     pub moves: u64,
+    /// Phases whose completion main awaited.
+    pub phases: u64,
     /// Number of times that the coordinator found quiescence.
     pub quiescences: u64,
 }
@@ -74,6 +76,7 @@ impl std::ops::AddAssign for Doings {
         self.from_two_roots += other.from_two_roots;
         self.handovers += other.handovers;
         self.moves += other.moves;
+        self.phases += other.phases;
         self.quiescences += other.quiescences;
     }
 }

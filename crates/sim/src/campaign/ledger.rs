@@ -9,6 +9,7 @@
 use super::broadcasts::{Broadcasts, LARGE_AMID_ONE_IN};
 use super::doings::Doings;
 use super::interleaving::Interleaving;
+use super::items::Items;
 use super::notes::Notes;
 use super::orders::load;
 use super::rounds::{Kind, Rounds};
@@ -64,6 +65,7 @@ pub(super) struct Ledger {
     interleaving: Interleaving,
     pub(super) rounds: Rounds,
     pub(super) notes: Notes,
+    pub(super) items: Items,
     pub(super) doings: Doings,
     /// Probability that an arriving member is refused. It is 0 until the job has begun, because the
     /// runtime finds the structure of types by decoding values, once per process.
@@ -86,6 +88,7 @@ pub(super) fn install(dice: Dice, is_balanced: bool) {
         interleaving: Interleaving::default(),
         rounds: Rounds::new(is_balanced),
         notes: Notes::default(),
+        items: Items::default(),
         doings: Doings::default(),
         refusal: 0.0,
         problem: None,
@@ -126,7 +129,7 @@ impl Ledger {
     /// Number of members that live.
     pub(super) fn living_count(&self) -> u64 {
         let here = self.members.values().filter(|life| matches!(life, Life::Here { .. }));
-        here.count() as u64 + self.notes.clerks
+        here.count() as u64 + self.notes.clerks + self.items.carriers
     }
 
     /// Returns the index for a new member of a collection: a new one, or that of a destroyed

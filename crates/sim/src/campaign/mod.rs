@@ -13,6 +13,7 @@
 //!   points ahead of others;
 //! - a member is never in two places and never lost;
 //! - a deterministic actor that is in two places sends every message once, the same from both;
+//! - a phase is complete only when all its items are consumed;
 //! - tasks of all pools count once;
 //! - when the coordinator finds the job quiescent, it is. By the time that main receives this, the
 //!   job may be active again: a rebalance may start by itself, and members that it moves may send.
@@ -25,9 +26,11 @@
 
 mod ballast;
 mod broadcasts;
+mod carriers;
 mod doings;
 mod forwarder;
 mod interleaving;
+mod items;
 mod ledger;
 mod notes;
 mod orders;
@@ -62,7 +65,7 @@ pub enum Planted {
 
 impl Planted {
     /// All bugs, by the names that the example `campaign` accepts.
-    pub const NAMES: [(&str, Self); 12] = [
+    pub const NAMES: [(&str, Self); 13] = [
         ("hold-skipped", Self::Pe(pe::PlantedFault::HoldSkipped)),
         ("epoch-ignored", Self::Pe(pe::PlantedFault::EpochIgnored)),
         ("broadcasts-apart", Self::Pe(pe::PlantedFault::BroadcastsApart)),
@@ -70,6 +73,7 @@ impl Planted {
         ("streams-uncounted", Self::Pe(pe::PlantedFault::StreamsUncounted)),
         ("right-kept", Self::Pe(pe::PlantedFault::RightKept)),
         ("one-round", Self::Pe(pe::PlantedFault::OneRound)),
+        ("one-phase-round", Self::Pe(pe::PlantedFault::OnePhaseRound)),
         ("transfer-drops-held", Self::Pe(pe::PlantedFault::TransferDropsHeld)),
         ("resend-without-sequence", Self::Session(session::PlantedFault::ResendWithoutSequence)),
         ("forgotten-receive-state", Self::Session(session::PlantedFault::ForgottenReceiveState)),

@@ -1,5 +1,6 @@
 //! The scenario of a seed: a grid, its faults, and the settings of the job.
 
+use super::carriers::Carrier;
 use super::forwarder::Forwarder;
 use super::pools::Comb;
 use super::random_actor::RandomActor;
@@ -22,6 +23,8 @@ const QUIC_EVERY: u64 = 10;
 /// Remainder of the seeds over QUIC.
 const QUIC_AT: u64 = 3;
 
+/// Fraction of seeds in which main awaits phases.
+const PHASES: f64 = 0.3;
 /// Fraction of seeds in which main moves the coordinator.
 const MOVING: f64 = 0.3;
 /// Seeds whose coordinator runs on the last node instead of beside main: one in this number.
@@ -62,6 +65,8 @@ pub struct Scenario {
     pub coordinator: u32,
     /// Whether main moves the coordinator to other nodes now and then.
     pub moves_coordinator: bool,
+    /// Whether main awaits the completion of phases now and then.
+    pub has_phases: bool,
 }
 
 impl Scenario {
@@ -86,9 +91,11 @@ impl Scenario {
         let coordinator = if elsewhere { grid.layout().node_count() - 1 } else { 0 };
         // Separate dice, so that the rest of the scenario does not depend on them.
         let moves_coordinator = Dice::new(seed ^ 0x6d6f_7665).chance(MOVING);
+        let has_phases = Dice::new(seed ^ 0x0069_7465_6d73).chance(PHASES);
         Self {
             coordinator,
             moves_coordinator,
+            has_phases,
             guests,
             stealing,
             seed,
@@ -128,6 +135,7 @@ impl Scenario {
             .deterministic::<Forwarder>();
         let job = job.seed(self.seed).planted_fault(self.planted.in_pe());
         let job = job.coordinator_on(self.coordinator);
+        let job = if self.has_phases { job.actor::<Carrier>() } else { job };
         let job = match self.stealing {
             Some(policy) => {
                 let job = job.tasks::<Comb>().search::<Comb>().stealing(policy);
@@ -156,6 +164,7 @@ impl Scenario {
             refusal: self.refusal,
             placement: placements[dice.below(4_usize)].clone(),
             has_tasks: self.stealing.is_some(),
+            phases: self.has_phases.then(|| Dice::new(self.seed ^ 0x0063_6172_7269)),
             moves: self.moves_coordinator.then(|| Dice::new(self.seed ^ 0x7068_6173_6573)),
         };
         let job = job.main(async move |grid| script::run(grid, plan).await);

@@ -1,6 +1,7 @@
 //! The main function of the campaign's job: phases of random activity, with checks in between.
 
 use super::broadcasts::LARGE_ONE_IN;
+use super::carriers::Phases;
 use super::forwarder::{Forwarder, Forwarders};
 use super::ledger::{self, MAIN};
 use super::orders::{Call, FIRST_INSERTED, Freedom, Receiver, in_section};
@@ -34,6 +35,8 @@ pub(super) struct Plan {
     pub(super) refusal: f64,
     pub(super) placement: Placement,
     pub(super) has_tasks: bool,
+    /// Dice for phases, if there are any.
+    pub(super) phases: Option<Dice>,
     /// Dice for the moves of the coordinator, if it moves.
     pub(super) moves: Option<Dice>,
 }
@@ -51,6 +54,7 @@ struct Main {
     /// inserted, may be under way.
     reducing: bool,
     has_tasks: bool,
+    phases: Option<Phases>,
     moves: Option<Dice>,
     /// Reductions to main that it has not awaited, by collection (`true` for the old one) and
     /// round.
@@ -77,6 +81,10 @@ pub(super) async fn run(grid: Grid, plan: Plan) -> Result<(), JobError> {
     };
     old.broadcast(Msg::Meet(world.clone()));
     young.broadcast(Msg::Meet(world.clone()));
+    let phases = match plan.phases {
+        Some(dice) => Some(Phases::begin(&grid, dice).await?),
+        None => None,
+    };
     let mut main = Main {
         grid,
         old,
@@ -85,6 +93,7 @@ pub(super) async fn run(grid: Grid, plan: Plan) -> Result<(), JobError> {
         inserting: false,
         reducing: false,
         has_tasks: plan.has_tasks,
+        phases,
         moves: plan.moves,
         awaited: Vec::new(),
     };
@@ -135,6 +144,9 @@ impl Main {
             _ => self.settle().await?,
         }
         self.move_coordinator().await?;
+        if let Some(phases) = &mut self.phases {
+            phases.run(&self.grid).await?;
+        }
         let (hurry, stray) =
             ledger::with(|ledger| (ledger.dice.chance(0.3), ledger.dice.chance(0.02)));
         if stray {

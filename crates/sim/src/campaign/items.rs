@@ -1,0 +1,28 @@
+//! The items of phases in the reference model.
+
+use std::collections::BTreeMap;
+
+/// The numbers of items that were produced and consumed in each phase.
+#[derive(Debug, Default)]
+pub(super) struct Items {
+    counts: BTreeMap<u64, (u64, u64)>,
+    /// Number of carriers.
+    pub(super) carriers: u64,
+}
+
+impl Items {
+    /// Counts an item that was produced.
+    pub(super) fn produced(&mut self, phase: u64) {
+        self.counts.entry(phase).or_default().0 += 1;
+    }
+
+    /// Counts an item that was consumed.
+    pub(super) fn consumed(&mut self, phase: u64) {
+        self.counts.entry(phase).or_default().1 += 1;
+    }
+
+    /// Returns how many items of a phase were produced and consumed.
+    pub(super) fn of(&self, phase: u64) -> (u64, u64) {
+        self.counts.get(&phase).copied().unwrap_or_default()
+    }
+}

@@ -129,7 +129,7 @@ fn a_job_whose_launcher_was_killed_is_not_seen_and_leaves_nothing() {
 fn a_job_of_one_node_has_no_links() {
     let folder = tempfile::tempdir().unwrap();
     let running = start(folder.path(), &["run", "-n", "1", "drill", "--wait", "60"]);
-    running.await_line("1 lines from 1 nodes");
+    running.await_line("1 line from 1 node");
     let output = topo(folder.path(), &[]);
     assert_eq!(output.code, Some(1), "{output:?}");
     assert!(output.stderr.contains("runs as a single node"), "{output:?}");

@@ -3,7 +3,7 @@
 use crate::faults::{FaultCounts, QuicCounts};
 use crate::log::LogEntry;
 use gridspan_runtime::JobError;
-use gridspan_runtime::pe::{PendingWork, Statistics};
+use gridspan_runtime::pe::{PeStatistics, PendingWork};
 use gridspan_topology::Time;
 
 /// A simulation could not start. Nothing ran; correct the named problem.
@@ -56,7 +56,7 @@ pub struct SimReport {
     /// Number of bytes of those frames.
     pub wide_area_bytes: u64,
     /// Statistics of all PEs, summed.
-    pub statistics: Statistics,
+    pub statistics: PeStatistics,
     /// Unfinished work when main returned, or when the simulation gave up, summed.
     pub pending: PendingWork,
     /// Number of faults of each kind.

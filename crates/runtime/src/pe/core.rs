@@ -9,7 +9,7 @@ use super::delivery::{Delivery, Lanes, Queue};
 use super::guest_event::OnGuests;
 use super::outbox::Outbox;
 use super::replicas::Replicas;
-use super::statistics::Statistics;
+use super::statistics::PeStatistics;
 use super::steps::Steps;
 use crate::address::collection::PlacementMap;
 use crate::address::id::{
@@ -288,7 +288,7 @@ pub struct Core {
     pub(super) steps: Steps,
     pub(super) running: Option<KindId>,
     pub(super) looks: Looks,
-    pub(super) statistics: Statistics,
+    pub(super) statistics: PeStatistics,
 }
 
 impl Core {
@@ -346,7 +346,7 @@ impl Core {
             steps: Steps::default(),
             running: None,
             looks: Looks::default(),
-            statistics: Statistics::default(),
+            statistics: PeStatistics::default(),
             common,
         }
     }

@@ -69,7 +69,7 @@ pub(crate) use membership::state::PoolEvent;
 pub use outbox::Outbox;
 pub(crate) use own_plans::state::nearest;
 pub(crate) use pieces::Pieces;
-pub use statistics::Statistics;
+pub use statistics::PeStatistics;
 pub(crate) use store::TypedStore;
 
 use crate::address::id::{ActorId, COORDINATOR, KindId};
@@ -354,7 +354,7 @@ impl Pe {
     }
 
     /// Counters of the PE's work so far.
-    pub fn statistics(&self) -> Statistics {
+    pub fn statistics(&self) -> PeStatistics {
         self.core.statistics
     }
 

@@ -2,7 +2,7 @@
 
 /// Counts of a PE's work, for reports and tests.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Statistics {
+pub struct PeStatistics {
     /// Messages handled.
     pub handled: u64,
     /// Messages that arrived on a PE that their receiver had left.
@@ -21,7 +21,7 @@ pub struct Statistics {
     pub late_answers: u64,
 }
 
-impl std::ops::AddAssign for Statistics {
+impl std::ops::AddAssign for PeStatistics {
     fn add_assign(&mut self, other: Self) {
         self.handled += other.handled;
         self.forwarded += other.forwarded;

@@ -5,7 +5,7 @@ use crate::faults::QuicCounts;
 use crate::report::{Ending, SimReport};
 use gridspan_runtime::JobError;
 use gridspan_runtime::coordinator::Coordinator;
-use gridspan_runtime::pe::{PendingWork, Statistics};
+use gridspan_runtime::pe::{PeStatistics, PendingWork};
 use gridspan_topology::Time;
 
 impl Simulation {
@@ -67,7 +67,7 @@ impl Simulation {
 
     pub(super) fn report(self, ending: Ending, outcome: Result<(), JobError>) -> SimReport {
         let handovers = self.coordinator().map_or(0, Coordinator::handovers);
-        let mut statistics = Statistics { handovers, ..Statistics::default() };
+        let mut statistics = PeStatistics { handovers, ..PeStatistics::default() };
         for station in self.stations.iter() {
             statistics += station.machine.statistics();
         }

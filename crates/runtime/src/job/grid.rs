@@ -245,7 +245,8 @@ impl Grid {
     /// # Errors
     ///
     /// [`GridError::Phase`] if more items were consumed than produced, or more producers were done
-    /// than the phase has. If there are fewer, the job stalls, and its error states that.
+    /// than the phase has. If there are fewer, the job stalls, and its error states that. The counts
+    /// of a phase stay on the PEs until its completion is awaited.
     pub async fn completion(&self, phase: Phase) -> Result<(), GridError> {
         let counts: PhaseCounts = self.ask_coordinator(MainRequest::Completion { phase }).await?;
         let PhaseCounts { produced, consumed, done } = counts;

@@ -159,7 +159,8 @@ impl<A: Actor> Context<'_, A> {
     }
 
     /// Counts items of a phase that this actor has produced, for example messages that it has sent.
-    /// Whoever handles an item [consumes](Self::consume) it.
+    /// The receiver of an item [consumes](Self::consume) it. An actor that produces items while it
+    /// consumes one counts them first.
     pub fn produce(&mut self, phase: Phase, items: u64) {
         let counts = PhaseCounts { produced: items, ..PhaseCounts::default() };
         self.core.count_in_phase(self.slot, phase, counts);
@@ -171,8 +172,8 @@ impl<A: Actor> Context<'_, A> {
         self.core.count_in_phase(self.slot, phase, counts);
     }
 
-    /// Announces that one of the phase's producers produces no more items. Each producer does this
-    /// once, after its last item.
+    /// Announces that one of the phase's producers has produced its items. Each producer does this
+    /// once, since calls are only counted: a second call would stand in for another producer.
     pub fn producer_done(&mut self, phase: Phase) {
         let counts = PhaseCounts { done: 1, ..PhaseCounts::default() };
         self.core.count_in_phase(self.slot, phase, counts);

@@ -29,7 +29,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 use study::{Figure, Outline, Point};
 
-/// The latencies of the paper's figure, in ms.
+/// The latencies of the figure of Koenig and Kalé (2007), in ms.
 const LATENCIES: &[u64] = &[1, 2, 4, 8, 16, 24, 32, 48, 64, 80, 96, 128];
 const LATENCIES_REAL: &[u64] = &[1, 4, 8, 16, 24, 32, 48, 64];
 /// Time of a step on one PE: about 14 s in the paper; 60 ms for each of 4 PEs in real time.

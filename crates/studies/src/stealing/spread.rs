@@ -20,7 +20,7 @@ pub enum LoadSpread {
 }
 
 impl LoadSpread {
-    /// All distributions, in the order of the paper's figures 4 to 8.
+    /// All distributions, in the order of figures 4 to 8 of Zhang et al. (2007).
     pub const ALL: [Self; 5] =
         [Self::All, Self::Half, Self::Eighth, Self::BinomialThird, Self::BinomialEighth];
 

@@ -4,8 +4,8 @@
 //! For example, an actor receives positions from two sites and returns forces. Without a replica,
 //! it costs two crossings of the wide area in each step. An actor that computes only from the
 //! messages it receives may have a replica at the other site. Both replicas receive all messages,
-//! and each answers those of its own site, so that one crossing is left, and the work is done
-//! twice.
+//! and each replica answers the messages from its site. This saves one crossing, and costs the
+//! work a second time.
 
 use crate::cost::{CostModel, Prediction, predict};
 use crate::snapshot::{ActorKey, ActorLoad, Edge, Replica, Snapshot};

@@ -35,7 +35,7 @@ const EXAMPLES: &str = "Examples:
   gridctl run ring                         on all cores of this machine
   gridctl run --emulate 2x2,wan=20ms ring  on two sites, 20 ms apart, all on this machine
   gridctl run -n 4 ./my-program --steps 9  four processes of a program of your own
-  gridctl run -n 2 --guests 4 uts          on two nodes; up to four more may join
+  gridctl run -n 2 --guests 4 uts          on two nodes; four more nodes may join
   gridctl join                             as a node of your latest running job
   gridctl sim --pes 512 ring               on 512 PEs, in virtual time
   gridctl topo                             the sites and links that a running job knows

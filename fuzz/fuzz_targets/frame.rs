@@ -2,8 +2,11 @@
 #![no_main]
 
 use bytes::Bytes;
+use gridspan_runtime::coordinator::CoordinatorEvent;
 use gridspan_runtime::message::Packet;
-use gridspan_runtime::{Actor, Context, Ix1, Job, Layout, Numbers, PeId, Program};
+use gridspan_runtime::{
+    Actor, COORDINATOR, Context, Ix1, Job, Layout, NodeId, Numbers, PeId, Program, Time,
+};
 use libfuzzer_sys::fuzz_target;
 use serde::{Deserialize, Serialize};
 
@@ -32,13 +35,20 @@ impl Actor for Echo {
 }
 
 fuzz_target!(|data: &[u8]| {
-    let Ok((from, _, packet)) = Packet::from_frame(&Bytes::copy_from_slice(data)) else { return };
+    let Ok((from, to, packet)) = Packet::from_frame(&Bytes::copy_from_slice(data)) else { return };
     let layout = Layout::new(vec![("a".to_owned(), vec![2]), ("b".to_owned(), vec![1])]);
-    if !layout.contains(from) {
-        return;
-    }
     let job = Job::new("fuzz").actor::<Echo>();
     let program = Program::new(job, layout).expect("the job is well defined");
+    if to == COORDINATOR {
+        // Node 0 has the coordinator, node 1 passes on what is for it.
+        let mut host = program.coordinator_host(NodeId(data.len() as u32 % 2));
+        drop(host.handle(Time(1), CoordinatorEvent::Packet { from, packet }));
+        drop(host.wake(Time(u64::MAX / 2)));
+        return;
+    }
+    if !program.layout().contains(from) {
+        return;
+    }
     let mut pe = program.pe(PeId(0));
     pe.handle(from, packet);
     pe.run(100);

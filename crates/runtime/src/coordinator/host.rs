@@ -296,6 +296,10 @@ impl CoordinatorHost {
 
     /// Notes the coordinator's place, if it is later than the known one.
     fn learn(&mut self, place: CoordinatorPlace, out: &mut Vec<CoordinatorCommand>) {
+        if self.common.layout.is_guest(place.node) {
+            let reason = format!("the coordinator cannot run at {}", place.node);
+            return self.end(&JobError::Protocol(reason), out);
+        }
         if self.coordinator().is_some() || place.term < self.term() || place.node == self.node {
             return;
         }

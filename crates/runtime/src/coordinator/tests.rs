@@ -13,7 +13,9 @@ use crate::job::program::Program;
 use crate::message::codec;
 use crate::message::payload::Payload;
 use crate::message::{Asked, Earlier, Wanted};
-use crate::message::{Content, Control, CoordinatorPlace, Loads, MainRequest, Packet, Piece};
+use crate::message::{
+    Content, Control, CoordinatorPlace, Loads, MainRequest, Packet, Piece, TransferMessage,
+};
 use crate::schema::definition::Definition;
 use crate::{Actor, Context, Job};
 use gridspan_balance::PeLoad;
@@ -451,6 +453,10 @@ fn rebalances_that_follow_each_other_do_not_keep_a_coordinator_from_moving() {
     assert_eq!(hosts.answers(), [2]);
 }
 
+fn is_stop_for_protocol(control: &Control) -> bool {
+    matches!(control, Control::Stop { outcome: Err(JobError::Protocol(_)) })
+}
+
 #[test]
 fn a_state_that_does_not_decode_or_has_the_wrong_address_ends_the_job() {
     for is_garbled in [true, false] {
@@ -474,10 +480,28 @@ fn a_state_that_does_not_decode_or_has_the_wrong_address_ends_the_job() {
 
         hosts.tell(to, from, packet);
 
-        let is_stop = |control: &Control| {
-            matches!(control, Control::Stop { outcome: Err(JobError::Protocol(_)) })
-        };
-        assert_eq!(hosts.told.iter().filter(|(_, control)| is_stop(control)).count(), 3);
+        let stops = hosts.told.iter().filter(|(_, control)| is_stop_for_protocol(control));
+        assert_eq!(stops.count(), 3);
         assert!(hosts.places().is_empty());
     }
+}
+
+#[test]
+fn a_place_that_the_job_does_not_have_ends_the_job() {
+    let place = CoordinatorPlace { term: 1, node: NodeId(9) };
+    let mut hosts = Hosts::new(3);
+    hosts.move_to(1, 1);
+    let done = Control::Transfer(TransferMessage::Done(place));
+    hosts.tell(0, COORDINATOR, Packet::control(done));
+    assert!(hosts.told.iter().any(|(_, control)| is_stop_for_protocol(control)));
+
+    let mut pe = program(&[1, 1]).pe(PeId(1));
+    pe.handle(PeId(0), Packet::control(Control::CoordinatorAt(place)));
+    let is_failure = |packet: &Packet| match &packet.0 {
+        Content::Control(control) => {
+            matches!(**control, Control::Failed { error: JobError::Protocol(_) })
+        }
+        _ => false,
+    };
+    assert!(pe.outbox().drain().any(|(_, packet)| is_failure(&packet)));
 }

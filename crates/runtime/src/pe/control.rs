@@ -80,7 +80,7 @@ impl Pe {
             Control::Publish { id, value } => core.handle_publish(id, value),
             Control::Probe(order) => core.handle_probe(order),
             Control::ProgressProbe { number } => core.handle_progress_probe(number),
-            Control::CoordinatorAt(place) => core.coordinator_at(place),
+            Control::CoordinatorAt(place) => core.coordinator_at(from, place),
             Control::UpTree { plan, tree } => core.handle_up_tree(plan, tree),
             Control::Hierarchy(hierarchy) => core.handle_hierarchy(from, *hierarchy),
             Control::Membership(message) => core.handle_membership(from, message),

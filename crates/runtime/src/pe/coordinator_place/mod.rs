@@ -12,9 +12,13 @@ impl Core {
     /// Sets the coordinator's place. The previous coordinator's plans for broadcasts of this node
     /// become invalid, and contributions go up a tree that is rooted at the new place. The first PE
     /// of a node notifies the others there.
-    pub(in crate::pe) fn coordinator_at(&mut self, place: CoordinatorPlace) {
+    pub(in crate::pe) fn coordinator_at(&mut self, from: PeId, place: CoordinatorPlace) {
         if place.term <= self.coordinator.term {
             return;
+        }
+        if self.common.layout.is_guest(place.node) {
+            let reason = format_args!("the coordinator cannot run at {}", place.node);
+            return self.blame(self.common.node_of(from), reason);
         }
         self.coordinator = KnownPlace { term: place.term, news: Some(place) };
         self.common.coordinator = place.node;

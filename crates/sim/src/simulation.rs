@@ -40,7 +40,7 @@ use bytes::Bytes;
 use gridspan_runtime::coordinator::CoordinatorHost;
 use gridspan_runtime::message::Packet;
 use gridspan_runtime::message::probe::ProbeReport;
-use gridspan_runtime::pe::{Core, PendingWork, Spent};
+use gridspan_runtime::pe::{Core, PeCommand, PendingWork, Spent};
 use gridspan_runtime::relay::Relay;
 use gridspan_runtime::{COORDINATOR, Job, JobError, Layout, NodeId, PeId, Program, Time, end};
 use gridspan_topology::GridSpec;
@@ -274,7 +274,7 @@ impl Simulation {
                     communication: Some(taking + leaves.since(ends)),
                 };
                 self.stations[pe].machine.note_time(spent);
-                self.measure(pe, leaves);
+                self.obey(pe, leaves);
                 self.stations[pe].busy_until = leaves;
             }
             Some(processors) => {
@@ -286,13 +286,10 @@ impl Simulation {
         if let Some(pause) = self.delays.as_mut().and_then(Delays::pause) {
             self.nodes[at].paused_until = self.now + pause;
         }
-        if let Some(place) = self.stations[pe].machine.take_coordinator_place() {
-            self.note_coordinator(pe, place);
-        }
         if pe == PeId(0) {
             self.poll_main();
         }
-        self.tell_transport(pe);
+        self.finish_transport(pe);
         self.plan_relay(at);
         self.schedule_turn(pe);
     }
@@ -339,7 +336,7 @@ impl Simulation {
         while let Some(pe) = self.nodes[at].take_done(self.now) {
             let packets = self.stations[pe].release(self.now);
             let leaves = self.send(pe, self.now, packets);
-            self.measure(pe, leaves);
+            self.obey(pe, leaves);
             self.stations[pe].busy_until = leaves;
             self.schedule_turn(pe);
         }
@@ -354,12 +351,20 @@ impl Simulation {
         }
     }
 
-    /// Starts the measurements of links that a PE has ordered.
-    fn measure(&mut self, pe: PeId, begin: Time) {
+    /// Carries out the commands of a PE. Measurements of links start at `begin`.
+    fn obey(&mut self, pe: PeId, begin: Time) {
         let node = self.layout.node_of(pe);
-        for order in self.stations[pe].machine.take_probe_orders() {
-            for (at, step) in self.probing.begin(begin, (pe, node), order) {
-                self.queue.push(at, Event::Probe(step));
+        for command in self.stations[pe].machine.take_commands() {
+            match command {
+                PeCommand::Probe(order) => {
+                    for (at, step) in self.probing.begin(begin, (pe, node), order) {
+                        self.queue.push(at, Event::Probe(step));
+                    }
+                }
+                PeCommand::Meet { guest, contact } => self.meet(node, guest, &contact),
+                PeCommand::CoordinatorAt(place) => self.note_coordinator(pe, place),
+                // Only in real time does the coordinator look for the reason of a stall.
+                PeCommand::Look { .. } => {}
             }
         }
     }

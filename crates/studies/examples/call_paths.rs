@@ -78,6 +78,11 @@ fn main() -> ExitCode {
 }
 
 fn run(root: &Path, folder: &Path) -> Result<(), Box<dyn Error>> {
+    // An earlier run may have left files that are no longer there.
+    let crates = folder.join("crates");
+    if crates.exists() {
+        fs::remove_dir_all(&crates)?;
+    }
     let listed = Command::new("git").arg("-C").arg(root).args(["ls-files"]).output()?;
     for name in String::from_utf8(listed.stdout)?.lines() {
         let (from, to) = (root.join(name), folder.join(name));
@@ -87,7 +92,7 @@ fn run(root: &Path, folder: &Path) -> Result<(), Box<dyn Error>> {
             copy(&from, name, &to)?;
         }
     }
-    let base = folder.join("crates").join(BASE).join("src");
+    let base = crates.join(BASE).join("src");
     fs::write(base.join("recorder.rs"), RECORDER)?;
     let lib = base.join("lib.rs");
     fs::write(&lib, fs::read_to_string(&lib)? + "\npub mod recorder;\n")?;

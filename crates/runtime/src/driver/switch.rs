@@ -9,7 +9,8 @@ use crate::coordinator::{CoordinatorCommand, CoordinatorEvent, PlanningJob};
 use crate::message::frame::Frame;
 use crate::message::limits::Limits;
 use crate::message::probe::ProbeOrder;
-use crate::message::{Control, CoordinatorPlace, Packet};
+use crate::message::{Control, Packet};
+use crate::pe::PeCommand;
 use crate::relay::{Relay, RelayCommand};
 use gridspan_topology::{Layout, NodeId, PeId, Time};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -159,10 +160,25 @@ impl Switch {
         self.coordinator.run(self);
     }
 
-    /// Sets the place where the coordinator runs.
-    pub(super) fn note_coordinator(&self, place: CoordinatorPlace) {
-        self.relay.lock().unwrap_or_else(PoisonError::into_inner).set_coordinator(place);
-        self.tell_coordinator(CoordinatorEvent::Place(place));
+    /// Carries out a command of a PE of this node.
+    pub(super) fn obey(&self, pe: PeId, command: PeCommand) {
+        match command {
+            PeCommand::CoordinatorAt(place) => {
+                self.relay.lock().unwrap_or_else(PoisonError::into_inner).set_coordinator(place);
+                self.tell_coordinator(CoordinatorEvent::Place(place));
+            }
+            PeCommand::Look { round } => self.look(pe, round),
+            PeCommand::Probe(order) => {
+                if let Some(network) = &self.network {
+                    network.probe(order);
+                }
+            }
+            PeCommand::Meet { guest, contact } => {
+                if let Some(network) = &self.network {
+                    network.meet(guest, &contact);
+                }
+            }
+        }
     }
 
     /// Bytes of tree broadcasts that wait for other parts of the same broadcast.
@@ -328,7 +344,7 @@ impl Switch {
     /// Determines, for a report of `pe` to the coordinator, the state that the PE cannot see
     /// itself, and passes it to [`looked`](Self::looked). Only the first PE of a node reports for
     /// the network.
-    pub(super) fn look(&self, pe: PeId, round: u64) {
+    fn look(&self, pe: PeId, round: u64) {
         match self.network.as_ref().filter(|_| pe.0 == self.first_pe) {
             Some(network) => network.look(round),
             None => self.looked(pe, round, true),
@@ -347,20 +363,6 @@ impl Switch {
     pub(super) fn tell_inside(&self, pe: PeId, handler: Option<(String, u64)>) {
         let packet = Packet::control(Control::Inside { handler });
         self.tell_coordinator(CoordinatorEvent::Packet { from: pe, packet });
-    }
-
-    /// Sets the addresses of guests.
-    pub(super) fn meet(&self, contacts: &[(NodeId, String)]) {
-        if let Some(network) = &self.network {
-            contacts.iter().for_each(|(guest, contact)| network.meet(*guest, contact));
-        }
-    }
-
-    /// Starts measurements by this node.
-    pub(super) fn probe(&self, orders: Vec<ProbeOrder>) {
-        if let Some(network) = &self.network {
-            orders.into_iter().for_each(|order| network.probe(order));
-        }
     }
 
     #[cfg(feature = "net")]

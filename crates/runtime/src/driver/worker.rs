@@ -198,13 +198,8 @@ impl Turn {
     /// failed.
     fn send(&mut self, pe: &mut Pe, switch: &Arc<Switch>) -> bool {
         let me = pe.id();
-        if let Some(round) = pe.take_look() {
-            switch.look(me, round);
-        }
-        switch.probe(pe.take_probe_orders());
-        switch.meet(&pe.take_contacts());
-        if let Some(place) = pe.take_coordinator_place() {
-            switch.note_coordinator(place);
+        for command in pe.take_commands() {
+            switch.obey(me, command);
         }
         match switch.send(me, pe.outbox().drain(), &mut self.own) {
             Ok(()) => return true,

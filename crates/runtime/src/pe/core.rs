@@ -22,7 +22,6 @@ use crate::message::default_plan;
 use crate::message::envelope::{AnyEnvelope, Batch, Header};
 use crate::message::limits::Limits;
 use crate::message::payload::Payload;
-use crate::message::probe::ProbeOrder;
 use crate::message::{
     EncodedBatch, Moves, Multicast, MulticastMember, PhaseCounts, ReductionGroup,
 };
@@ -30,7 +29,7 @@ use crate::pe::ask::waits::Waits;
 use crate::pe::collective::accumulator::{Accumulator, GroupState};
 use crate::pe::collective::collections::{Collections, Incomplete, LocalCollection};
 use crate::pe::collective::rights::Rights;
-use crate::pe::coordinator_place::state::KnownPlace;
+use crate::pe::command::PeCommand;
 use crate::pe::links::OnLinks;
 use crate::pe::measure::measures::Measures;
 use crate::pe::members::member::{Departing, Member, NewMembers, Request};
@@ -257,10 +256,12 @@ pub struct Core {
     pub(crate) outbox: Outbox,
     /// Control packets from this PE to itself that it has not handled.
     pub(super) own_controls: u64,
-    pub(super) probe_orders: Vec<ProbeOrder>,
+    /// Commands for the driver.
+    pub(super) commands: Vec<PeCommand>,
     /// The tree of nodes that contributions go up, and the version of its plan.
     pub(super) up_tree: (u64, Arc<Tree>),
-    pub(super) coordinator: KnownPlace,
+    /// Term of the coordinator's place; the node is in `common`.
+    pub(super) coordinator_term: u64,
     /// Plans for the broadcasts that this PE itself sends to all nodes.
     pub(super) own_plans: OwnPlans,
     /// The collections whose broadcasts this PE numbers in place of the coordinator.
@@ -326,9 +327,9 @@ impl Core {
             phases: BTreeMap::new(),
             outbox: Outbox::new(common.layout.place(common.layout.node_of(me)).pes.clone()),
             own_controls: 0,
-            probe_orders: Vec::new(),
+            commands: Vec::new(),
             up_tree: (0, common.tree.clone()),
-            coordinator: KnownPlace::default(),
+            coordinator_term: 0,
             own_plans: OwnPlans::default(),
             rights: Rights::default(),
             pieces: Pieces::default(),

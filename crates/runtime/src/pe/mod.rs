@@ -22,6 +22,7 @@ mod ask;
 mod balancing;
 mod callback;
 mod collective;
+mod command;
 mod control;
 mod coordinator_place;
 mod core;
@@ -55,6 +56,7 @@ mod timers;
 pub(crate) mod watch;
 mod worker_message;
 
+pub use self::command::PeCommand;
 pub use self::core::{Action, Core, Stopwatch};
 pub(crate) use self::core::{Common, Deliver, Kind, Store};
 pub use crate::message::pending_work::PendingWork;
@@ -74,11 +76,10 @@ pub(crate) use store::TypedStore;
 
 use crate::address::id::{ActorId, COORDINATOR, KindId};
 use crate::error::JobError;
-use crate::message::probe::ProbeOrder;
-use crate::message::{Content, Control, CoordinatorPlace, Packet};
+use crate::message::{Content, Control, Packet};
 use crate::pe::current_handler::CurrentHandler;
 use crate::schema::definition::Definition;
-use gridspan_topology::{NodeId, PeId, Speed, Time};
+use gridspan_topology::{PeId, Speed, Time};
 use migrate::Tentatives;
 use std::sync::Arc;
 use std::time::Duration;
@@ -301,26 +302,10 @@ impl Pe {
         self.core.post(COORDINATOR, Control::Greet { definition });
     }
 
-    /// Removes and returns the probes that this node should make; the driver reports with
-    /// [`Core::probed`](Core).
-    pub fn take_probe_orders(&mut self) -> Vec<ProbeOrder> {
-        std::mem::take(&mut self.core.probe_orders)
-    }
-
-    /// The new place of the coordinator, once after each move.
-    pub fn take_coordinator_place(&mut self) -> Option<CoordinatorPlace> {
-        self.core.coordinator.news.take()
-    }
-
-    /// The contacts of guests that this PE has learned, as they gave them to [`Core::join`].
-    pub fn take_contacts(&mut self) -> Vec<(NodeId, String)> {
-        std::mem::take(&mut self.core.membership.contacts)
-    }
-
-    /// The number of the coordinator's pending look at this PE, now that the PE is idle. The driver
-    /// answers with [`Core::looked`](Core).
-    pub fn take_look(&mut self) -> Option<u64> {
-        self.core.looks.order.take()
+    /// Removes and returns the commands for the driver, which carries them out before it sends the
+    /// packets of the [`Outbox`].
+    pub fn take_commands(&mut self) -> Vec<PeCommand> {
+        std::mem::take(&mut self.core.commands)
     }
 
     /// Returns a view for other threads of the handler that this PE is running.

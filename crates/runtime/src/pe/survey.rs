@@ -1,6 +1,7 @@
 //! A node's part in the measurement of places and links: its first PE takes the orders and reports
 //! the results. `coordinator/survey` decides what is measured.
 
+use super::command::PeCommand;
 use super::core::Core;
 use crate::address::id::COORDINATOR;
 use crate::message::Control;
@@ -26,7 +27,7 @@ impl Core {
         let me = layout.node_of(self.me);
         let is_other = |node: &NodeId| *node != me && node.0 < layout.node_count();
         if order.targets.iter().all(is_other) && !order.targets.is_empty() {
-            return self.probe_orders.push(order);
+            return self.commands.push(PeCommand::Probe(order));
         }
         self.probed(ProbeReport { id: order.id, send_cost: None, found: Vec::new() });
     }

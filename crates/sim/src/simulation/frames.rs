@@ -142,15 +142,18 @@ impl Simulation {
         self.have(self.layout.leader(at), move |core| core.node_lost(node, error));
     }
 
-    /// Passes the addresses of guests and the end of the job from a PE to its node's transport.
-    pub(super) fn tell_transport(&mut self, pe: PeId) {
+    /// Passes the contact of a guest to a node's transport.
+    pub(super) fn meet(&mut self, node: NodeId, guest: NodeId, contact: &str) {
+        if let Some(quic) = &mut self.quic {
+            quic.meet(node, guest, contact);
+        }
+    }
+
+    /// Ends the transport of a guest whose job is over.
+    pub(super) fn finish_transport(&mut self, pe: PeId) {
         let Some(quic) = &mut self.quic else { return };
         let node = self.layout.node_of(pe);
-        let machine = &mut self.stations[pe].machine;
-        for (guest, contact) in machine.take_contacts() {
-            quic.meet(node, guest, &contact);
-        }
-        if self.layout.is_guest(node) && machine.outcome().is_some() {
+        if self.layout.is_guest(node) && self.stations[pe].machine.outcome().is_some() {
             quic.finish(self.now, node);
             self.obey_quic();
         }

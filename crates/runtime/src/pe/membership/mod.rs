@@ -30,6 +30,7 @@ pub(in crate::pe) mod state;
 use crate::address::id::{COORDINATOR, CollectionId, MAIN_PE};
 use crate::error::JobError;
 use crate::message::{Control, MembershipEvent, MembershipMessage, Packet, Spread, Stage};
+use crate::pe::command::PeCommand;
 use crate::pe::core::Core;
 use crate::pe::membership::state::{IsAllowed, PoolEvent, PoolHooks, Tell};
 use gridspan_topology::{NodeId, PeId};
@@ -146,7 +147,7 @@ impl Core {
         match message {
             MembershipMessage::Announce { node, contact } => {
                 self.membership.present.insert(node);
-                self.membership.contacts.push((node, contact));
+                self.commands.push(PeCommand::Meet { guest: node, contact });
                 let event = MembershipEvent { node, stage: Stage::Joining };
                 // Sent before the acknowledgement to the coordinator, so that no agent drops the
                 // guest's requests.

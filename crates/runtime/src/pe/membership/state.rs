@@ -43,8 +43,6 @@ pub(crate) struct Membership<C> {
     pub(crate) gone: BTreeSet<NodeId>,
     /// The collections whose members here share work with other nodes.
     pub(crate) pools: BTreeMap<CollectionId, PoolHooks<C>>,
-    /// The contacts of nodes that were announced since the driver last asked.
-    pub(crate) contacts: Vec<(NodeId, String)>,
     /// The stage of this node, if it joined.
     pub(crate) stage: Stage,
     /// While this node drains: the collections that still have work.
@@ -57,7 +55,6 @@ impl<C> Default for Membership<C> {
             present: BTreeSet::new(),
             gone: BTreeSet::new(),
             pools: BTreeMap::new(),
-            contacts: Vec::new(),
             stage: Stage::Joining,
             draining: BTreeSet::new(),
         }

@@ -5,6 +5,7 @@ pub(in crate::pe) mod state;
 
 use crate::address::id::{COORDINATOR, MAIN_PE};
 use crate::message::{Control, Looked, MainStatus};
+use crate::pe::command::PeCommand;
 use crate::pe::core::Core;
 
 impl Core {
@@ -32,7 +33,8 @@ impl Core {
     /// Lets the driver answer the coordinator if this PE is idle. Called at the end of a turn.
     pub(in crate::pe) fn settle_look(&mut self) {
         if self.looks.asked.is_some() && self.lanes.is_empty() && self.own_controls == 0 {
-            self.looks.order = self.looks.asked.take();
+            let look = self.looks.asked.take().map(|round| PeCommand::Look { round });
+            self.commands.extend(look);
         }
     }
 

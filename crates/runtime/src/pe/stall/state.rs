@@ -11,10 +11,9 @@ use std::sync::Arc;
 pub(crate) struct Looks {
     /// The handler that the PE is running.
     pub(crate) current: Arc<CurrentHandler>,
-    /// The coordinator's last round, until this PE is idle.
+    /// The coordinator's last round, until this PE is idle and passes it to the driver, which knows
+    /// whether packets are in flight.
     pub(crate) asked: Option<u64>,
-    /// The same round, for the driver, which knows whether packets are in flight.
-    pub(crate) order: Option<u64>,
     /// Some of the receivers of messages that do not exist.
     pub(crate) nobody: BTreeSet<ActorId>,
 }

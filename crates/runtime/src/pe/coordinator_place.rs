@@ -1,9 +1,7 @@
 //! The coordinator's place, as a PE knows it.
 
-pub(in crate::pe) mod state;
-
 use crate::message::{Control, CoordinatorPlace};
-use crate::pe::coordinator_place::state::KnownPlace;
+use crate::pe::command::PeCommand;
 use crate::pe::core::Core;
 use gridspan_topology::PeId;
 use std::sync::Arc;
@@ -13,14 +11,15 @@ impl Core {
     /// become invalid, and contributions go up a tree that is rooted at the new place. The first PE
     /// of a node notifies the others there.
     pub(in crate::pe) fn coordinator_at(&mut self, from: PeId, place: CoordinatorPlace) {
-        if place.term <= self.coordinator.term {
+        if place.term <= self.coordinator_term {
             return;
         }
         if self.common.layout.is_guest(place.node) {
             let reason = format_args!("the coordinator cannot run at {}", place.node);
             return self.blame(self.common.node_of(from), reason);
         }
-        self.coordinator = KnownPlace { term: place.term, news: Some(place) };
+        self.coordinator_term = place.term;
+        self.commands.push(PeCommand::CoordinatorAt(place));
         self.common.coordinator = place.node;
         self.own_plans.forget_up_to(place.versions_after());
         let layout = self.common.layout.clone();

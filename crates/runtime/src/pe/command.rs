@@ -1,0 +1,26 @@
+//! Commands of PEs to drivers, besides the packets of the [`Outbox`](super::Outbox).
+
+use crate::message::CoordinatorPlace;
+use crate::message::probe::ProbeOrder;
+use gridspan_topology::NodeId;
+
+/// An action that a PE requests from its driver.
+pub enum PeCommand {
+    /// Measure connections of this node. The driver reports with [`Core::probed`](super::Core).
+    Probe(ProbeOrder),
+    /// Note the contact of a guest, as the guest gave it to [`Core::join`](super::Core).
+    Meet {
+        /// The guest.
+        guest: NodeId,
+        /// Its contact.
+        contact: String,
+    },
+    /// The coordinator runs at this place now.
+    CoordinatorAt(CoordinatorPlace),
+    /// The coordinator looks at this PE, which is idle now. The driver answers with
+    /// [`Core::looked`](super::Core).
+    Look {
+        /// The coordinator's round.
+        round: u64,
+    },
+}

@@ -31,6 +31,55 @@
 //! assert_eq!(running.wait(), Ok(328_350));
 //! ```
 //!
+//! # Node processes
+//!
+//! [`Runner::on_processes`] starts a process for each node of a grid but the first, which is this
+//! process. Main runs here, so that its value needs no encoding. The node program may be any program
+//! that calls [`node`] first and describes the same job; also this program itself.
+//!
+//! ```standalone_crate
+//! use gridspan::embed::{self, Runner};
+//! use gridspan::prelude::*;
+//! use gridspan::topology::GridSpec;
+//! use std::process::{Command, ExitCode, id};
+//!
+//! # #[derive(Serialize, Deserialize)]
+//! struct Process;
+//!
+//! impl Actor for Process {
+//!     type Index = Ix1;
+//!     type Init = ();
+//!     type Message = ();
+//!
+//!     fn create((): (), _cx: &mut Context<Self>) -> Self { Process }
+//!
+//!     fn handle(&mut self, (): (), cx: &mut Context<Self>) {
+//!         cx.contribute(Union, [id()].into_iter().collect::<std::collections::BTreeSet<u32>>(), To::main());
+//!     }
+//! }
+//!
+//! fn job() -> Job {
+//!     Job::new("processes").actor::<Process>()
+//! }
+//!
+//! fn main() -> Result<ExitCode, Box<dyn std::error::Error>> {
+//!     if let Some(ended) = embed::node(job()) {
+//!         return Ok(ended);
+//!     }
+//!     // Two sites of one node, which has two PEs.
+//!     let grid = GridSpec::from_emulate("2x1x2")?;
+//!     let this = std::env::current_exe()?;
+//!     let running = Runner::on_processes(grid, move |_| Command::new(&this)).start(job(), async |grid| {
+//!         let all = grid.create::<Process>(Ix1::range(8), |_| ()).await?;
+//!         all.broadcast(());
+//!         Ok(all.reduction::<std::collections::BTreeSet<u32>>(Union).await?)
+//!     });
+//!     let processes = running.wait()?;
+//!     assert!(processes.len() == 2 && processes.contains(&id()));
+//!     Ok(ExitCode::SUCCESS)
+//! }
+//! ```
+//!
 //! # End of a job
 //!
 //! - Its main returns: the result is the value, or its error.
@@ -51,22 +100,28 @@
 //!
 //! # Effects on the process
 //!
-//! Nothing here reads the environment, installs a signal handler, a panic hook or a `tracing`
-//! subscriber, or prints. When the result is returned, the threads, sockets and memory of the job
-//! are free.
+//! Nothing here but [`node`] reads the environment, and nothing installs a signal handler, a panic
+//! hook or a `tracing` subscriber, or prints. When the result is returned, the threads, sockets and
+//! memory of the job are free, and its processes have ended.
 
+#[cfg(feature = "net")]
+use crate::processes::{OnPrinted, Printed, Processes};
+#[cfg(feature = "net")]
+use crate::variables::DRIVER;
 use gridspan_balance::BalanceReport;
-use gridspan_runtime::driver::{Canceller, embedded};
+use gridspan_runtime::driver::{NodeHandle, embedded};
 use gridspan_runtime::{Grid, Job, JobError};
 #[cfg(feature = "sim")]
 use gridspan_sim::{SimOptions, Simulation};
-#[cfg(feature = "net")]
-use gridspan_topology::GridSpec;
 use gridspan_topology::LinkChange;
+#[cfg(feature = "net")]
+use gridspan_topology::{GridSpec, NodeId};
 use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
+#[cfg(feature = "net")]
+use std::process::{Command, ExitCode};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
@@ -91,6 +146,8 @@ enum Place {
     Threads(u32),
     #[cfg(feature = "net")]
     Emulated(Box<GridSpec>),
+    #[cfg(feature = "net")]
+    Processes(Processes),
     #[cfg(feature = "sim")]
     Simulated(Box<GridSpec>),
 }
@@ -106,6 +163,25 @@ impl Runner {
     #[cfg(feature = "net")]
     pub fn emulated(grid: GridSpec) -> Self {
         Self::at(Place::Emulated(Box::new(grid)))
+    }
+
+    /// On the nodes of a grid as processes of this machine. This process is the first node, and
+    /// has main; `command` returns the command that starts the process of each other node. See
+    /// [the module](self#node-processes).
+    ///
+    /// The program must call [`node`] with a job of the same actor types, which the start of the
+    /// job checks. This sets its standard input and output and `GRIDSPAN_DRIVER`; the command may
+    /// set the rest. Lines that it prints are [events](Event::Output). Links are not emulated.
+    ///
+    /// The job fails before main starts if a process ends before it listens, or does not listen
+    /// within 30 s. If the thread of this job ends, the kernel ends the processes (on Linux);
+    /// elsewhere they notice the end of their input.
+    #[cfg(feature = "net")]
+    pub fn on_processes(
+        grid: GridSpec,
+        command: impl Fn(NodeId) -> Command + Send + Sync + 'static,
+    ) -> Self {
+        Self::at(Place::Processes(Processes::new(grid, command)))
     }
 
     /// In virtual time, on a simulated grid.
@@ -191,13 +267,27 @@ impl Runner {
         };
         let begun = {
             let shared = shared.clone();
-            move |node: Canceller| shared.begin(&node)
+            move |node: NodeHandle| shared.begin(&node)
         };
         match self.place {
             Place::Threads(pes) => embedded::run_with(limited(job, self.time_limit), pes, begun),
             #[cfg(feature = "net")]
             Place::Emulated(grid) => {
                 embedded::run_emulated_with(limited(job, self.time_limit), &grid, begun)
+            }
+            #[cfg(feature = "net")]
+            Place::Processes(processes) => {
+                let reports = Arc::downgrade(shared);
+                let on_printed: OnPrinted = Arc::new(move |node, printed| {
+                    if let Some(shared) = reports.upgrade() {
+                        shared.report(match printed {
+                            Printed::Line(line) => Event::Output { node, line },
+                            Printed::Warning(text) => Event::Warning(text),
+                        });
+                    }
+                });
+                let job = limited(job, self.time_limit);
+                processes.run(job, &on_printed, || shared.is_cancelled(), begun)
             }
             #[cfg(feature = "sim")]
             Place::Simulated(grid) => {
@@ -253,6 +343,24 @@ pub enum Event {
     LinksChanged(Vec<LinkChange>),
     /// The job does not proceed, with the reason.
     Warning(String),
+    /// A node process has printed a line on its standard output.
+    #[cfg(feature = "net")]
+    Output {
+        /// The node.
+        node: NodeId,
+        /// The line, without its end.
+        line: String,
+    },
+}
+
+/// Runs the part of a job of this process, if [`Runner::on_processes`] or `gridctl run` has started
+/// it as a node, and returns its exit code. Returns `None` otherwise.
+///
+/// Call it first in the program's `main`. The job needs no main.
+#[cfg(feature = "net")]
+pub fn node(job: Job) -> Option<ExitCode> {
+    let is_node = std::env::var_os(DRIVER).is_some_and(|driver| driver == "node");
+    is_node.then(|| crate::node::run(job))
 }
 
 /// A job that runs beside the program that has started it; see the [module](self).
@@ -392,7 +500,7 @@ struct State {
     /// Number of readers so far.
     readers: u64,
     /// Cancels the job, while it runs on threads.
-    node: Option<Canceller>,
+    node: Option<NodeHandle>,
 }
 
 impl State {
@@ -465,7 +573,7 @@ impl Shared {
     }
 
     /// The job runs on threads from now on.
-    fn begin(&self, node: &Canceller) {
+    fn begin(&self, node: &NodeHandle) {
         lock(&self.state).node = Some(node.clone());
         // It may have been cancelled while it was made.
         if self.is_cancelled() {

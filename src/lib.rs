@@ -115,6 +115,8 @@ pub mod links;
 mod node;
 mod outcome;
 pub mod prelude;
+#[cfg(feature = "net")]
+mod processes;
 mod settings;
 pub mod simulated;
 mod start;

@@ -11,7 +11,7 @@ use crate::control::{self, Control, Failure};
 use crate::outcome::{EXIT_FAILED, EXIT_USAGE, complain, conclude};
 use crate::settings::Settings;
 use crate::variables::LAUNCHER;
-use gridspan_runtime::driver::cluster::{self, Leaver};
+use gridspan_runtime::driver::{NodeHandle, cluster};
 use gridspan_runtime::net::bootstrap::{self, BootstrapError};
 use gridspan_runtime::{Job, JobError};
 use serde::Deserialize;
@@ -60,8 +60,8 @@ pub(crate) fn run(job: Job) -> ExitCode {
         }
     };
     let layout = joined.bundle.spec.layout().clone();
-    let leaver = Arc::<OnceLock<Leaver>>::default();
-    let outcome = match (watch(launcher, leaver.clone()), settings(&joined.bundle.settings)) {
+    let handle = Arc::<OnceLock<NodeHandle>>::default();
+    let outcome = match (watch(launcher, handle.clone()), settings(&joined.bundle.settings)) {
         (Ok(()), Ok(settings)) => {
             let places = layout.clone();
             let job = settings.apply(job).origin(build(), host());
@@ -70,7 +70,7 @@ pub(crate) fn run(job: Job) -> ExitCode {
             });
             cluster::run_with(job, joined, |begun| {
                 // This is the only place that sets it.
-                let _ = leaver.set(begun);
+                let _ = handle.set(begun);
             })
         }
         (Err(error), _) => Err(JobError::Failed(format!("cannot watch the launcher: {error}"))),
@@ -101,8 +101,11 @@ fn launcher() -> io::Result<Box<dyn Read + Send>> {
 
 /// Ends this process when the input from the launcher ends, and leaves the job when the launcher
 /// requests it.
-fn watch(launcher: impl Read + Send + 'static, leaver: Arc<OnceLock<Leaver>>) -> io::Result<()> {
-    let leave = move || leaver.get().into_iter().for_each(Leaver::leave);
+fn watch(
+    launcher: impl Read + Send + 'static,
+    handle: Arc<OnceLock<NodeHandle>>,
+) -> io::Result<()> {
+    let leave = move || handle.get().into_iter().for_each(NodeHandle::leave);
     bootstrap::watch_launcher(launcher, leave, || {
         let _ = writeln!(io::stderr(), "the launcher is gone, this node ends too");
         std::process::exit(i32::from(EXIT_FAILED));

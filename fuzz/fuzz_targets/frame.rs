@@ -1,57 +1,11 @@
 //! Arbitrary frames from a peer are either decoded and handled, or rejected.
 #![no_main]
 
-use bytes::Bytes;
-use gridspan_runtime::coordinator::CoordinatorEvent;
-use gridspan_runtime::message::Packet;
-use gridspan_runtime::{
-    Actor, COORDINATOR, Context, Ix1, Job, Layout, NodeId, Numbers, PeId, Program, Time,
-};
+#[path = "../../crates/runtime/tests/arbitrary_frames/handle.rs"]
+mod handle;
+
 use libfuzzer_sys::fuzz_target;
-use serde::{Deserialize, Serialize};
-
-#[derive(Serialize, Deserialize)]
-struct Echo(u64);
-
-#[derive(Clone, Serialize, Deserialize)]
-enum Message {
-    Text(String),
-    Data(Numbers<f64>),
-    Nested(Vec<Vec<u32>>),
-}
-
-impl Actor for Echo {
-    type Index = Ix1;
-    type Init = u64;
-    type Message = Message;
-
-    fn create(init: u64, _cx: &mut Context<'_, Self>) -> Self {
-        Self(init)
-    }
-
-    fn handle(&mut self, _message: Message, _cx: &mut Context<'_, Self>) {
-        self.0 += 1;
-    }
-}
 
 fuzz_target!(|data: &[u8]| {
-    let Ok((from, to, packet)) = Packet::from_frame(&Bytes::copy_from_slice(data)) else { return };
-    let layout = Layout::new(vec![("a".to_owned(), vec![2]), ("b".to_owned(), vec![1])]);
-    let job = Job::new("fuzz").actor::<Echo>();
-    let program = Program::new(job, layout).expect("the job is well defined");
-    if to == COORDINATOR {
-        // Node 0 has the coordinator, node 1 passes on what is for it.
-        let mut host = program.coordinator_host(NodeId(data.len() as u32 % 2));
-        drop(host.handle(Time(1), CoordinatorEvent::Packet { from, packet }));
-        drop(host.wake(Time(u64::MAX / 2)));
-        return;
-    }
-    if !program.layout().contains(from) {
-        return;
-    }
-    let mut pe = program.pe(PeId(0));
-    pe.handle(from, packet);
-    pe.run(100);
-    pe.finish_turn();
-    pe.outbox().drain().for_each(drop);
+    handle::handle(data);
 });

@@ -1,6 +1,6 @@
 //! The embedded driver: all PEs are threads of this process.
 
-use super::canceller::Canceller;
+use super::handle::NodeHandle;
 use super::main_thread;
 use super::node::{Node, check_pes};
 use crate::Job;
@@ -17,13 +17,13 @@ pub fn run(job: Job, pes: u32) -> Result<(), JobError> {
 }
 
 /// Like [`run`]; once the job runs, calls `begun` with a handle that cancels it.
-pub fn run_with(job: Job, pes: u32, begun: impl FnOnce(Canceller)) -> Result<(), JobError> {
+pub fn run_with(job: Job, pes: u32, begun: impl FnOnce(NodeHandle)) -> Result<(), JobError> {
     check_pes(pes)?;
     let program = Program::new(job, Layout::single(pes))?;
     let begin = Instant::now();
     thread::scope(|scope| {
         let node = Node::start(scope, &program, NodeId(0), None, (begin, Speed::ORDINARY));
-        begun(Canceller::new(&node.switch));
+        begun(NodeHandle::new(&node.switch));
         main_thread::run(program, &node.switch);
         node.join()
     })
@@ -41,7 +41,7 @@ pub fn run_emulated(job: Job, spec: &gridspan_topology::GridSpec) -> Result<(), 
 pub fn run_emulated_with(
     job: Job,
     spec: &gridspan_topology::GridSpec,
-    begun: impl FnOnce(Canceller),
+    begun: impl FnOnce(NodeHandle),
 ) -> Result<(), JobError> {
     run_counted(job, spec, begun).map(drop)
 }
@@ -69,7 +69,7 @@ pub fn run_emulated_counted(
 fn run_counted(
     job: Job,
     spec: &gridspan_topology::GridSpec,
-    begun: impl FnOnce(Canceller),
+    begun: impl FnOnce(NodeHandle),
 ) -> Result<Vec<Carried>, JobError> {
     use super::brake::emulated_speed;
     use super::net_driver::NetDriver;
@@ -110,7 +110,7 @@ fn run_counted(
             })
             .collect();
         let switch = nodes[0].switch.clone();
-        begun(Canceller::new(&switch));
+        begun(NodeHandle::new(&switch));
         main_thread::run(program, &switch);
         let others = nodes.split_off(1);
         let outcome = nodes.pop().map_or(Ok(()), Node::join);

@@ -12,12 +12,12 @@
 mod arrivals;
 #[cfg(feature = "net")]
 mod brake;
-mod canceller;
 #[cfg(feature = "net")]
 pub mod cluster;
 mod coordinator;
 pub mod embedded;
 mod ending;
+mod handle;
 mod inbox;
 #[cfg(feature = "net")]
 mod locks;
@@ -34,4 +34,4 @@ mod switch;
 mod watchdog;
 mod worker;
 
-pub use canceller::Canceller;
+pub use handle::NodeHandle;

@@ -1,0 +1,38 @@
+//! A handle to a node that runs in this process.
+
+use super::switch::Switch;
+use crate::address::id::MAIN_PE;
+use crate::coordinator::CoordinatorEvent;
+use crate::error::JobError;
+use std::sync::{Arc, Weak};
+
+/// Cancels the job of a node in this process, or makes the node leave it, from any thread. Does
+/// nothing once the node has ended.
+#[derive(Clone)]
+pub struct NodeHandle(Weak<Switch>);
+
+impl NodeHandle {
+    pub(super) fn new(switch: &Arc<Switch>) -> Self {
+        Self(Arc::downgrade(switch))
+    }
+
+    /// Ends the job with [`JobError::Cancelled`]. Only the node with main can. Handlers that run
+    /// are not interrupted.
+    pub fn cancel(&self) {
+        let Some(switch) = self.0.upgrade() else { return };
+        let fail = |core: &mut crate::pe::Core| core.fail(JobError::Cancelled);
+        switch.inbox(MAIN_PE).push_action(Box::new(fail));
+        // All other PEs end even if that one is inside a handler.
+        switch.tell_coordinator(CoordinatorEvent::Failed(JobError::Cancelled));
+    }
+
+    /// Makes the node hand back its tasks and leave. Does nothing if the node is not a guest.
+    #[cfg(feature = "net")]
+    pub fn leave(&self) {
+        if let Some(switch) = self.0.upgrade().filter(|switch| switch.layout.is_guest(switch.node))
+        {
+            let leader = switch.layout.leader(switch.node);
+            switch.inbox(leader).push_action(Box::new(crate::pe::Core::leave));
+        }
+    }
+}

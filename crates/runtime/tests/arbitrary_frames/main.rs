@@ -1,0 +1,43 @@
+//! Frames of arbitrary bytes are handled or rejected without a panic. The fuzz target `frame`
+//! searches longer, and guided by the code that runs.
+#![allow(missing_docs)]
+
+mod handle;
+
+use gridspan_runtime::COORDINATOR;
+use gridspan_topology::dice::Dice;
+
+/// Frames of each kind of control, to a PE and to the coordinator.
+const FRAMES: u32 = 150;
+/// Above the number of kinds of control.
+const CONTROLS: u8 = 90;
+/// Contents of a frame: a message, a control, and so on.
+const CONTENTS: u8 = 8;
+const BODY_BYTES_END: u64 = 41;
+
+#[test]
+fn random_frames_do_not_panic() {
+    let mut dice = Dice::new(1);
+    let mut decoded = 0;
+    let mut try_frame = |start: &[u8]| {
+        for (from, to) in [(0, 0), (2, 0), (0, COORDINATOR.0), (1, COORDINATOR.0), (!0, !0)] {
+            for _ in 0..FRAMES {
+                let mut frame = [u32::to_le_bytes(from), u32::to_le_bytes(to)].concat();
+                frame.extend(start);
+                // Small numbers are names of things that exist.
+                let end = if dice.chance(0.5) { 4_u64 } else { 256 };
+                for _ in 0..dice.below(BODY_BYTES_END) {
+                    frame.push(dice.below(end) as u8);
+                }
+                decoded += u32::from(handle::handle(&frame));
+            }
+        }
+    };
+    for content in 0..CONTENTS {
+        try_frame(&[content]);
+        for control in 0..CONTROLS {
+            try_frame(&[content, control]);
+        }
+    }
+    assert!(decoded > 10_000, "{decoded} frames decode");
+}

@@ -1,0 +1,329 @@
+//! Starts the node processes of a job whose first node is this process.
+//!
+//! # Start
+//!
+//! This process is the launcher of [`bootstrap`]: it writes the identity of each node to the
+//! standard input of its process, reads from its standard output where the process listens, and
+//! then writes the addresses of all nodes.
+//!
+//! # Failure
+//!
+//! A process that ends before it listens, or does not listen in time, fails the job before main
+//! starts. A process that ends later is a lost node, which the other nodes notice. When the job has
+//! ended, its processes end; the input of those that do not ends, and then they are killed.
+
+use crate::control::{self, Control};
+use crate::variables::{DRIVER, LAUNCHER, REPORT};
+use gridspan_runtime::driver::{NodeHandle, cluster};
+use gridspan_runtime::net::bootstrap::{self, Addresses, Joined, NodeBundle, listening_address};
+use gridspan_runtime::net::{Authority, UdpPort};
+use gridspan_runtime::{Job, JobError};
+use gridspan_topology::{GridSpec, NodeId};
+use std::collections::BTreeMap;
+use std::fmt;
+use std::io::{self, BufRead, BufReader, Read, Write};
+use std::net::{Ipv4Addr, SocketAddr};
+use std::process::{self, ChildStdin, Command, Stdio};
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+/// Time in which all processes must listen.
+const START_PATIENCE: Duration = Duration::from_secs(30);
+/// Time between checks whether the job is cancelled while processes start.
+const START_CHECK: Duration = Duration::from_millis(20);
+/// Time for a process to end after its job has ended, before its input ends.
+const END_PATIENCE: Duration = Duration::from_secs(2);
+/// Time for a process to end after its input has ended.
+const KILL_PATIENCE: Duration = Duration::from_secs(3);
+/// Time between checks whether a process has ended.
+const END_CHECK: Duration = Duration::from_millis(1);
+/// Longer lines of a process's output are divided.
+const LINE_BYTES_MAX: u64 = 64 << 10;
+
+type MakeCommand = dyn Fn(NodeId) -> Command + Send + Sync;
+
+/// The node processes of a job.
+#[derive(Clone)]
+pub(crate) struct Processes {
+    grid: Box<GridSpec>,
+    command: Arc<MakeCommand>,
+}
+
+/// What a process has printed, other than what is for its launcher.
+pub(crate) enum Printed {
+    /// A line of its program.
+    Line(String),
+    /// A warning of the job.
+    Warning(String),
+}
+
+/// Receives what the processes print.
+pub(crate) type OnPrinted = Arc<dyn Fn(NodeId, Printed) + Send + Sync>;
+
+impl Processes {
+    pub(crate) fn new(
+        grid: GridSpec,
+        command: impl Fn(NodeId) -> Command + Send + Sync + 'static,
+    ) -> Self {
+        Self { grid: Box::new(grid), command: Arc::new(command) }
+    }
+
+    /// Runs the job. Main runs on the calling thread. The processes have ended when this returns.
+    pub(crate) fn run(
+        &self,
+        job: Job,
+        on_printed: &OnPrinted,
+        is_cancelled: impl Fn() -> bool,
+        begun: impl FnOnce(NodeHandle),
+    ) -> Result<(), JobError> {
+        let (joined, mut children) = self.start(job.name(), on_printed, is_cancelled)?;
+        let outcome = cluster::run_with(job, joined, begun);
+        let outcome = outcome.map_err(|error| explained(error, &mut children));
+        end(children);
+        outcome
+    }
+
+    /// Starts the processes, and introduces them and this process to each other.
+    fn start(
+        &self,
+        job: &str,
+        on_printed: &OnPrinted,
+        is_cancelled: impl Fn() -> bool,
+    ) -> Result<(Joined, BTreeMap<NodeId, Child>), JobError> {
+        let setup =
+            |error: &dyn fmt::Display| JobError::Failed(format!("cannot start nodes: {error}"));
+        let authority = Authority::new(job).map_err(|error| setup(&error))?;
+        let mut bundles =
+            bootstrap::issue(&authority, &self.grid).map_err(|error| setup(&error))?;
+        let cores = thread::available_parallelism().map_or(1, |cores| cores.get() as u32);
+        let nodes_per_core = self.grid.layout().node_count().div_ceil(cores);
+        bundles.iter_mut().for_each(|bundle| bundle.nodes_per_core = nodes_per_core);
+        let (tell, told) = channel();
+        let mut children = BTreeMap::new();
+        for bundle in bundles.split_off(1) {
+            let node = bundle.identity.node;
+            let outlet = Outlet { node, tell: tell.clone(), on_printed: on_printed.clone() };
+            children.insert(node, Child::start((self.command)(node), &bundle, outlet)?);
+        }
+        drop(tell);
+        let port = UdpPort::bind((Ipv4Addr::LOCALHOST, 0).into()).map_err(|error| setup(&error))?;
+        let mut addresses = listening(&told, &mut children, is_cancelled)?;
+        addresses.insert(NodeId(0), port.local_address().map_err(|error| setup(&error))?);
+        let addresses = Addresses(addresses.into_values().collect());
+        let line = addresses.to_line().map_err(|error| setup(&error))?;
+        for child in children.values_mut() {
+            // A process that has ended does not read; it is lost, and noticed as such.
+            let _ = child.write(&line);
+        }
+        // The first bundle is left, since a grid has at least one node.
+        let bundle = bundles.pop().ok_or_else(|| setup(&"the grid has no node"))?;
+        Ok((Joined { bundle, port, addresses: addresses.0 }, children))
+    }
+}
+
+impl fmt::Debug for Processes {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Processes").field("grid", &self.grid).finish_non_exhaustive()
+    }
+}
+
+/// Waits until all processes listen. Returns their addresses.
+fn listening(
+    told: &Receiver<(NodeId, Told)>,
+    children: &mut BTreeMap<NodeId, Child>,
+    is_cancelled: impl Fn() -> bool,
+) -> Result<BTreeMap<NodeId, SocketAddr>, JobError> {
+    let (begin, mut addresses) = (Instant::now(), BTreeMap::new());
+    while addresses.len() < children.len() {
+        if is_cancelled() {
+            return Err(JobError::Cancelled);
+        }
+        match told.recv_timeout(START_CHECK) {
+            Ok((node, Told::Listening(address))) => drop(addresses.insert(node, address)),
+            Ok((node, Told::Failed(reason))) => return Err(not_started(node, &reason)),
+            Ok((node, Told::Ended)) => {
+                let exit = children.get_mut(&node).and_then(Child::wait);
+                let exit = exit.map_or_else(|| "closed its output".to_owned(), |exit| exit.text());
+                return Err(not_started(
+                    node,
+                    &format!(
+                        "its process {exit} before it listened; its program must call `gridspan::embed::node` first"
+                    ),
+                ));
+            }
+            Err(RecvTimeoutError::Timeout) if begin.elapsed() < START_PATIENCE => {}
+            Err(_) => {
+                let silent = children.keys().find(|node| !addresses.contains_key(node));
+                return Err(not_started(
+                    silent.copied().unwrap_or_default(),
+                    &format!("its process did not listen within {START_PATIENCE:?}"),
+                ));
+            }
+        }
+    }
+    Ok(addresses)
+}
+
+fn not_started(node: NodeId, reason: &str) -> JobError {
+    JobError::Failed(format!("{node} did not start: {reason}"))
+}
+
+/// Adds to the loss of a node how its process ended.
+fn explained(error: JobError, children: &mut BTreeMap<NodeId, Child>) -> JobError {
+    match error {
+        JobError::NodeLost { node, site, reason, others } => {
+            let exit = children.get_mut(&node).and_then(Child::take_exit);
+            let reason = match exit {
+                Some(exit) => format!("{reason}; its process {}", exit.text()),
+                None => reason,
+            };
+            JobError::NodeLost { node, site, reason, others }
+        }
+        error => error,
+    }
+}
+
+/// Waits until all processes have ended. Those that do not end with the job end with their input,
+/// or else are killed.
+fn end(mut children: BTreeMap<NodeId, Child>) {
+    let mut wait = |patience: Duration| {
+        let begin = Instant::now();
+        while children.values_mut().any(Child::is_running) && begin.elapsed() < patience {
+            thread::sleep(END_CHECK);
+        }
+        children.values_mut().for_each(|child| child.input = None);
+    };
+    wait(END_PATIENCE);
+    wait(KILL_PATIENCE);
+}
+
+/// What the launcher hears from a process while it starts.
+enum Told {
+    Listening(SocketAddr),
+    Failed(String),
+    /// Its output has ended.
+    Ended,
+}
+
+/// How a process ended.
+struct Exit(process::ExitStatus);
+
+impl Exit {
+    fn text(&self) -> String {
+        format!("ended with {}", self.0)
+    }
+}
+
+/// A process, which is killed when this is dropped.
+struct Child {
+    process: process::Child,
+    input: Option<ChildStdin>,
+    reader: Option<JoinHandle<()>>,
+}
+
+impl Child {
+    /// Starts a process and sends it the bundle. The thread that calls this must live as long as
+    /// the job: the processes ask the kernel to kill them when that thread ends.
+    fn start(mut command: Command, bundle: &NodeBundle, outlet: Outlet) -> Result<Self, JobError> {
+        let node = bundle.identity.node;
+        let program = command.get_program().to_owned();
+        command.env(DRIVER, "node").env(REPORT, "lines").env_remove(LAUNCHER);
+        command.stdin(Stdio::piped()).stdout(Stdio::piped());
+        let failed = |error: io::Error| {
+            not_started(node, &format!("`{}`: {error}", program.to_string_lossy()))
+        };
+        let mut process = command.spawn().map_err(failed)?;
+        let (input, output) = (process.stdin.take(), process.stdout.take());
+        let mut child = Self { process, input, reader: None };
+        if let Some(output) = output {
+            let reader = thread::Builder::new().name("node-output".to_owned());
+            let reader = reader.spawn(move || outlet.read(output)).map_err(failed)?;
+            child.reader = Some(reader);
+        }
+        let line = bundle.to_line().map_err(|error| failed(error.into()))?;
+        // The reader reports the end of a process that does not read.
+        let _ = child.write(&line);
+        Ok(child)
+    }
+
+    fn write(&mut self, line: &str) -> io::Result<()> {
+        let Some(input) = &mut self.input else { return Ok(()) };
+        input.write_all(line.as_bytes())?;
+        input.flush()
+    }
+
+    fn is_running(&mut self) -> bool {
+        matches!(self.process.try_wait(), Ok(None))
+    }
+
+    /// Returns how it ended, if it has.
+    fn take_exit(&mut self) -> Option<Exit> {
+        self.process.try_wait().ok().flatten().map(Exit)
+    }
+
+    /// Waits a moment for its end.
+    fn wait(&mut self) -> Option<Exit> {
+        let begin = Instant::now();
+        while self.is_running() && begin.elapsed() < Duration::from_secs(1) {
+            thread::sleep(END_CHECK);
+        }
+        self.take_exit()
+    }
+}
+
+impl Drop for Child {
+    fn drop(&mut self) {
+        // Fails only if it has ended.
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+        if let Some(reader) = self.reader.take() {
+            // A process that it has started may hold the output open.
+            if reader.is_finished() {
+                let _ = reader.join();
+            }
+        }
+    }
+}
+
+/// Destination of the output of a process.
+struct Outlet {
+    node: NodeId,
+    tell: Sender<(NodeId, Told)>,
+    on_printed: OnPrinted,
+}
+
+impl Outlet {
+    fn read(self, output: impl Read) {
+        let mut output = BufReader::new(output);
+        let mut line = Vec::new();
+        loop {
+            line.clear();
+            match (&mut output).take(LINE_BYTES_MAX).read_until(b'\n', &mut line) {
+                Ok(0) | Err(_) => break,
+                Ok(_) => self.take(String::from_utf8_lossy(&line).trim_end_matches('\n')),
+            }
+        }
+        self.tell(Told::Ended);
+    }
+
+    fn take(&self, line: &str) {
+        if let Some(address) = listening_address(line) {
+            return self.tell(Told::Listening(address));
+        }
+        let parsed = line.strip_prefix(control::MARK);
+        match parsed.and_then(|text| Control::parse(text.as_bytes())) {
+            Some(Control::Failed(failure)) => self.tell(Told::Failed(failure.message)),
+            Some(Control::Warning(text)) => (self.on_printed)(self.node, Printed::Warning(text)),
+            // The first node, which is this process, reports these itself.
+            Some(_) => {}
+            None => (self.on_printed)(self.node, Printed::Line(line.to_owned())),
+        }
+    }
+
+    fn tell(&self, told: Told) {
+        // Read only while the processes start.
+        let _ = self.tell.send((self.node, told));
+    }
+}

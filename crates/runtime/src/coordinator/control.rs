@@ -128,7 +128,10 @@ impl Coordinator {
                 self.handle_right_returned(collection, &right);
             }
             Control::CastBegun(travel) => self.note_travel(travel),
-            Control::LargeMulticast(multicast) => self.send_multicast(from, *multicast),
+            Control::LargeMulticast(multicast) => match multicast.check(&self.common.layout) {
+                Ok(()) => self.send_multicast(from, *multicast),
+                Err(error) => self.fail(error),
+            },
             Control::Contribution(contribution) => self.merge(contribution),
             Control::QuiescenceReply { round, created, processed, stranded } => {
                 self.handle_quiescence_reply(round, [created, processed, stranded]);

@@ -166,6 +166,9 @@ impl CoordinatorHost {
         match control {
             // Sent by a PE of this node that expected the coordinator here.
             Control::LargeMulticast(multicast) if layout.node_of(from) == self.node => {
+                if let Err(error) = multicast.check(layout) {
+                    return self.fail(from, error, out);
+                }
                 let spread = Spread::by_sites(layout, self.node, *multicast);
                 out.push(CoordinatorCommand::Relay { from, packet: Packet::spread(spread) });
             }

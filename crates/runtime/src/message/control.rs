@@ -19,7 +19,7 @@ use bytes::Bytes;
 use gridspan_balance::leaders::Note;
 use gridspan_balance::{ActorLoad, PeLoad};
 use gridspan_bcast::{PlanId, Tree};
-use gridspan_topology::{Hierarchy, LinkSample, NodeId, PeId, SiteId, Time};
+use gridspan_topology::{Hierarchy, Layout, LinkSample, NodeId, PeId, SiteId, Time};
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
 
@@ -49,6 +49,19 @@ pub(crate) struct Multicast {
     pub(crate) origin: PeId,
     pub(crate) targets: Vec<MulticastTarget>,
     pub(crate) message: Payload,
+}
+
+impl Multicast {
+    /// Fails if a target is no PE of a founder.
+    pub(crate) fn check(&self, layout: &Layout) -> Result<(), JobError> {
+        match self.targets.iter().find(|target| !layout.contains(target.pe)) {
+            None => Ok(()),
+            Some(MulticastTarget { pe, .. }) => {
+                let reason = format!("a multicast names {pe}, which does not exist");
+                Err(JobError::Protocol(reason))
+            }
+        }
+    }
 }
 
 /// The group of members that contribute to a reduction.

@@ -35,7 +35,7 @@ impl Actor for Echo {
 
 /// Decodes a frame, and lets its receiver handle it: a PE, or the host of the coordinator on one of
 /// two nodes. Returns whether the frame decoded.
-pub fn handle(data: &[u8]) -> bool {
+pub(crate) fn handle(data: &[u8]) -> bool {
     let Ok((from, to, packet)) = Packet::from_frame(&Bytes::copy_from_slice(data)) else {
         return false;
     };

@@ -6,6 +6,9 @@ mod handle;
 
 use gridspan_runtime::COORDINATOR;
 use gridspan_topology::dice::Dice;
+use std::collections::BTreeMap;
+use std::panic::catch_unwind;
+use std::sync::Mutex;
 
 /// Frames of each kind of control, to a PE and to the coordinator.
 const FRAMES: u32 = 150;
@@ -15,10 +18,19 @@ const CONTROLS: u8 = 90;
 const CONTENTS: u8 = 8;
 const BODY_BYTES_END: u64 = 41;
 
+/// Place and message of the last panic.
+static PLACE: Mutex<String> = Mutex::new(String::new());
+
+fn take_place() -> String {
+    std::mem::take(&mut *PLACE.lock().unwrap())
+}
+
 #[test]
 fn random_frames_do_not_panic() {
     let mut dice = Dice::new(1);
-    let mut decoded = 0;
+    let (mut decoded, mut frames) = (0, BTreeMap::new());
+    // Each place once, with one frame that leads there.
+    std::panic::set_hook(Box::new(|panic| *PLACE.lock().unwrap() = panic.to_string()));
     let mut try_frame = |start: &[u8]| {
         for (from, to) in [(0, 0), (2, 0), (0, COORDINATOR.0), (1, COORDINATOR.0), (!0, !0)] {
             for _ in 0..FRAMES {
@@ -29,7 +41,10 @@ fn random_frames_do_not_panic() {
                 for _ in 0..dice.below(BODY_BYTES_END) {
                     frame.push(dice.below(end) as u8);
                 }
-                decoded += u32::from(handle::handle(&frame));
+                match catch_unwind(|| handle::handle(&frame)) {
+                    Ok(is_decoded) => decoded += u32::from(is_decoded),
+                    Err(_) => drop(frames.insert(take_place(), frame)),
+                }
             }
         }
     };
@@ -39,5 +54,7 @@ fn random_frames_do_not_panic() {
             try_frame(&[content, control]);
         }
     }
+    drop(std::panic::take_hook());
+    assert!(frames.is_empty(), "{frames:#?}");
     assert!(decoded > 10_000, "{decoded} frames decode");
 }

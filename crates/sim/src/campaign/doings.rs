@@ -15,6 +15,8 @@ pub struct Doings {
     pub insertions_again: u64,
     /// Members that were destroyed.
     pub destructions: u64,
+    /// Members that were created on demand.
+    pub on_demand: u64,
     /// Broadcasts.
     pub broadcasts: u64,
     /// Of those, large ones that members sent; from nodes other than the coordinator's, they go
@@ -61,6 +63,7 @@ impl std::ops::AddAssign for Doings {
         self.insertions += other.insertions;
         self.insertions_again += other.insertions_again;
         self.destructions += other.destructions;
+        self.on_demand += other.on_demand;
         self.broadcasts += other.broadcasts;
         self.large_broadcasts += other.large_broadcasts;
         self.unordered_broadcasts += other.unordered_broadcasts;

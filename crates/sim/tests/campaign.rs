@@ -24,6 +24,7 @@ fn random_jobs_keep_all_promises_under_random_faults() {
         doings.insertions,
         doings.destructions,
         doings.on_demand,
+        doings.across,
         doings.reductions,
         doings.syncs,
         doings.quiescences,

@@ -26,6 +26,8 @@ pub struct Doings {
     pub unordered_broadcasts: u64,
     /// Reductions that were completed.
     pub reductions: u64,
+    /// Of those, reductions over sections across two collections.
+    pub across: u64,
     /// Sync points that were completed.
     pub syncs: u64,
     /// Questions asked.
@@ -68,6 +70,7 @@ impl std::ops::AddAssign for Doings {
         self.large_broadcasts += other.large_broadcasts;
         self.unordered_broadcasts += other.unordered_broadcasts;
         self.reductions += other.reductions;
+        self.across += other.across;
         self.syncs += other.syncs;
         self.questions += other.questions;
         self.notes += other.notes;

@@ -1,12 +1,14 @@
 //! Latecomers: actors that the first message to them creates. Main and other latecomers send to
-//! random indices, at most of which no member exists yet or any longer.
+//! random indices, at most of which no member exists yet or any longer. A section across their two
+//! collections sums up.
 
 use super::ballast::Ballast;
 use super::broadcasts::LARGE_AMID_ONE_IN;
 use super::ledger::{self, MAIN};
 use super::rounds::Kind;
 use gridspan_runtime::{
-    Actor, ActorRef, Collection, Context, Grid, Ix1, JobError, Op, PeId, Placement, Reply, To,
+    Actor, ActorRef, Collection, Context, Grid, Ix1, JobError, Op, PeId, Placement, Reduction,
+    Reply, SectionRef, To,
 };
 use gridspan_topology::dice::Dice;
 use serde::{Deserialize, Serialize};
@@ -14,12 +16,16 @@ use std::time::Duration;
 
 /// Number of indices to which latecomers send.
 const INDICES: u32 = 30;
-/// Number of members from the start, which stay.
+/// Number of members of each collection from the start, which stay.
 const FIRST: u32 = 3;
+/// Number of members of the section: in both collections, those that stay.
+const SECTION: u64 = 2 * 7;
 /// Largest number of messages that main sends at each opportunity.
 const KICKS_MAX: u64 = 5;
 /// Probability that main counts the members at an opportunity.
 const COUNT: f64 = 0.25;
+/// Probability that the section sums up at an opportunity.
+const SUM: f64 = 0.4;
 /// Probabilities that a member migrates or ends after a message.
 const MIGRATE: f64 = 0.15;
 const END: f64 = 0.2;
@@ -71,6 +77,18 @@ pub(super) enum Late {
         number: u64,
         round: u64,
     },
+    /// A multicast: contribute to a reduction over the section.
+    Sum {
+        number: u64,
+        round: u64,
+        section: SectionRef<Latecomer>,
+        to: ActorRef<Latecomer>,
+    },
+    /// The result of a reduction over the section: the number of contributions, and their sum.
+    Result {
+        round: u64,
+        found: [u64; 2],
+    },
 }
 
 impl Actor for Latecomer {
@@ -115,10 +133,35 @@ impl Actor for Latecomer {
                 });
                 cx.contribute(Op::Sum, vec![1, value], To::main());
             }
+            Late::Sum { number, round, section, to } => {
+                let value = ledger::with(|ledger| {
+                    ledger.handled(id, number);
+                    ledger.contributed(id, round)
+                });
+                cx.contribute_to_section(
+                    &section,
+                    Op::Sum,
+                    vec![1, value],
+                    To::member(to, round as u32),
+                );
+            }
+            Late::Result { round, found: [count, sum] } => ledger::with(|ledger| {
+                ledger.result(id, round, sum);
+                ledger.doings.across += 1;
+                if count != SECTION {
+                    ledger.violated(format!("{count} members contributed to round {round}"));
+                }
+            }),
         }
         if let Some(problem) = ledger::with(|ledger| ledger.problem().map(str::to_owned)) {
             cx.fail(problem);
         }
+    }
+
+    fn reduced(reduction: Reduction) -> Option<Late> {
+        let round = u64::from(reduction.tag);
+        let found: Vec<u64> = reduction.get()?;
+        Some(Late::Result { round, found: found.try_into().ok()? })
     }
 
     fn arrived(&mut self, cx: &mut Context<'_, Self>) {
@@ -196,31 +239,60 @@ fn broadcast_unordered(cx: &mut Context<'_, Latecomer>) {
     cx.broadcast_unordered(&all, Late::Unordered { number, load });
 }
 
+/// The members of both collections that stay.
+fn staying(collections: &[Collection<Latecomer>; 2]) -> impl Iterator<Item = ActorRef<Latecomer>> {
+    let indices = || (0..INDICES as i32).filter(|&index| stays(index)).map(Ix1);
+    collections.iter().flat_map(move |all| indices().map(|index| all.at(index)))
+}
+
 /// The latecomers of a job, as main sees them.
 pub(super) struct Latecomers {
-    all: Collection<Latecomer>,
+    collections: [Collection<Latecomer>; 2],
+    /// The members of both collections that stay.
+    section: SectionRef<Latecomer>,
     dice: Dice,
 }
 
 impl Latecomers {
     /// Creates the first members.
     pub(super) async fn begin(grid: &Grid, mut dice: Dice) -> Result<Self, JobError> {
-        let placement = if dice.chance(0.5) { Placement::RoundRobin } else { Placement::Scatter };
-        let all = grid.create_placed::<Latecomer>(placement, Ix1::range(FIRST), |_| ()).await?;
-        let id = all.id();
-        ledger::with(|ledger| ledger.on_demand.extend([id]));
-        Ok(Self { all, dice })
+        let dealt = if dice.chance(0.5) { Placement::RoundRobin } else { Placement::Block };
+        let collections = [
+            grid.create_placed::<Latecomer>(dealt, Ix1::range(FIRST), |_| ()).await?,
+            grid.create_placed::<Latecomer>(Placement::Scatter, Ix1::range(FIRST), |_| ()).await?,
+        ];
+        ledger::with(|ledger| ledger.on_demand.extend(collections.iter().map(|all| all.id())));
+        let section = SectionRef::across(1, staying(&collections));
+        Ok(Self { collections, section, dice })
     }
 
-    /// Sends messages that make members act, or creates them first.
+    fn one(&mut self) -> Collection<Latecomer> {
+        self.collections[self.dice.below(2_usize)].clone()
+    }
+
+    /// Sends messages that make members act, or create them first.
     pub(super) fn kick(&mut self) {
         for _ in 0..self.dice.below(KICKS_MAX) {
+            let all = self.one();
             let index = Ix1(self.dice.below(INDICES) as i32);
             let left = 1 + self.dice.below(4_u32) as u8;
-            let id = self.all.at(index).id();
-            let number = ledger::with(|ledger| ledger.sent(MAIN, &[id], 0));
-            self.all.member(index).send(Late::Act { number, left });
+            let number = ledger::with(|ledger| ledger.sent(MAIN, &[all.at(index).id()], 0));
+            all.member(index).send(Late::Act { number, left });
         }
+        if self.dice.chance(SUM) {
+            self.sum();
+        }
+    }
+
+    /// Makes the section sum up, and so creates its members.
+    fn sum(&mut self) {
+        let all = self.one();
+        let members: Vec<_> = staying(&self.collections).map(|member| member.id()).collect();
+        let (number, round) = ledger::with(|ledger| {
+            (ledger.sent(MAIN, &members, 0), ledger.round_begins(None, Kind::Plain))
+        });
+        let (section, to) = (self.section.clone(), self.collections[1].at(Ix1(0)));
+        all.multicast(&self.section, Late::Sum { number, round, section, to });
     }
 
     /// Whether main wants to count the members, once the job is quiescent.
@@ -228,17 +300,17 @@ impl Latecomers {
         self.dice.chance(COUNT)
     }
 
-    /// Counts the members by a reduction, while none is being created.
-    pub(super) async fn count(&self) -> Result<(), JobError> {
-        let id = self.all.id();
+    /// Counts the members of a collection by a reduction, while none is being created.
+    pub(super) async fn count(&mut self) -> Result<(), JobError> {
+        let all = self.one();
         let (number, round, living) = ledger::with(|ledger| {
             let round = ledger.round_begins(None, Kind::ToMain);
             // Never large, so that its payload is empty.
-            let (number, _) = ledger.asked_broadcast(MAIN, id, u64::MAX);
-            (number, round, ledger.living(id).len() as u64)
+            let (number, _) = ledger.asked_broadcast(MAIN, all.id(), u64::MAX);
+            (number, round, ledger.living(all.id()).len() as u64)
         });
-        self.all.broadcast(Late::Count { number, round });
-        let found: Vec<u64> = self.all.reduction(Op::Sum).await?;
+        all.broadcast(Late::Count { number, round });
+        let found: Vec<u64> = all.reduction(Op::Sum).await?;
         ledger::with(|ledger| {
             ledger.result(MAIN, round, found[1]);
             if found[0] != living {

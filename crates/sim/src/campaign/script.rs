@@ -186,7 +186,7 @@ impl Main {
             return Ok(());
         }
         self.settle().await?;
-        match &self.late {
+        match &mut self.late {
             Some(late) => late.count().await,
             None => Ok(()),
         }

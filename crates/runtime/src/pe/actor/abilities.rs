@@ -335,7 +335,7 @@ impl<A: Actor> Context<'_, A> {
     /// from the first incomplete one on: so insert while no reduction is under way, or let the new
     /// member contribute. Sync points under way do not wait for it. Messages can be sent to it at
     /// once; but if a member of this index was destroyed before, messages that arrive before the
-    /// insertion are dropped.
+    /// insertion are dropped. Ends the job if messages [create](crate::Job::on_demand) the members.
     pub fn insert<B: Actor>(&mut self, at: &ActorRef<B>, init: B::Init) {
         let pe = self.core.me;
         self.insert_on(at, init, pe);

@@ -234,6 +234,25 @@ mod tests {
     }
 
     #[test]
+    fn a_member_is_demanded_once_while_messages_wait_for_it() {
+        let mut delivery = Delivery::new(PlantedFault::None);
+        delivery.demand(actor(1), PeId(4));
+        assert_eq!(delivery.take_demand(), None, "no message waits");
+        hold(&mut delivery, 1, 10);
+        delivery.demand(actor(1), PeId(4));
+        delivery.demand(actor(1), PeId(5));
+        assert_eq!(delivery.take_demand(), Some((actor(1), PeId(4))), "the first decides");
+        hold(&mut delivery, 1, 10);
+        delivery.demand(actor(1), PeId(5));
+        assert_eq!(delivery.take_demand(), None, "it is being created");
+
+        assert_eq!(delivery.take(actor(1)).unwrap().envelopes.len(), 2);
+        hold(&mut delivery, 1, 10);
+        delivery.demand(actor(1), PeId(5));
+        assert_eq!(delivery.take_demand(), Some((actor(1), PeId(5))), "it has ended meanwhile");
+    }
+
+    #[test]
     fn only_what_was_reported_as_stranded_and_still_is_goes() {
         let mut delivery = Delivery::new(PlantedFault::None);
         for key in [1, 1, 2, 3] {

@@ -34,7 +34,7 @@ pub mod schema;
 pub mod session;
 mod tasks;
 
-pub use address::collection::{Placement, PlacementMap};
+pub use address::collection::{CreateAt, Placement, PlacementMap};
 pub use address::id::{ActorId, COORDINATOR, CollectionId, MAIN_PE, Phase, Timer};
 pub use address::index::{
     ActorIndex, IndexBox, IndexSet, Ix1, Ix2, Ix3, Ix4, Ix5, Ix6, Key, Shape,

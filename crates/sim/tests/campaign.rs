@@ -23,6 +23,8 @@ fn random_jobs_keep_all_promises_under_random_faults() {
         doings.refusals,
         doings.insertions,
         doings.destructions,
+        doings.on_demand,
+        doings.across,
         doings.reductions,
         doings.syncs,
         doings.quiescences,
@@ -149,6 +151,11 @@ fn a_phase_that_is_complete_after_one_round_is_found() {
 #[test]
 fn dropping_what_comes_while_the_coordinator_moves_is_found() {
     assert_found(Planted::Pe(pe::PlantedFault::TransferDropsHeld));
+}
+
+#[test]
+fn creating_a_member_twice_is_found() {
+    assert_found(Planted::Pe(pe::PlantedFault::DemandedAgain));
 }
 
 #[test]

@@ -26,6 +26,15 @@ pub enum Placement {
     Custom(String),
 }
 
+/// The PE on which a member is created [on demand](crate::Job::on_demand).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CreateAt {
+    /// The member's home, which follows from the [`Placement`] of its collection.
+    Home,
+    /// The PE from which the first message to the member that reaches its home was sent.
+    Sender,
+}
+
 /// A placement map that a job defines: from index and layout to the PE where the member first
 /// lives. The result is taken modulo the number of PEs.
 pub type PlacementMap = fn(Key, &Layout) -> PeId;

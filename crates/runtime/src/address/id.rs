@@ -55,7 +55,7 @@ impl ActorId {
     }
 }
 
-/// A section, unique within the job.
+/// A section, unique within the job, by the first collection of its members.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub(crate) struct SectionId {
     pub(crate) collection: CollectionId,

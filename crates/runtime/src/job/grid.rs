@@ -372,7 +372,7 @@ impl<A: Actor> Collection<A> {
         });
     }
 
-    /// Sends a message to all members of a section.
+    /// Sends a message to all members of a section, also to those of other collections.
     pub fn multicast(&self, section: &SectionRef<A>, message: A::Message) {
         let section = section.clone();
         self.grid.run(move |core| {
@@ -386,7 +386,8 @@ impl<A: Actor> Collection<A> {
         self.reduced(ReductionGroup::Collection(self.reference.id), op.into()).await
     }
 
-    /// Resolves to the result of the next reduction over a section, to which its members contribute
+    /// Resolves to the result of the next reduction over a section of this collection, or of this
+    /// and [others](SectionRef::across), to which its members contribute
     /// with [`Context::contribute_to_section`](crate::Context::contribute_to_section).
     pub async fn section_reduction<T: Reducible>(
         &self,

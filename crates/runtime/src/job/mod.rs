@@ -5,7 +5,7 @@ pub(crate) mod program;
 pub(crate) mod promise;
 
 use crate::Actor;
-use crate::address::collection::PlacementMap;
+use crate::address::collection::{CreateAt, PlacementMap};
 use crate::error::JobError;
 use crate::job::grid::Grid;
 use crate::message::limits::Limits;
@@ -112,6 +112,72 @@ impl Job {
     /// sent as much as the first.
     pub fn deterministic<A: Actor>(mut self) -> Self {
         self.registry.add_deterministic::<A>();
+        self
+    }
+
+    /// Adds an actor type whose members are created by the first message to them. `init` makes the
+    /// initial value of a member from its index. It is part of the job's definition, so it gives
+    /// the same on every node; call this once for a type.
+    ///
+    /// [`Grid::create`](crate::Grid::create) creates the first members of a collection as usual,
+    /// from any values. From then on a message to a member that does not exist creates it, once:
+    /// all messages to it are handled once, and in order from each sender, whether they are sent
+    /// before or after its creation. They count in the memory budget while they wait. Messages are
+    /// those of `send`, `ask` and timers, results of reductions that are sent to the member, and
+    /// multicasts to sections that it belongs to. A broadcast creates no member. Groups have one
+    /// member for each PE or node from the start, and no other.
+    ///
+    /// A created member takes part in reductions, broadcasts and sync points like an inserted one;
+    /// see [`Context::insert`](crate::Context::insert). So contribute to a reduction over a
+    /// collection while no members are being created, for example after quiescence. A broadcast
+    /// that a sender makes right after a message to a new member may or may not reach that member.
+    ///
+    /// A member that has destroyed itself is created again, from the value of `init`, by the next
+    /// message that arrives for it; messages that had arrived before it ended are dropped. An
+    /// insertion by [`Context::insert`](crate::Context::insert) or
+    /// [`Collection::insert_on`](crate::Collection::insert_on) ends the job with an error, because
+    /// a message could create the same member at the same time.
+    ///
+    /// ```
+    /// use gridspan_runtime::{Actor, Context, CreateAt, Ix1, Job, Op, To};
+    ///
+    /// #[derive(serde::Serialize, serde::Deserialize)]
+    /// struct Word { count: u64 }
+    ///
+    /// #[derive(Clone, serde::Serialize, serde::Deserialize)]
+    /// enum Message { Seen, Report }
+    ///
+    /// impl Actor for Word {
+    ///     type Index = Ix1;
+    ///     type Init = u64;
+    ///     type Message = Message;
+    ///
+    ///     fn create(count: u64, _cx: &mut Context<Self>) -> Self { Word { count } }
+    ///
+    ///     fn handle(&mut self, message: Message, cx: &mut Context<Self>) {
+    ///         match message {
+    ///             Message::Seen => self.count += 1,
+    ///             Message::Report => cx.contribute(Op::Concat, self.count, To::main()),
+    ///         }
+    ///     }
+    /// }
+    ///
+    /// let job = Job::new("words").on_demand::<Word>(CreateAt::Home, |_index| 0);
+    /// let job = job.main(async |grid| {
+    ///     let words = grid.create::<Word>(Ix1::range(0), |_| 0).await?;
+    ///     for number in [7, 2_000_000, 7] {
+    ///         words.member(Ix1(number)).send(Message::Seen);
+    ///     }
+    ///     grid.quiescence().await?;
+    ///     words.broadcast(Message::Report);
+    ///     let counts: Vec<u64> = words.reduction(Op::Concat).await?;
+    ///     assert_eq!(counts, [2, 1]);
+    ///     Ok(())
+    /// });
+    /// # gridspan_runtime::driver::embedded::run(job, 2).unwrap();
+    /// ```
+    pub fn on_demand<A: Actor>(mut self, at: CreateAt, init: fn(A::Index) -> A::Init) -> Self {
+        self.registry.add_on_demand::<A>(at, init);
         self
     }
 
@@ -319,7 +385,12 @@ impl Job {
         let deterministic =
             self.registry.deterministic_names().flat_map(|name| ["deterministic", name]);
         let all = std::iter::once(self.name.as_str()).chain(names).chain(maps).chain(reducers);
-        let all = all.chain(deterministic).flat_map(|name| name.bytes().chain([0xff]));
+        let on_demand = self.registry.on_demand_names().flat_map(|(name, at)| match at {
+            CreateAt::Home => ["created at home", name],
+            CreateAt::Sender => ["created at a sender", name],
+        });
+        let all =
+            all.chain(deterministic).chain(on_demand).flat_map(|name| name.bytes().chain([0xff]));
         let parts = self.registry.kinds().flat_map(|kind| kind.parts());
         let structures = parts.flat_map(|part| part.structure.to_le_bytes());
         // FNV-1a, with a separator after each name.
@@ -358,6 +429,7 @@ impl Job {
             tree: Arc::new(self.broadcasts.tree(layout, self.coordinator)),
             kinds: self.registry.kinds().collect(),
             deterministic: Arc::new(self.registry.deterministic().clone()),
+            on_demand: Arc::new(self.registry.on_demand().clone()),
             maps: self.maps.iter().map(|(_, map)| *map).collect(),
             reducers: self.reducers.iter().map(|(_, combine)| *combine).collect(),
             limits: self.limits,

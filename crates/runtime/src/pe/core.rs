@@ -5,7 +5,7 @@
 
 use super::PlantedFault;
 use super::balancing::Balancing;
-use super::delivery::{Delivery, Lanes, Queue};
+use super::delivery::{Delivery, Lanes, OnDemand, Queue};
 use super::guest_event::OnGuests;
 use super::outbox::Outbox;
 use super::replicas::Replicas;
@@ -154,6 +154,8 @@ pub(crate) struct Common {
     pub(crate) kinds: Arc<[&'static dyn Kind]>,
     /// The types whose actors may live on two PEs.
     pub(crate) deterministic: Arc<BTreeSet<KindId>>,
+    /// The types whose members are created on demand.
+    pub(crate) on_demand: Arc<BTreeMap<KindId, OnDemand>>,
     pub(crate) maps: Arc<[PlacementMap]>,
     pub(crate) reducers: Arc<[CustomOp]>,
     pub(crate) limits: Limits,

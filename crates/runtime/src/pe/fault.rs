@@ -24,4 +24,6 @@ pub enum PlantedFault {
     OnePhaseRound,
     /// Packets for the coordinator that arrive during its transfer to another node are dropped.
     TransferDropsHeld,
+    /// A member's home asks for its creation again when another message arrives for it meanwhile.
+    DemandedAgain,
 }

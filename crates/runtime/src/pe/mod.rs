@@ -61,7 +61,9 @@ pub use self::core::{Action, Core, Stopwatch};
 pub(crate) use self::core::{Common, Deliver, Kind, Store};
 pub use crate::message::pending_work::PendingWork;
 pub(crate) use balancing::{Balancing, Source};
-pub(crate) use delivery::{Accounted, Budget, Queue, TypedQueue, broadcasts_of, message_bytes};
+pub(crate) use delivery::{
+    Accounted, Budget, OnDemand, Queue, TypedQueue, broadcasts_of, message_bytes,
+};
 pub use fault::PlantedFault;
 pub use guest_event::GuestEvent;
 pub(crate) use guest_event::OnGuests;
@@ -215,6 +217,7 @@ impl Pe {
         if self.core.delivery.is_awaiting() {
             self.core.expire_awaiting();
         }
+        self.core.request_missing();
         // Contributions that wait here will lead to a message, so the PE is not idle.
         if !self.core.rounds_pending.is_empty()
             && self.core.lanes.is_empty()

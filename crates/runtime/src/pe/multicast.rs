@@ -1,7 +1,7 @@
 //! Multicasts: one message for many members. The part for other nodes goes to the relay of this
 //! node: whole, to be split up on its way, or in segments on a sub-plan if it is large. From the
 //! coordinator's node, a large multicast takes the plan for its size, if that is predicted to take
-//! no longer than going by sites.
+//! no longer than going by sites. Members of different collections get separate multicasts.
 
 use super::core::Core;
 use crate::Actor;
@@ -12,7 +12,7 @@ use crate::message::payload::Payload;
 use crate::message::{
     Control, Multicast, MulticastMember, MulticastTarget, Packet, REPORTED_BYTES_MIN, Spread,
 };
-use crate::pe::actor::reference::SectionRef;
+use crate::pe::actor::reference::{SectionPart, SectionRef};
 use gridspan_topology::PeId;
 use std::collections::BTreeMap;
 
@@ -35,11 +35,26 @@ impl Core {
         priority: i32,
         message: A::Message,
     ) {
-        let collection = section.id.collection;
+        let Some((last, others)) = section.parts.split_last() else { return };
+        for part in others {
+            self.multicast_to::<A>(sender, part, priority, message.clone());
+        }
+        self.multicast_to::<A>(sender, last, priority, message);
+    }
+
+    /// Sends one message to the members of a section in one collection.
+    fn multicast_to<A: Actor>(
+        &mut self,
+        sender: Sender,
+        part: &SectionPart,
+        priority: i32,
+        message: A::Message,
+    ) {
+        let collection = part.collection;
         let Some(kind) = self.kind_in::<A>(collection) else { return };
         let source = self.sender_id(sender);
         let mut remote: BTreeMap<PeId, Vec<MulticastMember>> = BTreeMap::new();
-        for &key in section.members.iter() {
+        for &key in part.members.iter() {
             let to = ActorId { collection, key };
             let route = self.route(to);
             if route.pe == self.me && route.second.is_none() {

@@ -5,6 +5,7 @@ mod blob;
 mod cell;
 #[cfg(feature = "net")]
 mod crossing;
+mod on_demand;
 mod sections;
 
 use blob::{Blob, BlobMsg};

@@ -2,8 +2,8 @@
 
 use super::blob::{Blob, BlobMsg};
 use super::cell::{Cell, Msg};
-use super::{ASK, everywhere, job};
-use gridspan_runtime::{Ix1, Op, Per, Placement};
+use super::{ASK, everywhere, job, outcome};
+use gridspan_runtime::{Collection, Ix1, Op, PeId, Per, Placement, SectionRef};
 
 #[test]
 fn sections_and_groups_are_addressed_together() {
@@ -34,6 +34,71 @@ fn sections_and_groups_are_addressed_together() {
             Ok(())
         })
     });
+}
+
+/// Every third member of each collection.
+fn thirds(collections: &[Collection<Cell>]) -> SectionRef<Cell> {
+    let indices = || (0..20).step_by(3).map(Ix1);
+    SectionRef::across(3, collections.iter().flat_map(|all| indices().map(|ix| all.at(ix))))
+}
+
+#[test]
+fn a_section_across_collections_receives_and_reduces_as_one_while_its_members_move() {
+    const ROUNDS: u64 = 12;
+    everywhere(|| {
+        job().main(async |grid| {
+            let mut all = Vec::new();
+            for placement in [Placement::Block, Placement::RoundRobin, Placement::Scatter] {
+                all.push(grid.create_placed::<Cell>(placement, Ix1::range(20), |_| 0).await?);
+            }
+            let (section, pes) = (thirds(&all), grid.layout().pe_count());
+            let len = section.len() as u64;
+            assert_eq!(len, 3 * 7);
+            // Each round adds to all, moves some, and sums up, without waiting for the one before.
+            for round in 0..ROUNDS {
+                let by = &all[round as usize % 3];
+                by.multicast(&section, Msg::Add(1));
+                for (position, collection) in (0..).zip(&all) {
+                    let mover = collection.member(Ix1(3 * (round as i32 % 7)));
+                    mover.send(Msg::Move(PeId((round as u32 + position) % pes)));
+                }
+                by.multicast(&section, Msg::SectionSum(section.clone()));
+            }
+            for round in 0..ROUNDS {
+                let sum: u64 = all[1].section_reduction(&section, Op::Sum).await?;
+                assert_eq!(sum, (round + 1) * len);
+            }
+            // A member multicasts, too. A section of one collection has its own reductions.
+            all[2].member(Ix1(1)).send(Msg::Multicast(section.clone()));
+            grid.quiescence().await?;
+            let own = all[0].section(1, (0..20).map(Ix1));
+            all[0].multicast(&own, Msg::SectionSum(own.clone()));
+            let sum: u64 = all[0].section_reduction(&own, Op::Sum).await?;
+            assert_eq!(sum, 7 * (ROUNDS + 5), "the others of its members have nothing");
+            all[0].multicast(&section, Msg::SectionSum(section.clone()));
+            let sum: u64 = all[0].section_reduction(&section, Op::Sum).await?;
+            assert_eq!(sum, len * (ROUNDS + 5));
+            Ok(())
+        })
+    });
+}
+
+#[test]
+fn a_contribution_to_a_section_of_others_ends_the_job() {
+    let intruding = || {
+        job().main(async |grid| {
+            let one = grid.create::<Cell>(Ix1::range(20), |_| 0).await?;
+            let other = grid.create::<Cell>(Ix1::range(20), |_| 0).await?;
+            let section = thirds(&[one.clone(), other]);
+            one.member(Ix1(4)).send(Msg::SectionSum(section));
+            grid.quiescence().await?;
+            Ok(())
+        })
+    };
+    for outcome in outcome(intruding) {
+        let error = outcome.unwrap_err().to_string();
+        assert!(error.contains("contributed to section 3 of which it is no member"), "{error}");
+    }
 }
 
 #[test]

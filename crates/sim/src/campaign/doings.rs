@@ -15,6 +15,8 @@ pub struct Doings {
     pub insertions_again: u64,
     /// Members that were destroyed.
     pub destructions: u64,
+    /// Members that were created on demand.
+    pub on_demand: u64,
     /// Broadcasts.
     pub broadcasts: u64,
     /// Of those, large ones that members sent; from nodes other than the coordinator's, they go
@@ -24,6 +26,8 @@ pub struct Doings {
     pub unordered_broadcasts: u64,
     /// Reductions that were completed.
     pub reductions: u64,
+    /// Of those, reductions over sections across two collections.
+    pub across: u64,
     /// Sync points that were completed.
     pub syncs: u64,
     /// Questions asked.
@@ -61,10 +65,12 @@ impl std::ops::AddAssign for Doings {
         self.insertions += other.insertions;
         self.insertions_again += other.insertions_again;
         self.destructions += other.destructions;
+        self.on_demand += other.on_demand;
         self.broadcasts += other.broadcasts;
         self.large_broadcasts += other.large_broadcasts;
         self.unordered_broadcasts += other.unordered_broadcasts;
         self.reductions += other.reductions;
+        self.across += other.across;
         self.syncs += other.syncs;
         self.questions += other.questions;
         self.notes += other.notes;

@@ -66,6 +66,8 @@ pub(super) struct Ledger {
     pub(super) rounds: Rounds,
     pub(super) notes: Notes,
     pub(super) items: Items,
+    /// Collections whose members are created by the first message to them.
+    pub(super) on_demand: BTreeSet<CollectionId>,
     pub(super) doings: Doings,
     /// Probability that an arriving member is refused. It is 0 until the job has begun, because the
     /// runtime finds the structure of types by decoding values, once per process.
@@ -89,6 +91,7 @@ pub(super) fn install(dice: Dice, is_balanced: bool) {
         rounds: Rounds::new(is_balanced),
         notes: Notes::default(),
         items: Items::default(),
+        on_demand: BTreeSet::new(),
         doings: Doings::default(),
         refusal: 0.0,
         problem: None,
@@ -157,10 +160,23 @@ impl Ledger {
         if matches!(before, Some(Life::Here { .. })) {
             self.violated(format!("{id:?} was created a second time, on {pe}"));
         }
+        if self.on_demand.contains(&id.collection) {
+            self.created_on_demand(id);
+        }
         self.broadcasts.joined(id);
         self.unordered.joined(id);
         self.interleaving.joined(id);
         self.rounds.joined(id);
+    }
+
+    /// Checks that a message to a new member is on its way.
+    fn created_on_demand(&mut self, id: ActorId) {
+        let mut channels = self.channels.iter();
+        let is_demanded = channels.any(|((_, to, _), sent)| *to == id && !sent.is_empty());
+        self.doings.on_demand += 1;
+        if !is_demanded {
+            self.violated(format!("{id:?} was created, but no message to it is on its way"));
+        }
     }
 
     /// Checks that the running member is where the model expects it, so that it exists once.
@@ -239,7 +255,9 @@ impl Ledger {
         }
         for &to in to {
             let due = match self.members.get(&to) {
-                None | Some(Life::Gone | Life::Expected { again: true }) => false,
+                // It is created, if it does not exist.
+                None | Some(Life::Gone) => self.on_demand.contains(&to.collection),
+                Some(Life::Expected { again: true }) => false,
                 Some(Life::Here { .. } | Life::Expected { again: false }) => true,
             };
             let sent = Sent { number, due };
@@ -331,6 +349,15 @@ impl Ledger {
         let broadcast = to_all.map(|collection| self.broadcasts.asked(sender, collection));
         self.rounds.begin(broadcast, kind);
         round
+    }
+
+    /// Returns the contribution of a member to a reduction.
+    pub(super) fn contributed(&mut self, id: ActorId, round: u64) -> u64 {
+        let value = (id.key.0 as u64 + 1).wrapping_mul(round.wrapping_mul(0x9e37_79b9) + 1);
+        if let Err(problem) = self.rounds.contributed(round, value) {
+            self.violated(problem);
+        }
+        value
     }
 
     /// Checks the result of a reduction at a receiver.

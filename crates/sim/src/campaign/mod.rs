@@ -12,6 +12,7 @@
 //! - no member leaves the first sync point before all have reached it, or gets more than three sync
 //!   points ahead of others;
 //! - a member is never in two places and never lost;
+//! - a member that messages create is created once, and by nothing else;
 //! - a deterministic actor that is in two places sends every message once, the same from both;
 //! - a phase is complete only when all its items are consumed;
 //! - tasks of all pools count once;
@@ -31,6 +32,7 @@ mod doings;
 mod forwarder;
 mod interleaving;
 mod items;
+mod latecomers;
 mod ledger;
 mod notes;
 mod orders;
@@ -65,7 +67,7 @@ pub enum Planted {
 
 impl Planted {
     /// All bugs, by the names that the example `campaign` accepts.
-    pub const NAMES: [(&str, Self); 13] = [
+    pub const NAMES: [(&str, Self); 14] = [
         ("hold-skipped", Self::Pe(pe::PlantedFault::HoldSkipped)),
         ("epoch-ignored", Self::Pe(pe::PlantedFault::EpochIgnored)),
         ("broadcasts-apart", Self::Pe(pe::PlantedFault::BroadcastsApart)),
@@ -75,6 +77,7 @@ impl Planted {
         ("one-round", Self::Pe(pe::PlantedFault::OneRound)),
         ("one-phase-round", Self::Pe(pe::PlantedFault::OnePhaseRound)),
         ("transfer-drops-held", Self::Pe(pe::PlantedFault::TransferDropsHeld)),
+        ("demanded-again", Self::Pe(pe::PlantedFault::DemandedAgain)),
         ("resend-without-sequence", Self::Session(session::PlantedFault::ResendWithoutSequence)),
         ("forgotten-receive-state", Self::Session(session::PlantedFault::ForgottenReceiveState)),
         ("acknowledge-before-apply", Self::Session(session::PlantedFault::AcknowledgeBeforeApply)),

@@ -99,11 +99,6 @@ pub(super) struct RandomActor {
     ballast: Ballast,
 }
 
-/// The contribution of a member to a reduction.
-fn contribution(id: ActorId, round: u64) -> u64 {
-    (id.key.0 as u64 + 1).wrapping_mul(round.wrapping_mul(0x9e37_79b9) + 1)
-}
-
 impl Actor for RandomActor {
     type Index = Ix1;
     type Init = Option<World>;
@@ -245,15 +240,7 @@ impl RandomActor {
     fn obey(&self, call: Call, cx: &mut Context<'_, Self>) {
         let Some(world) = &self.world else { return };
         let id = cx.me().id();
-        let contribute = |round| {
-            let value = contribution(id, round);
-            ledger::with(|ledger| {
-                if let Err(problem) = ledger.rounds.contributed(round, value) {
-                    ledger.violated(problem);
-                }
-            });
-            value
-        };
+        let contribute = |round| ledger::with(|ledger| ledger.contributed(id, round));
         match call {
             Call::Hear => {}
             Call::Contribute { round, to } => {

@@ -2,6 +2,7 @@
 
 use super::carriers::Carrier;
 use super::forwarder::Forwarder;
+use super::latecomers::Latecomer;
 use super::pools::Comb;
 use super::random_actor::RandomActor;
 use super::random_replication::RandomReplication;
@@ -13,7 +14,7 @@ use crate::options::SimOptions;
 use crate::report::SimError;
 use crate::simulation::Simulation;
 use gridspan_balance::stealing::STEALING_POLICIES;
-use gridspan_runtime::{Job, Layout, Placement};
+use gridspan_runtime::{CreateAt, Job, Layout, Placement};
 use gridspan_topology::dice::Dice;
 use gridspan_topology::{GridSpec, Latency, Link, SiteId};
 use std::time::Duration;
@@ -27,6 +28,8 @@ const QUIC_AT: u64 = 3;
 const PHASES: f64 = 0.3;
 /// Fraction of seeds in which main moves the coordinator.
 const MOVING: f64 = 0.3;
+/// Fraction of seeds with members that messages create.
+const ON_DEMAND: f64 = 0.3;
 /// Seeds whose coordinator runs on the last node instead of beside main: one in this number.
 const ELSEWHERE_EVERY: u64 = 4;
 
@@ -67,6 +70,8 @@ pub struct Scenario {
     pub moves_coordinator: bool,
     /// Whether main awaits the completion of phases now and then.
     pub has_phases: bool,
+    /// Where messages create members, if they do.
+    pub on_demand: Option<CreateAt>,
 }
 
 impl Scenario {
@@ -92,10 +97,14 @@ impl Scenario {
         // Separate dice, so that the rest of the scenario does not depend on them.
         let moves_coordinator = Dice::new(seed ^ 0x6d6f_7665).chance(MOVING);
         let has_phases = Dice::new(seed ^ 0x0069_7465_6d73).chance(PHASES);
+        let mut late = Dice::new(seed ^ 0x6c61_7465);
+        let places = [CreateAt::Home, CreateAt::Sender];
+        let on_demand = late.chance(ON_DEMAND).then(|| late.one_of(&places));
         Self {
             coordinator,
             moves_coordinator,
             has_phases,
+            on_demand,
             guests,
             stealing,
             seed,
@@ -136,6 +145,10 @@ impl Scenario {
         let job = job.seed(self.seed).planted_fault(self.planted.in_pe());
         let job = job.coordinator_on(self.coordinator);
         let job = if self.has_phases { job.actor::<Carrier>() } else { job };
+        let job = match self.on_demand {
+            Some(at) => job.on_demand::<Latecomer>(at, |_| ()),
+            None => job,
+        };
         let job = match self.stealing {
             Some(policy) => {
                 let job = job.tasks::<Comb>().search::<Comb>().stealing(policy);
@@ -165,6 +178,7 @@ impl Scenario {
             placement: placements[dice.below(4_usize)].clone(),
             has_tasks: self.stealing.is_some(),
             phases: self.has_phases.then(|| Dice::new(self.seed ^ 0x0063_6172_7269)),
+            late: self.on_demand.map(|_| Dice::new(self.seed ^ 0x6465_6d61_6e64)),
             moves: self.moves_coordinator.then(|| Dice::new(self.seed ^ 0x7068_6173_6573)),
         };
         let job = job.main(async move |grid| script::run(grid, plan).await);

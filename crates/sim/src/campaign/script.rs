@@ -3,6 +3,7 @@
 use super::broadcasts::LARGE_ONE_IN;
 use super::carriers::Phases;
 use super::forwarder::{Forwarder, Forwarders};
+use super::latecomers::Latecomers;
 use super::ledger::{self, MAIN};
 use super::orders::{Call, FIRST_INSERTED, Freedom, Receiver, in_section};
 use super::pools;
@@ -37,6 +38,8 @@ pub(super) struct Plan {
     pub(super) has_tasks: bool,
     /// Dice for phases, if there are any.
     pub(super) phases: Option<Dice>,
+    /// Dice for members that messages create, if there are any.
+    pub(super) late: Option<Dice>,
     /// Dice for the moves of the coordinator, if it moves.
     pub(super) moves: Option<Dice>,
 }
@@ -55,6 +58,7 @@ struct Main {
     reducing: bool,
     has_tasks: bool,
     phases: Option<Phases>,
+    late: Option<Latecomers>,
     moves: Option<Dice>,
     /// Reductions to main that it has not awaited, by collection (`true` for the old one) and
     /// round.
@@ -79,6 +83,11 @@ pub(super) async fn run(grid: Grid, plan: Plan) -> Result<(), JobError> {
         forwarders: Forwarders { all: forwarders.reference(), section: every },
         pes: grid.layout().pe_count(),
     };
+    // Before the first broadcast, so that the model knows the order of theirs.
+    let late = match plan.late {
+        Some(dice) => Some(Latecomers::begin(&grid, dice).await?),
+        None => None,
+    };
     old.broadcast(Msg::Meet(world.clone()));
     young.broadcast(Msg::Meet(world.clone()));
     let phases = match plan.phases {
@@ -94,6 +103,7 @@ pub(super) async fn run(grid: Grid, plan: Plan) -> Result<(), JobError> {
         reducing: false,
         has_tasks: plan.has_tasks,
         phases,
+        late,
         moves: plan.moves,
         awaited: Vec::new(),
     };
@@ -144,6 +154,7 @@ impl Main {
             _ => self.settle().await?,
         }
         self.move_coordinator().await?;
+        self.act_late().await?;
         if let Some(phases) = &mut self.phases {
             phases.run(&self.grid).await?;
         }
@@ -165,6 +176,20 @@ impl Main {
             false => self.grid.sleep(rest).await?,
         }
         check()
+    }
+
+    /// Sends messages that create members, and counts these members now and then.
+    async fn act_late(&mut self) -> Result<(), JobError> {
+        let Some(late) = &mut self.late else { return Ok(()) };
+        late.kick();
+        if !late.wants_count() {
+            return Ok(());
+        }
+        self.settle().await?;
+        match &mut self.late {
+            Some(late) => late.count().await,
+            None => Ok(()),
+        }
     }
 
     /// Moves the coordinator now and then, while the job runs.

@@ -180,7 +180,8 @@ impl<A: Actor> Context<'_, A> {
     }
 
     /// Sends a message to all members of a section. Each link between sites and each link to a node
-    /// carries it once. It keeps its order with other messages from this actor to the same members.
+    /// carries it once, or once for each collection of a section
+    /// [across](SectionRef::across) several. It keeps its order with other messages from this actor to the same members.
     pub fn multicast<B: Actor>(&mut self, section: &SectionRef<B>, message: B::Message) {
         self.multicast_with_priority(section, 0, message);
     }
@@ -285,7 +286,8 @@ impl<A: Actor> Context<'_, A> {
         self.core.contribute(self.slot, op.into(), value.into_value(), to.0);
     }
 
-    /// Contributes to a reduction over a section that this actor is a member of.
+    /// Contributes to a reduction over a section that this actor is a member of, in whichever of
+    /// the section's collections. Ends the job if it is not a member.
     pub fn contribute_to_section(
         &mut self,
         section: &SectionRef<A>,
@@ -293,15 +295,8 @@ impl<A: Actor> Context<'_, A> {
         value: impl Reducible,
         to: To,
     ) {
-        let expected = section.len() as u64;
-        self.core.contribute_to_section(
-            self.slot,
-            section.id,
-            expected,
-            op.into(),
-            value.into_value(),
-            to.0,
-        );
+        let (op, value) = (op.into(), value.into_value());
+        self.core.contribute_to_section(self.slot, section, op, value, to.0);
     }
 
     /// Reaches a sync point. Once all members have reached it, the job's strategy may move actors
@@ -340,7 +335,7 @@ impl<A: Actor> Context<'_, A> {
     /// from the first incomplete one on: so insert while no reduction is under way, or let the new
     /// member contribute. Sync points under way do not wait for it. Messages can be sent to it at
     /// once; but if a member of this index was destroyed before, messages that arrive before the
-    /// insertion are dropped.
+    /// insertion are dropped. Ends the job if messages [create](crate::Job::on_demand) the members.
     pub fn insert<B: Actor>(&mut self, at: &ActorRef<B>, init: B::Init) {
         let pe = self.core.me;
         self.insert_on(at, init, pe);

@@ -6,6 +6,7 @@ use crate::address::index::{ActorIndex, Key};
 use crate::schema::handle;
 use gridspan_topology::PeId;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use std::collections::BTreeMap;
 use std::fmt;
 use std::marker::PhantomData;
 use std::sync::Arc;
@@ -96,45 +97,119 @@ impl<A: Actor> CollectionRef<A> {
 
     /// A fixed set of members that is addressed together. If the members contribute to reductions
     /// over it, `name` must be the same for every section over these members, and differ from the
-    /// names of the collection's other sections.
+    /// names of the collection's other sections. See [`SectionRef::across`] for members of several
+    /// collections.
     pub fn section(&self, name: u64, members: impl IntoIterator<Item = A::Index>) -> SectionRef<A> {
-        let mut members: Vec<_> = members.into_iter().map(ActorIndex::key).collect();
-        members.sort_unstable();
-        members.dedup();
-        SectionRef {
-            id: SectionId { collection: self.id, name },
-            members: members.into(),
-            kind: PhantomData,
-        }
+        let part = SectionPart::new(self.id, members.into_iter().map(ActorIndex::key).collect());
+        let id = SectionId { collection: self.id, name };
+        SectionRef { id, parts: [part].into(), kind: PhantomData }
     }
 }
 
-/// Addresses a fixed set of members of one collection together.
+/// The members of a section in one collection.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct SectionPart {
+    pub(crate) collection: CollectionId,
+    /// In order, each once.
+    pub(crate) members: Box<[Key]>,
+}
+
+impl SectionPart {
+    fn new(collection: CollectionId, mut members: Vec<Key>) -> Self {
+        members.sort_unstable();
+        members.dedup();
+        Self { collection, members: members.into() }
+    }
+}
+
+/// Addresses a fixed set of members together: of one collection
+/// ([`CollectionRef::section`]), or of several with actors of the same type
+/// ([`SectionRef::across`]).
 #[derive(Serialize, Deserialize)]
 #[serde(bound = "")]
 pub struct SectionRef<A> {
     pub(crate) id: SectionId,
-    pub(crate) members: Arc<[Key]>,
+    /// By collection, each once.
+    pub(crate) parts: Arc<[SectionPart]>,
     kind: PhantomData<fn() -> A>,
 }
 
-reference!(SectionRef { id, members });
+reference!(SectionRef { id, parts });
 
 impl<A> Clone for SectionRef<A> {
     fn clone(&self) -> Self {
-        Self { id: self.id, members: self.members.clone(), kind: PhantomData }
+        Self { id: self.id, parts: self.parts.clone(), kind: PhantomData }
     }
 }
 
 impl<A> SectionRef<A> {
+    /// A fixed set of members of several collections that is addressed together. If the members
+    /// contribute to reductions over it, `name` must be the same for every section over these
+    /// members, and differ from the names of all other sections of their collections.
+    ///
+    /// A multicast crosses each link once for each of the collections. Results of
+    /// [`Op::Concat`](crate::Op::Concat) are in the order of the collections' creation, then of the
+    /// indices.
+    ///
+    /// ```
+    /// use gridspan_runtime::{Actor, Context, Ix1, Job, Op, SectionRef, To};
+    ///
+    /// #[derive(serde::Serialize, serde::Deserialize)]
+    /// struct Cell { value: u64 }
+    ///
+    /// #[derive(Clone, serde::Serialize, serde::Deserialize)]
+    /// struct Report(SectionRef<Cell>);
+    ///
+    /// impl Actor for Cell {
+    ///     type Index = Ix1;
+    ///     type Init = u64;
+    ///     type Message = Report;
+    ///
+    ///     fn create(value: u64, _cx: &mut Context<Self>) -> Self { Cell { value } }
+    ///
+    ///     fn handle(&mut self, Report(section): Report, cx: &mut Context<Self>) {
+    ///         cx.contribute_to_section(&section, Op::Concat, self.value, To::main());
+    ///     }
+    /// }
+    ///
+    /// let job = Job::new("borders").actor::<Cell>().main(async |grid| {
+    ///     let left = grid.create::<Cell>(Ix1::range(4), |index| index.0 as u64).await?;
+    ///     let right = grid.create::<Cell>(Ix1::range(4), |index| 10 + index.0 as u64).await?;
+    ///     let border = SectionRef::across(0, [right.at(Ix1(0)), left.at(Ix1(2)), left.at(Ix1(3))]);
+    ///     left.multicast(&border, Report(border.clone()));
+    ///     let values: Vec<u64> = left.section_reduction(&border, Op::Concat).await?;
+    ///     assert_eq!(values, [2, 3, 10]);
+    ///     Ok(())
+    /// });
+    /// # gridspan_runtime::driver::embedded::run(job, 2).unwrap();
+    /// ```
+    pub fn across(name: u64, members: impl IntoIterator<Item = ActorRef<A>>) -> Self {
+        let mut by_collection: BTreeMap<CollectionId, Vec<Key>> = BTreeMap::new();
+        for ActorRef { id, .. } in members {
+            by_collection.entry(id.collection).or_default().push(id.key);
+        }
+        let parts = by_collection.into_iter();
+        let parts: Arc<[_]> = parts.map(|(id, members)| SectionPart::new(id, members)).collect();
+        let collection = parts.first().map(|part| part.collection).unwrap_or_default();
+        Self { id: SectionId { collection, name }, parts, kind: PhantomData }
+    }
+
     /// Number of members of the section.
     pub fn len(&self) -> usize {
-        self.members.len()
+        self.parts.iter().map(|part| part.members.len()).sum()
     }
 
     /// Whether the section has no members.
     pub fn is_empty(&self) -> bool {
-        self.members.is_empty()
+        self.len() == 0
+    }
+
+    /// The position of a member in the order of collections and indices, if it belongs to the
+    /// section.
+    pub(crate) fn rank(&self, id: ActorId) -> Option<u64> {
+        let own = self.parts.binary_search_by_key(&id.collection, |part| part.collection).ok()?;
+        let before: usize = self.parts[..own].iter().map(|part| part.members.len()).sum();
+        Some((before + self.parts[own].members.binary_search(&id.key).ok()?) as u64)
     }
 }
 
@@ -173,6 +248,23 @@ impl<'de, T: Deserialize<'de>> Deserialize<'de> for Reply<T> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn members_of_a_section_are_ranked_by_collection_and_index() {
+        let member = |collection, key| ActorRef::<()> {
+            id: ActorId { collection: CollectionId(collection), key: Key(key) },
+            kind: PhantomData,
+        };
+        let members = [(4, 9), (2, 7), (4, 1), (2, 7), (2, 3)];
+        let section = SectionRef::across(5, members.map(|(of, key)| member(of, key)));
+
+        let rank = |of, key| section.rank(member(of, key).id);
+        assert_eq!([rank(2, 3), rank(2, 7), rank(4, 1), rank(4, 9)], [0, 1, 2, 3].map(Some));
+        assert_eq!([rank(2, 1), rank(3, 3), rank(9, 9)], [None; 3]);
+        assert_eq!((section.len(), section.is_empty()), (4, false));
+        assert_eq!(section.id, SectionId { collection: CollectionId(2), name: 5 });
+        assert!(SectionRef::<()>::across(5, []).is_empty());
+    }
 
     #[test]
     fn a_reply_is_its_place_on_the_wire_whatever_the_answer_is() {

@@ -1,24 +1,28 @@
 //! The actor types of a job, each with a small number that is the same on all nodes.
 
 use crate::Actor;
+use crate::address::collection::CreateAt;
 use crate::address::id::KindId;
+use crate::address::index::ActorIndex;
 use crate::message::codec::DecodeError;
 use crate::message::envelope::{AnyEnvelope, Envelope, Header, TOO_LONG};
 use crate::message::payload::Payload;
-use crate::pe::{Kind, Outbox, Queue, Store, TypedQueue, TypedStore, message_bytes};
+use crate::pe::{Kind, OnDemand, Outbox, Queue, Store, TypedQueue, TypedStore, message_bytes};
 use crate::reduce::Reduction;
 use crate::schema::Schema;
 use crate::schema::definition::Part;
 use gridspan_topology::PeId;
 use std::any::{TypeId, type_name};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::marker::PhantomData;
+use std::sync::Arc;
 
 /// All actor types of a job.
 #[derive(Clone, Default)]
 pub(crate) struct Registry {
     kinds: Vec<&'static dyn Kind>,
     deterministic: BTreeSet<KindId>,
+    on_demand: BTreeMap<KindId, OnDemand>,
 }
 
 impl Registry {
@@ -41,6 +45,22 @@ impl Registry {
 
     pub(crate) fn deterministic_names(&self) -> impl Iterator<Item = &'static str> {
         self.deterministic.iter().map(|kind| self.kinds[kind.index()].name())
+    }
+
+    /// Adds a type whose members are created on demand, from the value of `init`.
+    pub(crate) fn add_on_demand<A: Actor>(&mut self, at: CreateAt, init: fn(A::Index) -> A::Init) {
+        self.add::<A>();
+        let init = move |key| Payload::new(vec![(key, init(A::Index::from_key(key)))]);
+        let rule = OnDemand { at, init: Arc::new(init) };
+        self.on_demand.extend(self.find::<A>().map(|kind| (kind, rule)));
+    }
+
+    pub(crate) fn on_demand(&self) -> &BTreeMap<KindId, OnDemand> {
+        &self.on_demand
+    }
+
+    pub(crate) fn on_demand_names(&self) -> impl Iterator<Item = (&'static str, CreateAt)> {
+        self.on_demand.iter().map(|(kind, rule)| (self.kinds[kind.index()].name(), rule.at))
     }
 
     pub(crate) fn find<A: Actor>(&self) -> Option<KindId> {

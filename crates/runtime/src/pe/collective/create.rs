@@ -4,7 +4,7 @@
 use crate::Actor;
 use crate::address::collection::{CollectionInfo, Map};
 use crate::address::id::{ActorId, COORDINATOR, CollectionId, KindId};
-use crate::address::index::{Key, Shape};
+use crate::address::index::{ActorIndex, Key, Shape};
 use crate::error::JobError;
 use crate::message::codec;
 use crate::message::payload::Payload;
@@ -12,6 +12,7 @@ use crate::message::{Control, MainRequest};
 use crate::pe::core::Core;
 use gridspan_topology::PeId;
 use serde::Serialize;
+use std::any::type_name;
 use std::sync::{Arc, OnceLock};
 
 /// Approximate size of the parts in which the first members of a PE on another node are sent.
@@ -109,10 +110,23 @@ impl Core {
         false
     }
 
-    /// Requests the insertion of a new member.
+    /// Requests the insertion of a new member. Fails the job if its members are created on demand,
+    /// since a message could create the same member.
     pub(crate) fn insert<A: Actor>(&mut self, id: ActorId, init: A::Init, at: PeId) {
+        let Some(kind) = self.kind_in::<A>(id.collection) else { return };
+        if self.common.on_demand.contains_key(&kind) {
+            return self.fail(JobError::Failed(format!(
+                "members of {} are created on demand; send a message to {:?} instead of inserting it",
+                type_name::<A>(),
+                A::Index::from_key(id.key)
+            )));
+        }
+        self.request_insertion(id, Payload::new(vec![(id.key, init)]), at);
+    }
+
+    /// Requests the insertion of a new member. `init` is a `Vec<(Key, Init)>` with one element.
+    pub(in crate::pe) fn request_insertion(&mut self, id: ActorId, init: Payload, at: PeId) {
         self.renounce_right(id.collection);
-        let init = Payload::new(vec![(id.key, init)]);
         self.post(COORDINATOR, Control::InsertRequest { id, init, at });
     }
 }

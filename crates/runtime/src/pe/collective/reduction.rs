@@ -6,10 +6,16 @@
 //! Contributions carry their count, and the coordinator completes the reduction when all expected
 //! ones have arrived. So the result does not depend on where a member was when it contributed: it
 //! may migrate while its contribution is in flight.
+//!
+//! A section has its number of members with it. The coordinator counts its reductions under the
+//! first of its collections; members of others contribute in the same way.
 
-use crate::address::id::{COORDINATOR, SectionId, Sender, Slot};
+use crate::Actor;
+use crate::address::id::{COORDINATOR, Sender, Slot};
+use crate::address::index::Key;
 use crate::error::JobError;
 use crate::message::{Contribution, Control, ReductionGroup};
+use crate::pe::actor::reference::SectionRef;
 use crate::pe::collective::accumulator::Accumulator;
 use crate::pe::core::Core;
 use crate::pe::members::member::{Request, Wish};
@@ -50,27 +56,34 @@ impl Core {
         is_unsound
     }
 
-    /// Contributes to the next reduction over a section of `expected` members.
-    pub(crate) fn contribute_to_section(
+    /// Contributes to the next reduction over a section. Fails the job if the actor is not a member
+    /// of the section.
+    pub(crate) fn contribute_to_section<A: Actor>(
         &mut self,
         slot: Slot,
-        section: SectionId,
-        expected: u64,
+        section: &SectionRef<A>,
         op: Op,
         value: Value,
         target: Target,
     ) {
         let Some(member) = self.member(slot.kind, slot.index) else { return };
-        let key = member.id.key;
+        let id = member.id;
+        let Some(rank) = section.rank(id) else {
+            return self.fail(JobError::Failed(format!(
+                "member {:?} of collection {} contributed to section {} of which it is no member",
+                id.key, id.collection.0, section.id.name
+            )));
+        };
         let channels = member.channels.get_or_insert_default();
-        let next = channels.section_reductions.entry(section).or_default();
+        let next = channels.section_reductions.entry(section.id).or_default();
         let sequence = *next;
         *next += 1;
         if self.is_secondary(Sender::Actor(slot)) || self.refuses(slot, &op, &value) {
             return;
         }
-        let partial = Partial::new(&op, key, value);
-        let group = ReductionGroup::Section(section);
+        // Members of different collections may have the same key.
+        let partial = Partial::new(&op, Key(u128::from(rank)), value);
+        let (group, expected) = (ReductionGroup::Section(section.id), section.len() as u64);
         self.merge(Contribution { group, sequence, count: 1, expected, op, target, partial });
     }
 

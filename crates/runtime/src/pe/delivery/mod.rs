@@ -8,7 +8,8 @@
 //! receiver's PE from `routes`, and puts the message into the outbox. On that PE, `receive` calls
 //! `verdict`: deliver, hold, drop or forward. A message whose turn has come passes into its
 //! mailbox, with the messages that wait for it (`order`). A message whose receiver is not here
-//! waits (`state`), follows the receiver (`directory`), or ends at a tombstone (`tombstones`).
+//! waits (`state`), follows the receiver (`directory`), creates it (`demands`), or ends at a
+//! tombstone (`tombstones`).
 //!
 //! **Memory.** All waiting messages count in a memory budget (`budget`). If they exceed it, the job
 //! ends before it fills the machine (`memory`).
@@ -20,10 +21,12 @@ mod batches;
 mod budget;
 mod channels;
 mod counters;
+mod demands;
 mod directory;
 mod endings;
 mod mailbox;
 mod memory;
+mod on_demand;
 mod order;
 mod queue;
 mod receive;
@@ -40,6 +43,7 @@ pub(super) use channels::{Channels, channel};
 pub(super) use counters::{Counters, Way};
 pub(super) use directory::{Place, Route};
 pub(crate) use mailbox::message_bytes;
+pub(crate) use on_demand::OnDemand;
 pub(crate) use queue::{Lanes, Queue, TypedQueue};
 pub(super) use sent_broadcasts::SentBroadcasts;
 pub(crate) use state::{Delivery, Early};

@@ -65,6 +65,9 @@ impl Core {
                 }
             }
             (Verdict::Hold(until), None) => self.hold(kind, until, envelope),
+            (Verdict::Drop(Reason::Destroyed), _) if self.revives(&header) => {
+                self.hold(kind, Until::Arrived, envelope);
+            }
             (Verdict::Drop(Reason::Destroyed), _) => self.drop_dead_letter(kind, envelope),
             (Verdict::Drop(Reason::Repeated) | Verdict::Deliver, _) => self.note_repeated(),
             (Verdict::Forward { to, epoch, news }, _) => {
@@ -96,7 +99,8 @@ impl Core {
 
     /// Keeps a message whose receiver does not live here.
     fn hold(&mut self, kind: KindId, until: Until, envelope: Box<dyn AnyEnvelope>) {
-        let id = envelope.header().to;
+        let header = *envelope.header();
+        let id = header.to;
         let envelope = self.keep(kind, envelope);
         match until {
             Until::Settled => {
@@ -109,6 +113,9 @@ impl Core {
                 let is_home = self.home(id) == Some(self.me);
                 let time = if is_home { UNKNOWN_MEMBER_HOLD } else { DETOUR_HOLD };
                 self.delivery.hold(id, kind, self.now + time, envelope);
+                if let Some(at) = self.creates(&header) {
+                    self.delivery.demand(id, at);
+                }
             }
         }
     }
@@ -178,7 +185,9 @@ impl Core {
     /// Whether messages for this member wait here, on its home, for an insertion that may never be
     /// requested.
     pub(crate) fn is_stranded(&self, id: ActorId) -> bool {
-        self.home(id) == Some(self.me) && self.delivery.directory.place(id).is_none()
+        self.home(id) == Some(self.me)
+            && self.delivery.directory.place(id).is_none()
+            && !self.is_on_demand(id.collection)
     }
 
     /// The receivers of the messages that are stranded here.
@@ -217,7 +226,9 @@ impl Core {
                         self.forward(held.kind, home, envelope);
                     }
                 }
-                _ if self.delivery.directory.place(id).is_some() => {
+                _ if self.delivery.directory.place(id).is_some()
+                    || self.is_on_demand(id.collection) =>
+                {
                     let deadline = self.now + UNKNOWN_MEMBER_HOLD;
                     self.delivery.put_back(id, deadline, held);
                 }

@@ -29,6 +29,8 @@ pub(super) struct Held {
     /// Number of messages, from the first one, that this PE has reported to the coordinator as
     /// stranded.
     reported: usize,
+    /// Whether they have demanded that their receiver be created.
+    is_demanded: bool,
 }
 
 /// A message or control that arrived before the description of its collection.
@@ -45,6 +47,9 @@ pub(crate) struct Delivery {
     pub(super) directory: Directory,
     /// Messages for actors that should arrive here, by receiver.
     receivers: BTreeMap<ActorId, Held>,
+    /// Members to be created because of messages in `receivers`, and the PEs on which they will
+    /// live.
+    demands: BTreeMap<ActorId, PeId>,
     /// Messages and controls for collections that are not known here yet.
     collections: BTreeMap<CollectionId, Vec<Early>>,
     pub(super) tombstones: Tombstones,
@@ -58,6 +63,7 @@ impl Delivery {
             system: Channels::default(),
             directory: Directory::default(),
             receivers: BTreeMap::new(),
+            demands: BTreeMap::new(),
             collections: BTreeMap::new(),
             tombstones: Tombstones::default(),
             budget: Budget::default(),
@@ -97,8 +103,24 @@ impl Delivery {
         deadline: Time,
         envelope: AccountedEnvelope,
     ) {
-        let new = Held { kind, deadline, envelopes: Vec::new(), reported: 0 };
+        let envelopes = Vec::new();
+        let new = Held { kind, deadline, envelopes, reported: 0, is_demanded: false };
         self.receivers.entry(id).or_insert(new).envelopes.push(envelope);
+    }
+
+    /// Notes that a held message demands the creation of its receiver on `at`. The first such
+    /// message decides.
+    pub(super) fn demand(&mut self, id: ActorId, at: PeId) {
+        let Some(held) = self.receivers.get_mut(&id) else { return };
+        let is_first = !std::mem::replace(&mut held.is_demanded, true);
+        if is_first || self.fault == PlantedFault::DemandedAgain {
+            self.demands.entry(id).or_insert(at);
+        }
+    }
+
+    /// Removes and returns a member that has to be created, with its PE.
+    pub(super) fn take_demand(&mut self) -> Option<(ActorId, PeId)> {
+        self.demands.pop_first()
     }
 
     /// Removes and returns the messages that wait for an actor.
@@ -209,6 +231,25 @@ mod tests {
         assert_eq!((late.envelopes.len(), delivery.waiting()[1]), (2, 1));
         delivery.put_back(actor(1), Time(90), late);
         assert_eq!(delivery.next_deadline(), Some(Time(20)));
+    }
+
+    #[test]
+    fn a_member_is_demanded_once_while_messages_wait_for_it() {
+        let mut delivery = Delivery::new(PlantedFault::None);
+        delivery.demand(actor(1), PeId(4));
+        assert_eq!(delivery.take_demand(), None, "no message waits");
+        hold(&mut delivery, 1, 10);
+        delivery.demand(actor(1), PeId(4));
+        delivery.demand(actor(1), PeId(5));
+        assert_eq!(delivery.take_demand(), Some((actor(1), PeId(4))), "the first decides");
+        hold(&mut delivery, 1, 10);
+        delivery.demand(actor(1), PeId(5));
+        assert_eq!(delivery.take_demand(), None, "it is being created");
+
+        assert_eq!(delivery.take(actor(1)).unwrap().envelopes.len(), 2);
+        hold(&mut delivery, 1, 10);
+        delivery.demand(actor(1), PeId(5));
+        assert_eq!(delivery.take_demand(), Some((actor(1), PeId(5))), "it has ended meanwhile");
     }
 
     #[test]

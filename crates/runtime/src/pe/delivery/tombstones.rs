@@ -10,6 +10,7 @@ use super::channels::{Channels, channel};
 use super::verdict::{Receiver, Verdict, verdict};
 use crate::address::id::ActorId;
 use crate::message::Insertion;
+use crate::message::envelope::Header;
 use crate::pe::timers::TimerId;
 use gridspan_topology::PeId;
 use std::collections::BTreeMap;
@@ -57,6 +58,12 @@ impl Tombstones {
             }
             Verdict::Drop(_) | Verdict::Forward { .. } => None,
         }
+    }
+
+    /// Whether a message to a destroyed member has been handled or dropped before.
+    pub(super) fn has_passed(&self, header: &Header) -> bool {
+        let channels = self.channels.get(&header.to);
+        channels.is_some_and(|known| header.sequence < known.passed(header.source, header.priority))
     }
 
     /// Number of messages that wait here for an earlier one.

@@ -1,0 +1,79 @@
+//! Creation on demand: a message to a member that does not exist creates it, if the job says so for
+//! the actor type ([`Job::on_demand`](crate::Job::on_demand)).
+//!
+//! **Start.** Messages to a member that does not live where its sender assumes arrive on its home.
+//! If the home knows no place of the member, or has its tombstone, it holds the message like any
+//! message to a member that is being inserted. The first one notes a demand.
+//!
+//! **Steady state.** At the end of its turn, the home asks the coordinator for the insertion of the
+//! members in demand, and from then on they are inserted like all others (`endings`): the
+//! coordinator decides with which reduction and broadcast they start, and the held messages follow
+//! them. The home asks once, because it notes that with the held messages, and these stay until the
+//! member is created or its place is known. It asks at the end of the turn, because the first
+//! members of a collection may send each other messages before all of them are created.
+//!
+//! **Conflicts.** Other insertions of such members are refused (`collective/create`), so the home
+//! alone decides. Groups have all their members from the start, and a broadcast concerns members
+//! that exist; neither creates any.
+
+use super::on_demand::OnDemand;
+use crate::address::collection::CreateAt;
+use crate::address::id::{ActorId, CollectionId, KindId};
+use crate::message::envelope::Header;
+use crate::pe::collective::is_stream;
+use crate::pe::core::Core;
+use gridspan_topology::PeId;
+
+impl Core {
+    /// The rule by which missing members of this collection are created, if they are.
+    fn rule(&self, collection: CollectionId) -> Option<(KindId, &OnDemand)> {
+        let info = &self.collections.get(collection)?.info;
+        let rule = self.common.on_demand.get(&info.kind)?;
+        info.migratable().then_some((info.kind, rule))
+    }
+
+    /// Whether missing members of this collection are created by messages.
+    pub(super) fn is_on_demand(&self, collection: CollectionId) -> bool {
+        self.rule(collection).is_some()
+    }
+
+    /// Whether this is the home of a member that does not exist.
+    fn is_missing(&self, id: ActorId) -> bool {
+        self.home(id) == Some(self.me)
+            && self.resident(id).is_none()
+            && !self.departing.contains_key(&id)
+            && self.delivery.place(id).is_none_or(|place| place.gone)
+    }
+
+    /// The PE on which a message that has arrived here creates its receiver. `None` if the message
+    /// creates none.
+    pub(super) fn creates(&self, header: &Header) -> Option<PeId> {
+        let (_, rule) = self.rule(header.to.collection)?;
+        let is_single = !header.is_broadcast && !is_stream(header.source);
+        (is_single && self.is_missing(header.to)).then_some(match rule.at {
+            CreateAt::Home => self.me,
+            CreateAt::Sender => header.origin,
+        })
+    }
+
+    /// Whether a message for a destroyed member, whose home this is, creates another under its
+    /// index. A repeated message does not.
+    pub(super) fn revives(&self, header: &Header) -> bool {
+        self.creates(header).is_some() && !self.delivery.tombstones.has_passed(header)
+    }
+
+    /// Requests the insertion of the members in demand. Called at the end of a turn.
+    pub(in crate::pe) fn request_missing(&mut self) {
+        while let Some((id, at)) = self.delivery.take_demand() {
+            let Some((kind, rule)) = self.rule(id.collection) else { continue };
+            let init = rule.init.clone();
+            if self.is_missing(id) {
+                // A panic names the actor.
+                self.running = Some(kind);
+                let init = init(id.key);
+                self.running = None;
+                self.request_insertion(id, init, at);
+            }
+        }
+    }
+}

@@ -24,4 +24,6 @@ pub enum PlantedFault {
     OnePhaseRound,
     /// Packets for the coordinator that arrive during its transfer to another node are dropped.
     TransferDropsHeld,
+    /// An actor moves without the members that are bound to it.
+    PartnersLeftBehind,
 }

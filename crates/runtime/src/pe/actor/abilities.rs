@@ -78,6 +78,12 @@ impl<A: Actor> Context<'_, A> {
         self.layout().site_of(self.pe())
     }
 
+    /// Whether an actor lives on this actor's PE at present. Members that are bound to each other
+    /// always do; see [`Grid::create_bound`](crate::Grid::create_bound).
+    pub fn is_here<B: Actor>(&self, actor: &ActorRef<B>) -> bool {
+        self.core.resident(actor.id).is_some()
+    }
+
     /// The member on this actor's PE of a group that has one member per PE.
     pub fn on_this_pe<B: Actor<Index = Ix1>>(&self, group: &CollectionRef<B>) -> ActorRef<B> {
         group.at(Ix1(self.pe().0 as i32))

@@ -42,4 +42,6 @@ pub(super) use directory::{Place, Route};
 pub(crate) use mailbox::message_bytes;
 pub(crate) use queue::{Lanes, Queue, TypedQueue};
 pub(super) use sent_broadcasts::SentBroadcasts;
+pub(super) use state::UNKNOWN_MEMBER_HOLD;
 pub(crate) use state::{Delivery, Early};
+pub(super) use verdict::{Reason, Until, Verdict};

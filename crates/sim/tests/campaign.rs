@@ -152,6 +152,11 @@ fn dropping_what_comes_while_the_coordinator_moves_is_found() {
 }
 
 #[test]
+fn leaving_partners_behind_is_found() {
+    assert_found(Planted::Pe(pe::PlantedFault::PartnersLeftBehind));
+}
+
+#[test]
 fn sending_frames_again_as_new_ones_is_found() {
     assert_found(Planted::Session(session::PlantedFault::ResendWithoutSequence));
 }

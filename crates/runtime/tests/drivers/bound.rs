@@ -286,14 +286,14 @@ fn what_cannot_be_bound_is_refused_with_the_reason() {
             let too_many = grid.create_bound::<Swarm>(&cells, Ix1::range(6), |_| ()).await;
             let Err(error @ GridError::NoPartner { .. }) = too_many else { panic!("it was made") };
             assert!(error.to_string().contains("has no member Ix1("), "{error}");
-            let twice = [Ix1(1), Ix1(2), Ix1(1)];
+            let twice = vec![Ix1(1), Ix1(2), Ix1(1)];
             let twice = grid.create_bound::<Swarm>(&cells, twice, |_| ()).await;
             assert!(matches!(twice, Err(GridError::DuplicateIndex(_))));
             let group = grid.create_group::<Cell>(Per::Pe, |_| ()).await?;
-            let grouped = grid.create_bound::<Swarm>(&group, [Ix1(0)], |_| ()).await;
+            let grouped = grid.create_bound::<Swarm>(&group, vec![Ix1(0)], |_| ()).await;
             assert_eq!(grouped.err(), Some(GridError::BoundToGroup));
             // Some of the indices, and after a failure.
-            let some = grid.create_bound::<Swarm>(&cells, [Ix1(3), Ix1(0)], |_| ()).await?;
+            let some = grid.create_bound::<Swarm>(&cells, vec![Ix1(3), Ix1(0)], |_| ()).await?;
             assert_eq!(count(&some).await?, 2);
             Ok(())
         })
@@ -311,8 +311,8 @@ fn what_cannot_be_bound_is_refused_with_the_reason() {
 fn partners_too_large_to_move_go_on_where_they_are() {
     let job = || {
         job().actor::<Block>().main(async |grid| {
-            let blocks = grid.create::<Block>([Ix1(0)], |_| 10).await?;
-            let bound = grid.create_bound::<Block>(&blocks, [Ix1(0)], |_| 61 << 20).await?;
+            let blocks = grid.create::<Block>(vec![Ix1(0)], |_| 10).await?;
+            let bound = grid.create_bound::<Block>(&blocks, vec![Ix1(0)], |_| 61 << 20).await?;
             let last = PeId(grid.layout().pe_count() - 1);
             blocks.member(Ix1(0)).send(Shift::To(last));
             grid.quiescence().await?;

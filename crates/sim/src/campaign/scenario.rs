@@ -2,6 +2,7 @@
 
 use super::carriers::Carrier;
 use super::forwarder::Forwarder;
+use super::partners::{Base, Bound};
 use super::pools::Comb;
 use super::random_actor::RandomActor;
 use super::random_replication::RandomReplication;
@@ -25,6 +26,8 @@ const QUIC_AT: u64 = 3;
 
 /// Fraction of seeds in which main awaits phases.
 const PHASES: f64 = 0.3;
+/// Fraction of seeds with collections that are bound to each other.
+const PARTNERS: f64 = 0.3;
 /// Fraction of seeds in which main moves the coordinator.
 const MOVING: f64 = 0.3;
 /// Seeds whose coordinator runs on the last node instead of beside main: one in this number.
@@ -67,6 +70,8 @@ pub struct Scenario {
     pub moves_coordinator: bool,
     /// Whether main awaits the completion of phases now and then.
     pub has_phases: bool,
+    /// Whether there are collections that are bound to each other.
+    pub has_partners: bool,
 }
 
 impl Scenario {
@@ -92,10 +97,12 @@ impl Scenario {
         // Separate dice, so that the rest of the scenario does not depend on them.
         let moves_coordinator = Dice::new(seed ^ 0x6d6f_7665).chance(MOVING);
         let has_phases = Dice::new(seed ^ 0x0069_7465_6d73).chance(PHASES);
+        let has_partners = Dice::new(seed ^ 0x626f_756e_6421).chance(PARTNERS);
         Self {
             coordinator,
             moves_coordinator,
             has_phases,
+            has_partners,
             guests,
             stealing,
             seed,
@@ -136,6 +143,7 @@ impl Scenario {
         let job = job.seed(self.seed).planted_fault(self.planted.in_pe());
         let job = job.coordinator_on(self.coordinator);
         let job = if self.has_phases { job.actor::<Carrier>() } else { job };
+        let job = if self.has_partners { job.actor::<Base>().actor::<Bound>() } else { job };
         let job = match self.stealing {
             Some(policy) => {
                 let job = job.tasks::<Comb>().search::<Comb>().stealing(policy);
@@ -165,6 +173,7 @@ impl Scenario {
             placement: placements[dice.below(4_usize)].clone(),
             has_tasks: self.stealing.is_some(),
             phases: self.has_phases.then(|| Dice::new(self.seed ^ 0x0063_6172_7269)),
+            partners: self.has_partners.then(|| Dice::new(self.seed ^ 0x7061_7274_6e65)),
             moves: self.moves_coordinator.then(|| Dice::new(self.seed ^ 0x7068_6173_6573)),
         };
         let job = job.main(async move |grid| script::run(grid, plan).await);

@@ -5,6 +5,7 @@ use super::carriers::Phases;
 use super::forwarder::{Forwarder, Forwarders};
 use super::ledger::{self, MAIN};
 use super::orders::{Call, FIRST_INSERTED, Freedom, Receiver, in_section};
+use super::partners::Partners;
 use super::pools;
 use super::random_actor::{Msg, RandomActor, World};
 use super::reader::Reader;
@@ -37,6 +38,8 @@ pub(super) struct Plan {
     pub(super) has_tasks: bool,
     /// Dice for phases, if there are any.
     pub(super) phases: Option<Dice>,
+    /// Dice for collections that are bound to each other, if there are any.
+    pub(super) partners: Option<Dice>,
     /// Dice for the moves of the coordinator, if it moves.
     pub(super) moves: Option<Dice>,
 }
@@ -55,6 +58,7 @@ struct Main {
     reducing: bool,
     has_tasks: bool,
     phases: Option<Phases>,
+    partners: Option<Partners>,
     moves: Option<Dice>,
     /// Reductions to main that it has not awaited, by collection (`true` for the old one) and
     /// round.
@@ -85,6 +89,10 @@ pub(super) async fn run(grid: Grid, plan: Plan) -> Result<(), JobError> {
         Some(dice) => Some(Phases::begin(&grid, dice).await?),
         None => None,
     };
+    let partners = match plan.partners {
+        Some(dice) => Some(Partners::begin(&grid, dice).await?),
+        None => None,
+    };
     let mut main = Main {
         grid,
         old,
@@ -94,6 +102,7 @@ pub(super) async fn run(grid: Grid, plan: Plan) -> Result<(), JobError> {
         reducing: false,
         has_tasks: plan.has_tasks,
         phases,
+        partners,
         moves: plan.moves,
         awaited: Vec::new(),
     };
@@ -146,6 +155,9 @@ impl Main {
         self.move_coordinator().await?;
         if let Some(phases) = &mut self.phases {
             phases.run(&self.grid).await?;
+        }
+        if let Some(partners) = &mut self.partners {
+            partners.run(&self.grid).await?;
         }
         let (hurry, stray) =
             ledger::with(|ledger| (ledger.dice.chance(0.3), ledger.dice.chance(0.02)));

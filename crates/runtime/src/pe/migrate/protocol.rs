@@ -279,8 +279,12 @@ pub(crate) fn handle_commit(
         core.release_blocked(kind, slot);
         here.push((id, (kind, slot), epoch, state));
     }
-    for (id, (kind, slot), epoch, state) in here {
-        stores[kind.index()].install(core, slot, state);
+    let mut installed = Vec::new();
+    for (id, slot, epoch, state) in here {
+        stores[slot.0.index()].install(core, slot.1, state);
+        installed.push((id, slot, epoch));
+    }
+    for (id, (kind, slot), epoch) in installed {
         resume_if_settled(core, stores, (kind, slot));
         if let Some(home) = core.home(id)
             && home != core.me

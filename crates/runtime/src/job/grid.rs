@@ -496,7 +496,8 @@ impl<A: Actor> Collection<A> {
         Err(GridError::Reduction { collection: collection.0, found, wanted })
     }
 
-    /// Adds a member on PE `at`. It takes part in reductions and broadcasts that begin later.
+    /// Adds a member on PE `at` or, in a [bound](Grid::create_bound) collection, on the PE of its
+    /// partner. It takes part in reductions and broadcasts that begin later.
     pub fn insert_on(&self, index: A::Index, init: A::Init, at: PeId) {
         let id = self.reference.at(index).id;
         self.grid.run(move |core| core.insert::<A>(id, init, at));

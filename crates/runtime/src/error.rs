@@ -175,6 +175,31 @@ pub enum GridError {
     /// Two members of a collection were given the same index.
     #[error("a collection was given two members with the index {0}; each index names one member")]
     DuplicateIndex(String),
+    /// A bound collection was given an index that the base collection has no member of.
+    #[error(
+        "collection {collection} has no member {index} to which a member could be bound; insert it there first, or leave the index out"
+    )]
+    NoPartner {
+        /// The base collection.
+        collection: u32,
+        /// The index.
+        index: String,
+    },
+    /// A collection was to be bound to a group.
+    #[error(
+        "the members of a group never move, so nothing can be bound to them; create another group, or bind to a collection"
+    )]
+    BoundToGroup,
+    /// A collection of deterministic actors was to be bound, or bound to.
+    #[error(
+        "{0} was declared deterministic, and its actors may have replicas elsewhere, so they cannot be bound; declare it with `Job::actor`"
+    )]
+    BoundReplicas(&'static str),
+    /// A collection whose members messages create was to be bound.
+    #[error(
+        "messages create {0}, so a member could lack the partner that it is bound to; declare it with `Job::actor`, and insert its members"
+    )]
+    BoundOnDemand(&'static str),
     /// A publication or a task is too large to be sent in one piece.
     #[error("{bytes} bytes exceed the limit of {limit} for one piece; divide the data")]
     TooLarge {

@@ -159,6 +159,11 @@ fn creating_a_member_twice_is_found() {
 }
 
 #[test]
+fn leaving_partners_behind_is_found() {
+    assert_found(Planted::Pe(pe::PlantedFault::PartnersLeftBehind));
+}
+
+#[test]
 fn sending_frames_again_as_new_ones_is_found() {
     assert_found(Planted::Session(session::PlantedFault::ResendWithoutSequence));
 }

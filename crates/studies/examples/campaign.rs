@@ -7,7 +7,7 @@
 //! - `--threads T`: number of threads. Default one per core.
 //! - `--plant BUG`: `hold-skipped`, `epoch-ignored`, `broadcasts-apart`, `numbers-mixed`,
 //!   `streams-uncounted`, `right-kept`, `one-round`, `one-phase-round`,
-//!   `transfer-drops-held`, `demanded-again`,
+//!   `transfer-drops-held`, `demanded-again`, `partners-left-behind`,
 //!   `resend-without-sequence`, `forgotten-receive-state`, `acknowledge-before-apply` or
 //!   `not-resumed`.
 //! - `--only quic`: only the seeds whose nodes communicate over QUIC in virtual time, which is

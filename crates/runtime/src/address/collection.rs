@@ -52,6 +52,9 @@ pub(crate) enum Map {
     PerPe,
     /// One member per node; its index is the number of the node.
     PerNode,
+    /// Where the members of another collection are. Their rule gives the homes, so that this one is
+    /// only a name for it; see `pe/partners`.
+    Bound(CollectionId),
 }
 
 /// Metadata of a collection, known to every PE.
@@ -66,6 +69,14 @@ pub(crate) struct CollectionInfo {
 }
 
 impl CollectionInfo {
+    /// Returns the collection to which this one is bound, if it is.
+    pub(crate) fn base(&self) -> Option<CollectionId> {
+        match self.map {
+            Map::Bound(base) => Some(base),
+            _ => None,
+        }
+    }
+
     /// Returns the home of a member.
     #[inline]
     pub(crate) fn home(&self, key: Key, layout: &Layout, maps: &[PlacementMap]) -> PeId {
@@ -101,7 +112,9 @@ impl CollectionInfo {
                 let node = (key.0 % u128::from(layout.node_count())) as u32;
                 layout.leader(gridspan_topology::NodeId(node))
             }
-            (Map::Block | Map::RoundRobin | Map::BySite | Map::Scatter, _) => scatter(key, pes),
+            (Map::Block | Map::RoundRobin | Map::BySite | Map::Scatter | Map::Bound(_), _) => {
+                scatter(key, pes)
+            }
         }
     }
 

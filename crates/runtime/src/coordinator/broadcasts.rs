@@ -144,7 +144,8 @@ impl Coordinator {
     /// Handles the insertion of a member, which takes the broadcasts numbered after it.
     pub(super) fn handle_insert_request(&mut self, id: ActorId, init: Payload, at: PeId) {
         let is_away = self.recall_right(id.collection);
-        let Some(state) = self.collections.get_mut(&id.collection) else {
+        let home = self.home(id);
+        let (Some(state), Some(home)) = (self.collections.get_mut(&id.collection), home) else {
             return self.fail_no_collection(id.collection);
         };
         // A new member takes the broadcasts after it, and none of those that wait before it.
@@ -158,7 +159,6 @@ impl Coordinator {
             broadcasts: state.broadcasts,
             ..MemberRecord::default()
         };
-        let home = state.info.home(id.key, &self.common.layout, &self.common.maps);
         let insertion = Insertion { id, init, at, epoch: 0, record, held: Vec::new() };
         self.post(home, Control::Insert(Box::new(insertion)));
     }

@@ -8,6 +8,9 @@
 //! starts, because it numbers broadcasts. The insertion then goes to the member's home, which
 //! records where the member will live, and on to that PE. The destruction of a member is reported
 //! here, and its tombstone stays at its home.
+//!
+//! `pe/partners` explains bound collections. Their broadcasts wait until all first members exist,
+//! because a member that follows its partner may arrive on a PE where a broadcast has passed.
 
 use super::event::Asker;
 use super::machine::Coordinator;
@@ -15,7 +18,7 @@ use super::state::collections::{Attendance, CollectionState};
 use super::state::sequencer::Sequencer;
 use crate::address::collection::{CollectionInfo, Map};
 use crate::address::id::{ActorId, CollectionId, KindId};
-use crate::address::index::Shape;
+use crate::address::index::{Key, Shape};
 use std::collections::{BTreeMap, VecDeque};
 
 impl Coordinator {
@@ -28,15 +31,23 @@ impl Coordinator {
         created: u64,
     ) {
         let id = CollectionId(self.collections.len() as u32);
+        let info = CollectionInfo { id, kind, map, shape, members };
+        let base = info.base();
+        if let Some(base) = base
+            && !self.collections.get(&base).is_some_and(|state| state.info.base().is_none())
+        {
+            return self.fail_no_collection(base);
+        }
+        let placing = if base.is_some() { members } else { 0 };
         let state = CollectionState {
-            info: CollectionInfo { id, kind, map, shape, members },
-            creating: self.common.layout.pe_count(),
+            info,
+            creating: u64::from(self.common.layout.pe_count()).saturating_add(placing),
             creator: Asker { slot: created, ..asker },
             reductions: Attendance::new(members),
             syncs: Attendance::new(members),
             broadcasts: 0,
             sequencer: Sequencer::default(),
-            inserting: 0,
+            inserting: u32::from(base.is_some()),
             waiting: VecDeque::new(),
             sections: BTreeMap::new(),
             for_main: BTreeMap::new(),
@@ -45,18 +56,33 @@ impl Coordinator {
         self.answer(asker, id);
     }
 
-    pub(super) fn handle_created(&mut self, collection: CollectionId) {
+    /// Counts PEs and members that are ready. `missing`: a member cannot be created, because the
+    /// base collection has no member of this index.
+    pub(super) fn handle_created(
+        &mut self,
+        collection: CollectionId,
+        ready: u64,
+        missing: Option<Key>,
+    ) {
         let Some(state) = self.collections.get_mut(&collection) else { return };
         if state.creating == 0 {
             return;
         }
-        state.creating -= 1;
-        if state.creating == 0 {
-            let creator = state.creator;
-            self.answer(creator, ());
-            self.begin_periods();
-            self.survey_to_balance();
+        let left = if missing.is_some() { 0 } else { state.creating.saturating_sub(ready) };
+        state.creating = left;
+        if left > 0 {
+            return;
         }
+        let (creator, base) = (state.creator, state.info.base());
+        match base {
+            None => self.answer(creator, ()),
+            Some(_) => {
+                self.answer(creator, missing);
+                self.end_insertion(collection);
+            }
+        }
+        self.begin_periods();
+        self.survey_to_balance();
     }
 
     /// Requests the places if the strategy predicts the time of a step, because it needs them by
@@ -68,11 +94,12 @@ impl Coordinator {
         }
     }
 
-    pub(super) fn handle_inserted(&mut self, id: ActorId) {
-        let Some(state) = self.state(id.collection) else { return };
+    /// Continues with the broadcasts of a collection once no insertion into it is in progress.
+    pub(super) fn end_insertion(&mut self, collection: CollectionId) {
+        let Some(state) = self.state(collection) else { return };
         state.inserting = state.inserting.saturating_sub(1);
         if state.inserting == 0 {
-            self.release_waiting(id.collection);
+            self.release_waiting(collection);
         }
     }
 

@@ -114,9 +114,12 @@ impl Coordinator {
             Control::MainRequest { slot, request } => {
                 self.handle_main_request(Asker { pe: from, slot }, request);
             }
-            Control::Created { collection } => self.handle_created(collection),
+            Control::Created { collection } => self.handle_created(collection, 1, None),
+            Control::Placed { collection, members, missing } => {
+                self.handle_created(collection, members, missing);
+            }
             Control::InsertRequest { id, init, at } => self.handle_insert_request(id, init, at),
-            Control::Inserted { id } => self.handle_inserted(id),
+            Control::Inserted { id } => self.end_insertion(id.collection),
             Control::Destroyed { id, reductions, syncs } => {
                 self.handle_destroyed(id, reductions, syncs);
             }

@@ -19,7 +19,7 @@ use crate::message::CoordinatorPlace;
 use crate::pe::{Budget, Common, Pieces, Stopwatch};
 use gridspan_balance::Balancer;
 use gridspan_bcast::Mode;
-use gridspan_topology::{NodeId, Time};
+use gridspan_topology::{NodeId, PeId, Time};
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
@@ -163,6 +163,16 @@ impl Coordinator {
 
     pub(super) fn state(&mut self, collection: CollectionId) -> Option<&mut CollectionState> {
         self.collections.get_mut(&collection)
+    }
+
+    /// The home of a member.
+    pub(super) fn home(&self, id: ActorId) -> Option<PeId> {
+        let info = &self.collections.get(&id.collection)?.info;
+        let info = match info.base() {
+            Some(base) => &self.collections.get(&base)?.info,
+            None => info,
+        };
+        Some(info.home(id.key, &self.common.layout, &self.common.maps))
     }
 
     pub(super) fn run_after(&mut self, delay: Duration, timer: Timer) {

@@ -27,7 +27,10 @@ impl Coordinator {
         waits.extend(self.phases.rounds.iter().map(|(phase, rounds)| rounds.waits(*phase)));
         for (id, state) in &self.collections {
             if state.creating > 0 {
-                let missing = counted(state.creating, "more PE", "more PEs");
+                let missing = match state.info.base() {
+                    None => counted(state.creating, "more PE", "more PEs"),
+                    Some(_) => counted(state.creating, "more PE or member", "more PEs or members"),
+                };
                 waits.push(format!("collection {} on {missing}", id.0));
             }
             let number = state.reductions.next;

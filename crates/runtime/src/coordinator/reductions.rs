@@ -104,7 +104,7 @@ impl Coordinator {
         let Some(state) = self.collections.get(&receivers) else {
             return self.fail_no_collection(receivers);
         };
-        let (info, kind) = (state.info.clone(), state.info.kind);
+        let kind = state.info.kind;
         let Some(known) = self.common.kind(kind) else { return };
         let Some(message) = known.reduced(reduction) else {
             return self.fail(JobError::Failed(format!(
@@ -119,7 +119,7 @@ impl Coordinator {
                 self.accept_broadcast(receivers, request);
             }
             Some(to) => {
-                let home = info.home(to.key, &self.common.layout, &self.common.maps);
+                let Some(home) = self.home(to) else { return };
                 let next = self.result_numbers.entry(to).or_default();
                 let number = *next;
                 *next += 1;

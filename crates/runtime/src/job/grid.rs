@@ -133,6 +133,86 @@ impl Grid {
         self.create_mapped(map, shape, inits).await
     }
 
+    /// Creates a collection that is bound to `base`: each member lives on the PE where the member of
+    /// `base` with its index lives. Members with the same index are *partners*.
+    ///
+    /// ```
+    /// # use gridspan_runtime::{Actor, Collection, Context, Grid, GridError, Ix1};
+    /// # #[derive(serde::Serialize, serde::Deserialize)]
+    /// # struct Cell;
+    /// # #[derive(serde::Serialize, serde::Deserialize)]
+    /// # struct Particles;
+    /// # macro_rules! actor { ($name:ident) => {
+    /// # impl Actor for $name {
+    /// #     type Index = Ix1;
+    /// #     type Init = ();
+    /// #     type Message = ();
+    /// #     fn create((): (), _cx: &mut Context<Self>) -> Self { $name }
+    /// #     fn handle(&mut self, (): (), _cx: &mut Context<Self>) {}
+    /// # } } }
+    /// # actor!(Cell);
+    /// # actor!(Particles);
+    /// async fn make(grid: &Grid) -> Result<(), GridError> {
+    ///     let cells = grid.create::<Cell>(Ix1::range(100), |_| ()).await?;
+    ///     let particles = grid.create_bound::<Particles>(&cells, Ix1::range(100), |_| ()).await?;
+    ///     Ok(())
+    /// }
+    /// ```
+    ///
+    /// - Several collections can be bound to one. A collection that is bound to a bound one is bound
+    ///   to the base of that.
+    /// - Partners move together, in one step, by balancing as by
+    ///   [`migrate_to`](crate::Context::migrate_to) of any of them: no handler runs on a PE where
+    ///   its partners are not. So messages between them never leave the PE.
+    /// - The balancer sees them as one actor of the base collection, with the sum of their loads and
+    ///   sizes, and their messages to others.
+    /// - They need not be at a sync point to move, and each collection counts its own sync points.
+    /// - `indices` may be some of those of `base`. A member inserted into `base` later has no
+    ///   partner until one is inserted too. A member inserted into a bound collection lives with its
+    ///   partner, whatever PE is named, and waits for the insertion of the partner, after a minute
+    ///   in vain with an error.
+    /// - When a member of `base` is destroyed, its partners end with it, without a call, and the
+    ///   messages in their mailboxes are dropped. The destruction of another affects no partner.
+    ///
+    /// Unordered broadcasts to a bound collection before this resolves may miss some of its members.
+    ///
+    /// # Errors
+    ///
+    /// [`GridError::NoPartner`] if `base` has no member of an index; members of other indices may
+    /// exist by then, and remain. [`GridError::BoundToGroup`] if `base` is a group, and
+    /// [`GridError::BoundReplicas`] if actors of one of the two types may have replicas.
+    /// [`GridError::BoundOnDemand`] if messages [create](crate::Job::on_demand) members of `B`.
+    pub async fn create_bound<B: Actor>(
+        &self,
+        base: &Collection<impl Actor<Index = B::Index>>,
+        indices: impl IndexSet<Index = B::Index>,
+        mut init: impl FnMut(B::Index) -> B::Init,
+    ) -> Result<Collection<B>, GridError> {
+        let kind = self.kind::<B>()?;
+        for (kind, name) in [(kind, type_name::<B>()), base.kind()?] {
+            if self.shared.registry.deterministic().contains(&kind) {
+                return Err(GridError::BoundReplicas(name));
+            }
+        }
+        if self.shared.registry.on_demand().contains_key(&kind) {
+            return Err(GridError::BoundOnDemand(type_name::<B>()));
+        }
+        let is_box = indices.shape().is_some();
+        let inits: Vec<_> =
+            indices.into_indices().map(|index| (index.key(), init(index))).collect();
+        if !is_box {
+            check_indices::<B>(&inits)?;
+        }
+        let (resolve, created) = self.promise();
+        let base = base.id;
+        self.run(move |core| {
+            let done = move |made| resolve.with(made);
+            core.create_bound_collection::<B>(kind, base, inits, done);
+        });
+        let id: CollectionId = wait(created).await?;
+        Ok(Collection { grid: self.clone(), reference: CollectionRef::new(id) })
+    }
+
     /// Creates a group: one member per PE or node, which never moves.
     pub async fn create_group<A: Actor<Index = Ix1>>(
         &self,
@@ -157,12 +237,7 @@ impl Grid {
         let kind = self.kind::<A>()?;
         // The indices of a box are different by construction.
         if shape.is_none() {
-            let mut keys: Vec<Key> = inits.iter().map(|(key, _)| *key).collect();
-            keys.sort_unstable();
-            if let Some(pair) = keys.windows(2).find(|pair| pair[0] == pair[1]) {
-                let index = A::Index::from_key(pair[0]);
-                return Err(GridError::DuplicateIndex(format!("{index:?}")));
-            }
+            check_indices::<A>(&inits)?;
         }
         let (resolve, created) = self.promise();
         self.run(move |core| {
@@ -308,6 +383,16 @@ impl Grid {
     }
 }
 
+/// Fails if two members have the same index.
+fn check_indices<A: Actor>(inits: &[(Key, A::Init)]) -> Result<(), GridError> {
+    let mut keys: Vec<Key> = inits.iter().map(|(key, _)| *key).collect();
+    keys.sort_unstable();
+    match keys.windows(2).find(|pair| pair[0] == pair[1]) {
+        Some(pair) => Err(GridError::DuplicateIndex(format!("{:?}", A::Index::from_key(pair[0])))),
+        None => Ok(()),
+    }
+}
+
 /// Awaits a promise; a driver that has ended has dropped it.
 async fn wait<T>(promised: Promise<Result<T, GridError>>) -> Result<T, GridError> {
     promised.await.unwrap_or(Err(GridError::Ending))
@@ -337,6 +422,10 @@ impl<A: Actor> Collection<A> {
     /// Returns the reference to put into messages.
     pub fn reference(&self) -> CollectionRef<A> {
         self.reference
+    }
+
+    fn kind(&self) -> Result<(KindId, &'static str), GridError> {
+        Ok((self.grid.kind::<A>()?, type_name::<A>()))
     }
 
     /// Returns the member at `index`.
@@ -412,7 +501,8 @@ impl<A: Actor> Collection<A> {
         Err(GridError::Reduction { collection: collection.0, found, wanted })
     }
 
-    /// Adds a member on PE `at`. It takes part in reductions and broadcasts that begin later.
+    /// Adds a member on PE `at` or, in a [bound](Grid::create_bound) collection, on the PE of its
+    /// partner. It takes part in reductions and broadcasts that begin later.
     pub fn insert_on(&self, index: A::Index, init: A::Init, at: PeId) {
         let id = self.reference.at(index).id;
         self.grid.run(move |core| core.insert::<A>(id, init, at));

@@ -200,6 +200,28 @@ pub(crate) struct Insertion {
     pub(crate) held: Vec<Bytes>,
 }
 
+/// A new member of a bound collection, on its way to the PE where its partner in the base
+/// collection lives.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct Follower {
+    pub(crate) insertion: Box<Insertion>,
+    /// The epoch of the place of the partner to which this goes.
+    pub(crate) epoch: u32,
+    /// Whether the member is created with its collection.
+    pub(crate) is_first: bool,
+}
+
+/// The consent of a PE to take an actor.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Accepted {
+    pub(crate) id: ActorId,
+    pub(crate) epoch: u32,
+    /// The number of the next broadcast that the PE expects.
+    pub(crate) broadcasts: u64,
+    /// The same for each stream of unordered broadcasts, with its source and channel.
+    pub(crate) streams: Vec<(ActorId, i32, u64)>,
+}
+
 /// The record of a destroyed member.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Tombstone {
@@ -416,12 +438,30 @@ pub(crate) enum Control {
     PhaseCounts { phase: u32, round: u64, counts: PhaseCounts },
     /// The phase is complete, and its counts are no longer needed.
     PhaseOver { phase: u32 },
+    /// Take these partners, tentatively, until the commit. Partners move together: a refusal and a
+    /// commit name the first.
+    OfferPartners(Vec<Migrant>),
+    /// The partners can live here.
+    AcceptPartners(Vec<Accepted>),
+    /// Create the member where its partner lives.
+    Follow(Follower),
+    /// To the coordinator: the sender has created this number of first members of a bound
+    /// collection. `missing`: the base collection has no member of this index.
+    Placed { collection: CollectionId, members: u64, missing: Option<Key> },
 }
 
 impl Control {
-    /// Returns the collection whose description is needed to handle the control, if any.
-    pub(crate) fn needs_collection(&self) -> Option<CollectionId> {
-        match self {
+    /// Returns a collection whose description is needed to handle the control and is missing, if
+    /// there is one.
+    pub(crate) fn missing_collection(
+        &self,
+        is_missing: impl Fn(CollectionId) -> bool,
+    ) -> Option<CollectionId> {
+        let needed = match self {
+            Self::OfferPartners(migrants) => {
+                return migrants.iter().map(|it| it.id.collection).find(|&id| is_missing(id));
+            }
+            Self::Follow(follower) => Some(follower.insertion.id.collection),
             Self::Broadcast { collection, .. }
             | Self::BroadcastNumber { collection, .. }
             | Self::WorkerMessage { collection, .. }
@@ -432,7 +472,8 @@ impl Control {
             Self::Result { to, .. } => Some(to.collection),
             Self::Replica(edge) => edge.needs_collection(),
             _ => None,
-        }
+        };
+        needed.filter(|&id| is_missing(id))
     }
 
     /// Returns the number of bytes it holds, for the memory budget.
@@ -446,9 +487,10 @@ impl Control {
             Self::Replica(edge) => edge.bytes(),
             Self::Result { message, .. } => message.wire_len(),
             Self::InsertRequest { init, .. } => init.wire_len(),
-            Self::Insert(insertion) => {
+            Self::Insert(insertion) | Self::Follow(Follower { insertion, .. }) => {
                 insertion.init.wire_len() + insertion.held.iter().map(Bytes::len).sum::<usize>()
             }
+            Self::OfferPartners(migrants) => migrants.iter().map(Migrant::bytes).sum(),
             _ => 0,
         }
     }
@@ -494,6 +536,9 @@ impl Control {
                 | Self::PlanDone { .. }
                 | Self::Rebalanced { .. }
                 | Self::SettleSyncs { .. }
+                | Self::OfferPartners(_)
+                | Self::AcceptPartners(_)
+                | Self::Follow(_)
         )
     }
 }

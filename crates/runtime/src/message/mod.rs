@@ -33,8 +33,8 @@ pub(crate) use broadcast::{
     Asked, BroadcastOrder, FlowId, PlanNews, SequencerNews, SequencerRight, Travel, Wanted,
 };
 pub(crate) use control::{
-    Arrival, Contribution, Control, Edge, Insertion, Loads, MainRequest, Moves, Multicast,
-    MulticastMember, MulticastTarget, Piece, ReductionGroup, Tombstone,
+    Accepted, Arrival, Contribution, Control, Edge, Follower, Insertion, Loads, MainRequest, Moves,
+    Multicast, MulticastMember, MulticastTarget, Piece, ReductionGroup, Tombstone,
 };
 pub(crate) use earlier::Earlier;
 pub use list::List;

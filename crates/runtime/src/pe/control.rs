@@ -1,13 +1,13 @@
 //! How a PE handles each kind of control packet. It ignores those for the coordinator.
 
 use super::delivery::{Early, Place};
+use super::insertion::{create_inserted, create_members};
 use super::replicas::Then;
-use super::{Pe, migrate, replicas};
+use super::{Pe, migrate, partners, replicas};
 use crate::address::collection::PlanEntry;
 use crate::address::id::{ActorId, COORDINATOR, CollectionId, KindId, RebalanceId};
 use crate::error::JobError;
-use crate::message::payload::Payload;
-use crate::message::{BroadcastOrder, Control, Insertion, MemberRecord};
+use crate::message::{Accepted, BroadcastOrder, Control, Insertion};
 use crate::pe::collective::collections::Incomplete;
 use crate::pe::members::member::NewMembers;
 use gridspan_topology::PeId;
@@ -15,9 +15,8 @@ use std::time::Duration;
 
 impl Pe {
     pub(super) fn handle_control(&mut self, from: PeId, control: Control) {
-        if let Some(collection) = control.needs_collection()
-            && self.core.collections.get(collection).is_none()
-        {
+        let is_missing = |collection| self.core.collections.get(collection).is_none();
+        if let Some(collection) = control.missing_collection(is_missing) {
             if self.core.is_worker_message_of_guest(from, &control) {
                 let reason = format_args!(
                     "a worker message for collection {}, which is not known",
@@ -46,7 +45,11 @@ impl Pe {
                 incomplete.parts.push(inits);
                 self.create_if_complete(collection);
             }
+            Control::Insert(insertion) if core.is_bound(insertion.id.collection) => {
+                partners::insert(core, &mut self.stores, insertion);
+            }
             Control::Insert(insertion) => self.insert(insertion),
+            Control::Follow(follower) => partners::follow(core, &mut self.stores, follower),
             Control::Tombstone(tombstone) => core.handle_tombstone(&tombstone),
             Control::Location { id, pe, epoch, gone, replica } => {
                 core.learn(id, Place { pe, epoch, gone, replica });
@@ -104,13 +107,20 @@ impl Pe {
         let Self { core, stores, tentatives } = self;
         match control {
             Control::MigrateOffer(migrant) => {
-                migrate::handle_offer(core, stores, tentatives, from, *migrant);
+                migrate::handle_offer(core, stores, tentatives, from, vec![*migrant]);
+            }
+            Control::OfferPartners(migrants) => {
+                migrate::handle_offer(core, stores, tentatives, from, migrants);
             }
             Control::MigrateAccept { id, epoch, broadcasts, streams } => {
-                migrate::handle_accept(core, stores, (id, epoch), broadcasts, &streams);
+                let accepted = Accepted { id, epoch, broadcasts, streams };
+                migrate::handle_accept(core, stores, vec![accepted]);
             }
-            Control::MigrateRefuse { id, epoch, reason } => {
-                migrate::handle_refuse(core, stores, id, epoch, &reason);
+            Control::AcceptPartners(accepted) => {
+                migrate::handle_accept(core, stores, accepted);
+            }
+            Control::MigrateRefuse { id, reason, .. } => {
+                migrate::handle_refuse(core, stores, id, &reason);
             }
             Control::MigrateCommit { id, plan, .. } => {
                 migrate::handle_commit(core, stores, tentatives, id);
@@ -159,8 +169,12 @@ impl Pe {
         if !self.core.enter_collection(info) {
             return;
         }
+        let (core, stores) = (&mut self.core, &mut self.stores);
         for inits in parts {
-            self.create(kind, NewMembers::first(collection), inits);
+            match core.is_bound(collection) {
+                false => create_members(core, stores, kind, NewMembers::first(collection), inits),
+                true => partners::create_first(core, stores, (kind, collection), inits),
+            }
         }
         self.core.post(COORDINATOR, Control::Created { collection });
         for early in self.core.delivery.take_early(collection) {
@@ -173,16 +187,6 @@ impl Pe {
         }
     }
 
-    fn create(&mut self, kind: KindId, new: NewMembers, inits: Payload) {
-        let result = match self.stores.get_mut(kind.index()) {
-            Some(store) => store.create(&mut self.core, new, inits),
-            None => Err(JobError::Protocol("a collection of an unknown actor type".to_owned())),
-        };
-        if let Err(error) = result {
-            self.core.fail(error);
-        }
-    }
-
     /// Creates a new member, or forwards the insertion to the PE where it will live.
     fn insert(&mut self, mut insertion: Box<Insertion>) {
         let core = &mut self.core;
@@ -192,22 +196,10 @@ impl Pe {
                 None => return,
             }
         }
-        let Insertion { id, init, epoch, record, held, .. } = *insertion;
-        let collection = id.collection;
-        let Some(kind) = core.collections.get(collection).map(|local| local.info.kind) else {
-            return;
-        };
-        let mut channels = match migrate::channels(core, kind, &record, &held) {
-            Ok(channels) => channels,
-            Err(error) => return core.fail(JobError::Protocol(error.to_string())),
-        };
-        if let Some(local) = core.collections.get(collection) {
-            local.streams.admit(&mut channels);
+        let id = insertion.id;
+        if create_inserted(core, &mut self.stores, *insertion) {
+            core.post(COORDINATOR, Control::Inserted { id });
         }
-        let MemberRecord { reductions, broadcasts, syncs, .. } = record;
-        let new = NewMembers { collection, epoch, reductions, broadcasts, syncs, channels };
-        self.create(kind, new, init);
-        self.core.post(COORDINATOR, Control::Inserted { id });
     }
 
     /// Starts the moves of a plan that leave from here.

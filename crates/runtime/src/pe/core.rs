@@ -8,6 +8,7 @@ use super::balancing::Balancing;
 use super::delivery::{Delivery, Lanes, OnDemand, Queue};
 use super::guest_event::OnGuests;
 use super::outbox::Outbox;
+use super::partners::Followers;
 use super::replicas::Replicas;
 use super::statistics::PeStatistics;
 use super::steps::Steps;
@@ -129,6 +130,13 @@ pub(crate) trait Store: Send {
     fn dispatch(&mut self, core: &mut Core, rank: Rank, budget: u32) -> u32;
     /// Builds members, from a `Vec<(Key, Init)>`.
     fn create(&mut self, core: &mut Core, new: NewMembers, inits: Payload) -> Result<(), JobError>;
+    /// Divides a `Vec<(Key, Init)>` into the one for which `is_here` is true and, for each of the
+    /// others, a vector with that element alone.
+    fn divide(
+        &self,
+        inits: Payload,
+        is_here: &dyn Fn(Key) -> bool,
+    ) -> Result<(Payload, Vec<(Key, Payload)>), DecodeError>;
     /// Encodes the state of a member.
     fn encode(&self, slot: u32) -> Bytes;
     /// Puts a decoded state into an empty slot.
@@ -237,6 +245,8 @@ pub struct Core {
     pub(super) departing: BTreeMap<ActorId, Departing>,
     /// Actors that were accepted and not yet committed.
     pub(super) arriving: BTreeSet<ActorId>,
+    /// New members that wait for a partner, by the base member.
+    pub(super) followers: Followers,
     /// Broadcasts owed to actors that have left: the first number, and the end of the range.
     pub(super) debts: BTreeMap<ActorId, (u64, u64)>,
     pub(super) requests: Vec<Request>,
@@ -315,6 +325,7 @@ impl Core {
             replicas: Replicas::default(),
             departing: BTreeMap::new(),
             arriving: BTreeSet::new(),
+            followers: Followers::new(),
             debts: BTreeMap::new(),
             requests: Vec::new(),
             rebalance: None,
@@ -393,7 +404,7 @@ impl Core {
     /// Enters a member into an empty slot.
     pub(super) fn add_member(&mut self, kind: KindId, mut member: Member) -> u32 {
         let id = member.id;
-        member.border_hops = self.steps.hops(id);
+        member.border_hops = self.steps.hops(self.base_of(id));
         let members = &mut self.members[kind.index()];
         let slot = match self.free[kind.index()].pop() {
             Some(slot) => {

@@ -26,4 +26,6 @@ pub enum PlantedFault {
     TransferDropsHeld,
     /// A member's home asks for its creation again when another message arrives for it meanwhile.
     DemandedAgain,
+    /// An actor moves without the members that are bound to it.
+    PartnersLeftBehind,
 }

@@ -9,7 +9,8 @@
 //!   one type, which `core` knows as a `Kind`.
 //! - `delivery`: the path of a message. `migrate`: the path of an actor. `post`: controls between
 //!   PEs, besides messages.
-//! - `replicas`: actors that live on two PEs. `steps`: the order of messages of steps.
+//! - `replicas`: actors that live on two PEs. `partners`: actors that are bound to each other, and
+//!   live and move together. `insertion`: new members. `steps`: the order of messages of steps.
 //! - `collective`: collections, broadcasts, reductions, quiescence, sync points.
 //! - `ask`: questions and answers. `outbox`: outgoing packets. `measure`, `own_time`: loads, and
 //!   the pace of the job. `own_plans`: plans of this node's broadcasts. `coordinator_place`: the
@@ -31,6 +32,7 @@ mod delivery;
 mod ending;
 mod fault;
 mod guest_event;
+mod insertion;
 pub(crate) mod links;
 mod measure;
 mod members;
@@ -41,6 +43,7 @@ pub(crate) mod node_local;
 mod outbox;
 mod own_plans;
 mod own_time;
+mod partners;
 mod pending_work;
 mod pieces;
 mod post;
@@ -390,7 +393,7 @@ impl Pe {
                 match wish {
                     Wish::Migrate(_) if requests.contains(&dying) => {}
                     Wish::Migrate(to) => self.migrate(slot, to),
-                    Wish::Destroy => self.destroy(id, slot),
+                    Wish::Destroy => self.destroy(id),
                     Wish::Resume if requests.contains(&dying) => {}
                     Wish::Resume => self.resume_one(slot),
                 }
@@ -405,8 +408,13 @@ impl Pe {
         migrate::depart(&mut self.core, &mut self.stores, slot, to, None);
     }
 
-    fn destroy(&mut self, id: ActorId, (kind, slot): (KindId, u32)) {
-        self.stores[kind.index()].remove(slot);
-        self.core.remove_member(id, kind, slot);
+    /// Destroys a member, and those that are bound to it.
+    fn destroy(&mut self, id: ActorId) {
+        for id in self.core.ending_with(id) {
+            if let Some((kind, slot)) = self.core.resident(id) {
+                self.stores[kind.index()].remove(slot);
+                self.core.remove_member(id, kind, slot);
+            }
+        }
     }
 }

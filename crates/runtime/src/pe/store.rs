@@ -84,6 +84,18 @@ impl<A: Actor> Store for TypedStore<A> {
         Ok(())
     }
 
+    fn divide(
+        &self,
+        inits: Payload,
+        is_here: &dyn Fn(Key) -> bool,
+    ) -> Result<(Payload, Vec<(Key, Payload)>), DecodeError> {
+        let inits: Vec<(Key, A::Init)> = inits.open()?;
+        let (here, elsewhere): (Vec<_>, Vec<_>) =
+            inits.into_iter().partition(|(key, _)| is_here(*key));
+        let alone = |(key, init)| (key, Payload::new(vec![(key, init)]));
+        Ok((Payload::new(here), elsewhere.into_iter().map(alone).collect()))
+    }
+
     fn encode(&self, slot: u32) -> Bytes {
         match self.actors.get(slot as usize) {
             Some(Some(actor)) => codec::encode(actor).into(),

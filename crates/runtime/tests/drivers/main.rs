@@ -2,6 +2,7 @@
 #![allow(missing_docs, clippy::unwrap_used)]
 
 mod blob;
+mod bound;
 mod cell;
 #[cfg(feature = "net")]
 mod crossing;

@@ -53,6 +53,8 @@ pub struct Doings {
     pub moves: u64,
     /// Phases whose completion main awaited.
     pub phases: u64,
+    /// Members of collections that are bound to each other.
+    pub partners: u64,
     /// Number of times that the coordinator found quiescence.
     pub quiescences: u64,
 }
@@ -83,6 +85,7 @@ impl std::ops::AddAssign for Doings {
         self.handovers += other.handovers;
         self.moves += other.moves;
         self.phases += other.phases;
+        self.partners += other.partners;
         self.quiescences += other.quiescences;
     }
 }

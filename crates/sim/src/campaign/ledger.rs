@@ -6,6 +6,7 @@
 //! once. It checks that nothing is missing at the end, and whenever the coordinator finds
 //! quiescence.
 
+use super::bonds::Bonds;
 use super::broadcasts::{Broadcasts, LARGE_AMID_ONE_IN};
 use super::doings::Doings;
 use super::interleaving::Interleaving;
@@ -68,6 +69,7 @@ pub(super) struct Ledger {
     pub(super) items: Items,
     /// Collections whose members are created by the first message to them.
     pub(super) on_demand: BTreeSet<CollectionId>,
+    pub(super) bonds: Bonds,
     pub(super) doings: Doings,
     /// Probability that an arriving member is refused. It is 0 until the job has begun, because the
     /// runtime finds the structure of types by decoding values, once per process.
@@ -92,6 +94,7 @@ pub(super) fn install(dice: Dice, is_balanced: bool) {
         notes: Notes::default(),
         items: Items::default(),
         on_demand: BTreeSet::new(),
+        bonds: Bonds::default(),
         doings: Doings::default(),
         refusal: 0.0,
         problem: None,
@@ -127,6 +130,60 @@ impl Ledger {
             (id.collection == collection && *life != Life::Gone).then_some(*id)
         };
         self.members.iter().filter_map(of).collect()
+    }
+
+    /// Members that live, in order.
+    pub(super) fn present(&self, collection: CollectionId) -> Vec<ActorId> {
+        let mut living = self.living(collection);
+        living.retain(|id| self.place(*id).is_some());
+        living
+    }
+
+    /// The PE where a member was last seen, if it lives.
+    fn place(&self, id: ActorId) -> Option<PeId> {
+        match self.members.get(&id) {
+            Some(&Life::Here { pe, .. }) => Some(pe),
+            _ => None,
+        }
+    }
+
+    /// The living partners of a member, and the PEs where they were last seen.
+    pub(super) fn partners(&self, id: ActorId) -> Vec<(ActorId, PeId)> {
+        self.bonds.others(id).filter_map(|other| Some((other, self.place(other)?))).collect()
+    }
+
+    /// Whether the insertion of a partner of this member was requested.
+    pub(super) fn awaits_partners(&self, id: ActorId) -> bool {
+        let is_expected = |id| matches!(self.members.get(&id), Some(Life::Expected { .. }));
+        self.bonds.others(id).any(is_expected)
+    }
+
+    /// Whether a member of this identity neither lives nor is expected.
+    pub(super) fn may_insert(&self, id: ActorId) -> bool {
+        matches!(self.members.get(&id), None | Some(Life::Gone))
+    }
+
+    /// The indices at which a base collection, or one that is bound to it, once had a member and has
+    /// none.
+    pub(super) fn lacking(&self, base: CollectionId) -> Vec<Key> {
+        let ids = self.members.keys().filter(|id| id.collection == base).copied();
+        let lacks =
+            |id: &ActorId| self.bonds.others(*id).chain([*id]).any(|it| self.may_insert(it));
+        ids.filter(lacks).map(|id| id.key).collect()
+    }
+
+    /// Checks that partners are on one PE.
+    fn check_partners(&self) -> Result<(), String> {
+        let base = self.bonds.base();
+        for id in base.into_iter().flat_map(|base| self.present(base)) {
+            let place = self.place(id);
+            if let Some((other, pe)) =
+                self.partners(id).into_iter().find(|&(_, pe)| Some(pe) != place)
+            {
+                return Err(format!("{other:?} is on {pe}, its partner {id:?} on {place:?}"));
+            }
+        }
+        Ok(())
     }
 
     /// Number of members that live.
@@ -391,6 +448,7 @@ impl Ledger {
         }
         let checks = self.rounds.check().and_then(|()| self.broadcasts.check());
         let checks = checks.and_then(|()| self.unordered.check());
+        let checks = checks.and_then(|()| self.check_partners());
         let result = checks.and_then(|()| self.notes.check());
         if let Err(problem) = result {
             self.violated(format!("not quiet: {problem}"));

@@ -14,6 +14,7 @@
 //! - a member is never in two places and never lost;
 //! - a member that messages create is created once, and by nothing else;
 //! - a deterministic actor that is in two places sends every message once, the same from both;
+//! - members that are bound to each other are on one PE, in every handler of any of them;
 //! - a phase is complete only when all its items are consumed;
 //! - tasks of all pools count once;
 //! - when the coordinator finds the job quiescent, it is. By the time that main receives this, the
@@ -26,6 +27,7 @@
 //! [`Planted`] bugs show that the campaign finds bugs.
 
 mod ballast;
+mod bonds;
 mod broadcasts;
 mod carriers;
 mod doings;
@@ -36,6 +38,7 @@ mod latecomers;
 mod ledger;
 mod notes;
 mod orders;
+mod partners;
 mod pools;
 mod random_actor;
 mod random_replication;
@@ -67,7 +70,7 @@ pub enum Planted {
 
 impl Planted {
     /// All bugs, by the names that the example `campaign` accepts.
-    pub const NAMES: [(&str, Self); 14] = [
+    pub const NAMES: [(&str, Self); 15] = [
         ("hold-skipped", Self::Pe(pe::PlantedFault::HoldSkipped)),
         ("epoch-ignored", Self::Pe(pe::PlantedFault::EpochIgnored)),
         ("broadcasts-apart", Self::Pe(pe::PlantedFault::BroadcastsApart)),
@@ -78,6 +81,7 @@ impl Planted {
         ("one-phase-round", Self::Pe(pe::PlantedFault::OnePhaseRound)),
         ("transfer-drops-held", Self::Pe(pe::PlantedFault::TransferDropsHeld)),
         ("demanded-again", Self::Pe(pe::PlantedFault::DemandedAgain)),
+        ("partners-left-behind", Self::Pe(pe::PlantedFault::PartnersLeftBehind)),
         ("resend-without-sequence", Self::Session(session::PlantedFault::ResendWithoutSequence)),
         ("forgotten-receive-state", Self::Session(session::PlantedFault::ForgottenReceiveState)),
         ("acknowledge-before-apply", Self::Session(session::PlantedFault::AcknowledgeBeforeApply)),

@@ -3,6 +3,7 @@
 use super::carriers::Carrier;
 use super::forwarder::Forwarder;
 use super::latecomers::Latecomer;
+use super::partners::{Base, Bound};
 use super::pools::Comb;
 use super::random_actor::RandomActor;
 use super::random_replication::RandomReplication;
@@ -26,6 +27,8 @@ const QUIC_AT: u64 = 3;
 
 /// Fraction of seeds in which main awaits phases.
 const PHASES: f64 = 0.3;
+/// Fraction of seeds with collections that are bound to each other.
+const PARTNERS: f64 = 0.3;
 /// Fraction of seeds in which main moves the coordinator.
 const MOVING: f64 = 0.3;
 /// Fraction of seeds with members that messages create.
@@ -72,6 +75,8 @@ pub struct Scenario {
     pub has_phases: bool,
     /// Where messages create members, if they do.
     pub on_demand: Option<CreateAt>,
+    /// Whether there are collections that are bound to each other.
+    pub has_partners: bool,
 }
 
 impl Scenario {
@@ -100,11 +105,13 @@ impl Scenario {
         let mut late = Dice::new(seed ^ 0x6c61_7465);
         let places = [CreateAt::Home, CreateAt::Sender];
         let on_demand = late.chance(ON_DEMAND).then(|| late.one_of(&places));
+        let has_partners = Dice::new(seed ^ 0x626f_756e_6421).chance(PARTNERS);
         Self {
             coordinator,
             moves_coordinator,
             has_phases,
             on_demand,
+            has_partners,
             guests,
             stealing,
             seed,
@@ -149,6 +156,7 @@ impl Scenario {
             Some(at) => job.on_demand::<Latecomer>(at, |_| ()),
             None => job,
         };
+        let job = if self.has_partners { job.actor::<Base>().actor::<Bound>() } else { job };
         let job = match self.stealing {
             Some(policy) => {
                 let job = job.tasks::<Comb>().search::<Comb>().stealing(policy);
@@ -179,6 +187,7 @@ impl Scenario {
             has_tasks: self.stealing.is_some(),
             phases: self.has_phases.then(|| Dice::new(self.seed ^ 0x0063_6172_7269)),
             late: self.on_demand.map(|_| Dice::new(self.seed ^ 0x6465_6d61_6e64)),
+            partners: self.has_partners.then(|| Dice::new(self.seed ^ 0x7061_7274_6e65)),
             moves: self.moves_coordinator.then(|| Dice::new(self.seed ^ 0x7068_6173_6573)),
         };
         let job = job.main(async move |grid| script::run(grid, plan).await);

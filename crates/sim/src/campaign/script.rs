@@ -6,6 +6,7 @@ use super::forwarder::{Forwarder, Forwarders};
 use super::latecomers::Latecomers;
 use super::ledger::{self, MAIN};
 use super::orders::{Call, FIRST_INSERTED, Freedom, Receiver, in_section};
+use super::partners::Partners;
 use super::pools;
 use super::random_actor::{Msg, RandomActor, World};
 use super::reader::Reader;
@@ -40,6 +41,8 @@ pub(super) struct Plan {
     pub(super) phases: Option<Dice>,
     /// Dice for members that messages create, if there are any.
     pub(super) late: Option<Dice>,
+    /// Dice for collections that are bound to each other, if there are any.
+    pub(super) partners: Option<Dice>,
     /// Dice for the moves of the coordinator, if it moves.
     pub(super) moves: Option<Dice>,
 }
@@ -59,6 +62,7 @@ struct Main {
     has_tasks: bool,
     phases: Option<Phases>,
     late: Option<Latecomers>,
+    partners: Option<Partners>,
     moves: Option<Dice>,
     /// Reductions to main that it has not awaited, by collection (`true` for the old one) and
     /// round.
@@ -94,6 +98,10 @@ pub(super) async fn run(grid: Grid, plan: Plan) -> Result<(), JobError> {
         Some(dice) => Some(Phases::begin(&grid, dice).await?),
         None => None,
     };
+    let partners = match plan.partners {
+        Some(dice) => Some(Partners::begin(&grid, dice).await?),
+        None => None,
+    };
     let mut main = Main {
         grid,
         old,
@@ -104,6 +112,7 @@ pub(super) async fn run(grid: Grid, plan: Plan) -> Result<(), JobError> {
         has_tasks: plan.has_tasks,
         phases,
         late,
+        partners,
         moves: plan.moves,
         awaited: Vec::new(),
     };
@@ -157,6 +166,9 @@ impl Main {
         self.act_late().await?;
         if let Some(phases) = &mut self.phases {
             phases.run(&self.grid).await?;
+        }
+        if let Some(partners) = &mut self.partners {
+            partners.run(&self.grid).await?;
         }
         let (hurry, stray) =
             ledger::with(|ledger| (ledger.dice.chance(0.3), ledger.dice.chance(0.02)));

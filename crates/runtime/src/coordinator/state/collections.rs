@@ -13,8 +13,9 @@ use std::collections::{BTreeMap, VecDeque};
 #[derive(Serialize, Deserialize)]
 pub(crate) struct CollectionState {
     pub(crate) info: CollectionInfo,
-    /// Number of PEs that still create their first members, and the asker that waits for them.
-    pub(crate) creating: u32,
+    /// Number of PEs that still create their first members, plus, in a bound collection, number of
+    /// members that do not live with their partners yet; and the asker that waits for them.
+    pub(crate) creating: u64,
     pub(crate) creator: Asker,
     /// Members that take part in reductions.
     pub(crate) reductions: Attendance,

@@ -78,6 +78,12 @@ impl<A: Actor> Context<'_, A> {
         self.layout().site_of(self.pe())
     }
 
+    /// Whether an actor lives on this actor's PE at present. Members that are bound to each other
+    /// always do; see [`Grid::create_bound`](crate::Grid::create_bound).
+    pub fn is_here<B: Actor>(&self, actor: &ActorRef<B>) -> bool {
+        self.core.resident(actor.id).is_some()
+    }
+
     /// The member on this actor's PE of a group that has one member per PE.
     pub fn on_this_pe<B: Actor<Index = Ix1>>(&self, group: &CollectionRef<B>) -> ActorRef<B> {
         group.at(Ix1(self.pe().0 as i32))
@@ -312,14 +318,15 @@ impl<A: Actor> Context<'_, A> {
         }
     }
 
-    /// Moves this actor to another PE once the handler has returned.
+    /// Moves this actor to another PE once the handler has returned, together with the members that
+    /// are [bound](crate::Grid::create_bound) to it or to the same member.
     pub fn migrate_to(&mut self, pe: PeId) {
         let id = self.id();
         self.core.request(Request { id, wish: Wish::Migrate(pe) });
     }
 
-    /// Ends this actor once the handler has returned. Messages that arrive for it later are
-    /// dropped.
+    /// Ends this actor once the handler has returned, and the members that are
+    /// [bound](crate::Grid::create_bound) to it. Messages that arrive for them later are dropped.
     pub fn destroy(&mut self) {
         if self.core.breaks_promise(self.slot.kind, "destroy itself") {
             return;
@@ -341,7 +348,8 @@ impl<A: Actor> Context<'_, A> {
         self.insert_on(at, init, pe);
     }
 
-    /// Adds a member to a collection, on a PE of choice.
+    /// Adds a member to a collection, on a PE of choice; in a
+    /// [bound](crate::Grid::create_bound) collection, on the PE of its partner.
     pub fn insert_on<B: Actor>(&mut self, at: &ActorRef<B>, init: B::Init, pe: PeId) {
         if !self.core.breaks_promise(self.slot.kind, "insert members") {
             self.core.insert::<B>(at.id, init, pe);

@@ -23,7 +23,13 @@ const NOBODY: u32 = u32::MAX;
 
 /// A collection as this PE knows it.
 pub(crate) struct LocalCollection {
+    /// Its description. A bound collection has the map and the shape of its base here, since its
+    /// members have the same homes.
     pub(crate) info: CollectionInfo,
+    /// The collection to which it is bound.
+    pub(crate) base: Option<CollectionId>,
+    /// The collections that are bound to it.
+    pub(crate) bound: Vec<CollectionId>,
     /// Members that live here, by index.
     pub(crate) slots: Slots,
     pub(crate) broadcasts: Broadcasts,
@@ -101,25 +107,42 @@ impl Collections {
         self.0.get_mut(id.0 as usize)?.as_mut()
     }
 
+    /// Whether any collection is bound to another.
+    pub(crate) fn has_bound(&self) -> bool {
+        self.values().any(|local| local.base.is_some())
+    }
+
     pub(crate) fn values(&self) -> impl Iterator<Item = &LocalCollection> {
         self.0.iter().flatten()
     }
 
     /// Enters a collection that is about to have `members` members here. Returns false if there are
-    /// too many collections.
-    pub(crate) fn enter(&mut self, info: CollectionInfo, members: usize) -> bool {
+    /// too many collections, or if it is bound to one that is bound itself or not known.
+    pub(crate) fn enter(&mut self, mut info: CollectionInfo, members: usize) -> bool {
         let position = info.id.0 as usize;
         if position >= COLLECTIONS_MAX {
             return false;
         }
+        let base = info.base();
+        if let Some(base) = base {
+            let Some(base) = self.get_mut(base).filter(|local| local.base.is_none()) else {
+                return false;
+            };
+            base.bound.push(info.id);
+            (info.map, info.shape) = (base.info.map, base.info.shape);
+        }
         if self.0.len() <= position {
             self.0.resize_with(position + 1, || None);
         }
-        let slots = Slots::new(info.shape, members);
-        let broadcasts = Broadcasts::default();
-        let streams = Streams::default();
-        self.0[position] =
-            Some(LocalCollection { info, slots, broadcasts, streams, settled_syncs: 0 });
+        self.0[position] = Some(LocalCollection {
+            base,
+            bound: Vec::new(),
+            slots: Slots::new(info.shape, members),
+            info,
+            broadcasts: Broadcasts::default(),
+            streams: Streams::default(),
+            settled_syncs: 0,
+        });
         true
     }
 }

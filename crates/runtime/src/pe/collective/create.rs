@@ -5,7 +5,7 @@ use crate::Actor;
 use crate::address::collection::{CollectionInfo, Map};
 use crate::address::id::{ActorId, COORDINATOR, CollectionId, KindId};
 use crate::address::index::{ActorIndex, Key, Shape};
-use crate::error::JobError;
+use crate::error::{GridError, JobError};
 use crate::message::codec;
 use crate::message::payload::Payload;
 use crate::message::{Control, MainRequest};
@@ -46,21 +46,60 @@ impl Core {
     pub(crate) fn create_collection<A: Actor>(
         &mut self,
         kind: KindId,
-        (map, shape): (Map, Option<Shape>),
+        place: (Map, Option<Shape>),
         inits: Vec<(Key, A::Init)>,
         done: impl FnOnce(CollectionId) + Send + 'static,
     ) {
-        let members = inits.len() as u64;
-        // The answer to `created` follows the identifier, which the closure below stores by then.
+        // The answer to `created` follows the identifier, which is stored by then.
         let id = Arc::new(OnceLock::new());
-        let created = {
-            let id = id.clone();
-            self.expect_coordinator(move |_, ()| {
-                if let Some(&id) = id.get() {
-                    done(id);
-                }
-            })
+        let known = id.clone();
+        let created = self.expect_coordinator(move |_, ()| {
+            if let Some(&id) = known.get() {
+                done(id);
+            }
+        });
+        self.request_collection::<A>(kind, place, inits, (id, created));
+    }
+
+    /// Creates a collection whose members live where those of `base` with their indices live, on
+    /// behalf of main. If `base` is bound itself, the new collection is bound to the base of it.
+    pub(crate) fn create_bound_collection<A: Actor>(
+        &mut self,
+        kind: KindId,
+        base: CollectionId,
+        inits: Vec<(Key, A::Init)>,
+        done: impl FnOnce(Result<CollectionId, GridError>) + Send + 'static,
+    ) {
+        let base = self.collections.get(base).and_then(|local| local.base).unwrap_or(base);
+        let Some(local) = self.collections.get(base).filter(|local| local.info.migratable()) else {
+            return done(Err(GridError::BoundToGroup));
         };
+        let shape = local.info.shape;
+        let id = Arc::new(OnceLock::new());
+        let known = id.clone();
+        let created = self.expect_coordinator(move |_, missing: Option<Key>| match missing {
+            Some(key) => done(Err(GridError::NoPartner {
+                collection: base.0,
+                index: format!("{:?}", A::Index::from_key(key)),
+            })),
+            None => {
+                if let Some(&id) = known.get() {
+                    done(Ok(id));
+                }
+            }
+        });
+        self.request_collection::<A>(kind, (Map::Bound(base), shape), inits, (id, created));
+    }
+
+    /// Requests a new collection, stores its identifier in `id`, and sends its first members.
+    fn request_collection<A: Actor>(
+        &mut self,
+        kind: KindId,
+        (map, shape): (Map, Option<Shape>),
+        inits: Vec<(Key, A::Init)>,
+        (id, created): (Arc<OnceLock<CollectionId>>, u64),
+    ) {
+        let members = inits.len() as u64;
         let request = MainRequest::Create { kind, map, shape, members, created };
         self.ask_coordinator(request, move |core, known: CollectionId| {
             // This closure runs once, so the cell is empty.
@@ -70,12 +109,15 @@ impl Core {
         });
     }
 
-    /// Sends every PE the description of a collection and the initial values of its members there.
+    /// Sends every PE the description of a collection and the initial values of the members whose
+    /// home it is.
     fn send_first_members<A: Actor>(&mut self, info: &CollectionInfo, inits: Vec<(Key, A::Init)>) {
         let layout = self.common.layout.clone();
         let mut by_pe: Vec<Vec<(Key, A::Init)>> = layout.pes().map(|_| Vec::new()).collect();
+        let base = info.base().and_then(|base| self.collections.get(base));
+        let homes = base.map_or(info, |base| &base.info);
         for (key, init) in inits {
-            by_pe[info.home(key, &layout, &self.common.maps).index()].push((key, init));
+            by_pe[homes.home(key, &layout, &self.common.maps).index()].push((key, init));
         }
         let here = layout.node_of(self.me);
         for (pe, inits) in layout.pes().zip(by_pe) {
@@ -102,7 +144,7 @@ impl Core {
         } else if members > MEMBERS_PER_PE_MAX {
             "a collection of more members than a PE can hold"
         } else if !self.collections.enter(info, members as usize) {
-            "too many collections"
+            "too many collections, or one that is bound to none"
         } else {
             return true;
         };

@@ -18,12 +18,13 @@ impl Core {
         let begin = self.stopwatch_ns();
         self.rebalance = Some(rebalance);
         let (actors, pe) = self.take_loads(stores);
-        let (edges, handled) = (self.take_edges(), self.handled_once());
+        let (mut edges, handled) = (self.take_edges(), self.handled_once());
         let replicas = self.replicas_here();
         let (to, away) = match led {
             Some(_) => (self.site_leader(), self.away(&edges)),
             None => (COORDINATOR, Vec::new()),
         };
+        self.join_edges(&mut edges);
         let loads = Loads { rebalance, actors, edges, pe, handled, led, away, replicas };
         self.report_own_time(begin);
         self.post_large(to, Control::Loads(Box::new(loads)));

@@ -132,7 +132,7 @@ impl Core {
         self.delivery.tombstones.insertions.insert(id, (timer, insertion));
     }
 
-    fn fail_occupied(&mut self, id: ActorId) {
+    pub(in crate::pe) fn fail_occupied(&mut self, id: ActorId) {
         self.fail(JobError::Failed(format!(
             "collection {} already has a member {:?}; destroy it first or choose another index",
             id.collection.0, id.key

@@ -46,4 +46,6 @@ pub(crate) use mailbox::message_bytes;
 pub(crate) use on_demand::OnDemand;
 pub(crate) use queue::{Lanes, Queue, TypedQueue};
 pub(super) use sent_broadcasts::SentBroadcasts;
+pub(super) use state::UNKNOWN_MEMBER_HOLD;
 pub(crate) use state::{Delivery, Early};
+pub(super) use verdict::{Reason, Until, Verdict};

@@ -6,7 +6,7 @@ use super::verdict::{Reason, Receiver, Until, Verdict, verdict};
 use crate::Actor;
 use crate::address::id::{ActorId, COORDINATOR, CollectionId, KindId};
 use crate::message::Control;
-use crate::message::envelope::{AnyEnvelope, Envelope, EnvelopeBatch, Series};
+use crate::message::envelope::{AnyEnvelope, Envelope, EnvelopeBatch, Header, Series};
 use crate::pe::collective::is_stream;
 use crate::pe::core::Core;
 use std::collections::BTreeSet;
@@ -97,6 +97,13 @@ impl Core {
         }
     }
 
+    /// Where something goes that follows an actor which does not live here; `epoch` is the epoch of
+    /// the place where it was expected.
+    pub(crate) fn way_to(&self, id: ActorId, epoch: u32) -> Verdict {
+        let header = Header { epoch, ..Header::new(id, ActorId::system(self.me), 0, self.me) };
+        verdict(self.me, &header, self.absent(id))
+    }
+
     /// Keeps a message whose receiver does not live here.
     fn hold(&mut self, kind: KindId, until: Until, envelope: Box<dyn AnyEnvelope>) {
         let header = *envelope.header();
@@ -173,8 +180,10 @@ impl Core {
         }
     }
 
-    /// Takes the messages that waited for an actor once more.
+    /// Takes the messages that waited for an actor once more, and the new members that are bound to
+    /// it.
     pub(crate) fn release_awaiting(&mut self, id: ActorId) {
+        self.release_followers(id);
         if let Some(held) = self.delivery.take(id) {
             for envelope in held.envelopes {
                 self.arrive_any(held.kind, envelope.into_inner());

@@ -9,7 +9,7 @@ pub(in crate::pe) mod timesheet;
 
 use crate::Actor;
 use crate::address::id::{ActorId, COORDINATOR, CollectionId, KindId, Sender, Slot};
-use crate::address::load_keys::key_of;
+use crate::address::load_keys::{id_of, key_of};
 use crate::message::{Control, Edge};
 use crate::pe::core::{Core, Stopwatch, Store};
 use crate::pe::delivery::message_bytes;
@@ -17,8 +17,9 @@ use crate::pe::measure::edges::EdgeCache;
 use crate::pe::measure::measures::Measures;
 use crate::pe::measure::timesheet::Spent;
 use crate::pe::members::member::Member;
-use gridspan_balance::{ActorLoad, PeLoad};
+use gridspan_balance::{ActorKey, ActorLoad, PeLoad};
 use gridspan_topology::Time;
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 /// Maximum number of pairs that are kept for members that have left.
@@ -143,7 +144,29 @@ impl Core {
                 actors.push((load, member.epoch));
             }
         }
-        (actors, measures.time.take(self.now, sum))
+        let pe = measures.time.take(self.now, sum);
+        self.join_loads(&mut actors);
+        (actors, pe)
+    }
+
+    /// Adds the loads and sizes of bound members to those of their partners in the base collection,
+    /// whose own times per message stand for all.
+    fn join_loads(&self, actors: &mut Vec<(ActorLoad, u32)>) {
+        if !self.collections.has_bound() {
+            return;
+        }
+        let (bound, mut units): (Vec<_>, Vec<_>) =
+            actors.drain(..).partition(|(load, _)| self.is_bound(id_of(load.id).collection));
+        let positions: BTreeMap<ActorKey, usize> =
+            units.iter().enumerate().map(|(at, (load, _))| (load.id, at)).collect();
+        for (load, _) in bound {
+            if let Some(&at) = positions.get(&key_of(self.base_of(id_of(load.id)))) {
+                let unit: &mut ActorLoad = &mut units[at].0;
+                unit.load = unit.load.saturating_add(load.load);
+                unit.bytes = unit.bytes.saturating_add(load.bytes);
+            }
+        }
+        *actors = units;
     }
 
     /// Takes the edges of the actors here since the last call.

@@ -10,6 +10,10 @@
 //! **Failure.** A PE that cannot take the actor refuses. The actor continues on its old PE with a
 //! higher epoch, so that nodes that already know the planned place learn the right one. A
 //! connection that is lost in between delays only the current step.
+//!
+//! **Partners**, members that are bound to each other, move together: one offer, one answer and one
+//! commit carry all of them. A PE stops, gives up or installs all in one step, so that no handler
+//! runs on a PE where its partners are not.
 
 use super::record::{channels, held, member, record};
 use crate::address::collection::PlanEntry;
@@ -17,7 +21,8 @@ use crate::address::id::{ActorId, KindId, RebalanceId};
 use crate::error::JobError;
 use crate::message::codec;
 use crate::message::limits::PIECE_BYTES_MAX;
-use crate::message::{Control, Migrant};
+use crate::message::{Accepted, Control, Migrant};
+use crate::pe::PlantedFault;
 use crate::pe::core::{Core, Store};
 use crate::pe::delivery::{Accounted, Place};
 use crate::pe::members::member::Departing;
@@ -33,10 +38,10 @@ pub(crate) struct Tentative {
     state: Box<dyn Any + Send>,
 }
 
-/// The actors in transit towards a PE.
-pub(crate) type Tentatives = BTreeMap<ActorId, Tentative>;
+/// The actors in transit towards a PE: partners together, under the identity of the first.
+pub(crate) type Tentatives = BTreeMap<ActorId, Vec<Tentative>>;
 
-/// Offers the actor in `slot` to another PE.
+/// Offers the actor in `slot`, and its partners, to another PE.
 pub(crate) fn depart(
     core: &mut Core,
     stores: &mut [Box<dyn Store>],
@@ -44,8 +49,46 @@ pub(crate) fn depart(
     to: PeId,
     plan: Option<RebalanceId>,
 ) {
-    let Some((member, mailbox)) = core.take_out(kind, slot) else { return };
-    let id = member.id;
+    let Some(id) = core.member(kind, slot).map(|member| member.id) else { return };
+    let partners = match core.common.fault {
+        PlantedFault::PartnersLeftBehind => vec![id],
+        _ => core.partners(id),
+    };
+    let leaving = |id| leave(core, stores, id, to, plan);
+    let mut migrants: Vec<Migrant> = partners.into_iter().filter_map(leaving).collect();
+    let bytes = migrants.iter().map(size).sum();
+    if bytes > PIECE_BYTES_MAX {
+        // No connection would carry them. They are refused here, with the same effect as a refusal
+        // by the target. The target learns their place, since a plan may have announced the move to
+        // all nodes.
+        let (reason, pe) = (too_large(bytes), core.me);
+        for &Migrant { id, epoch, .. } in &migrants {
+            core.tell_place(to, id, Place::at(pe, epoch + 1));
+        }
+        if let Some(&Migrant { id, epoch, .. }) = migrants.first() {
+            core.post(pe, Control::MigrateRefuse { id, epoch, reason });
+        }
+        return;
+    }
+    match (migrants.pop(), migrants.is_empty()) {
+        (Some(alone), true) => core.post(to, Control::MigrateOffer(Box::new(alone))),
+        (last, _) => {
+            migrants.extend(last);
+            core.post(to, Control::OfferPartners(migrants));
+        }
+    }
+}
+
+/// Takes an actor out of its slot. Returns the copy to offer, if the actor lives here.
+fn leave(
+    core: &mut Core,
+    stores: &mut [Box<dyn Store>],
+    id: ActorId,
+    to: PeId,
+    plan: Option<RebalanceId>,
+) -> Option<Migrant> {
+    let (kind, slot) = core.resident(id)?;
+    let (member, mailbox) = core.take_out(kind, slot)?;
     let migrant = Migrant {
         id,
         kind,
@@ -57,17 +100,7 @@ pub(crate) fn depart(
     };
     let departing = Departing { kind, slot, to, member, mailbox, arrivals: Vec::new(), plan };
     core.departing.insert(id, departing);
-    let (epoch, bytes) = (migrant.epoch, size(&migrant));
-    if bytes > PIECE_BYTES_MAX {
-        // No connection would carry it. It is refused here, with the same effect as a refusal by
-        // the target. The target learns the actor's place, since a plan may have announced the move
-        // to all nodes.
-        let reason = too_large(bytes);
-        let pe = core.me;
-        core.tell_place(to, id, Place::at(pe, epoch + 1));
-        return core.post(core.me, Control::MigrateRefuse { id, epoch, reason });
-    }
-    core.post(to, Control::MigrateOffer(Box::new(migrant)));
+    Some(migrant)
 }
 
 /// Size in bytes of an encoded actor with everything that moves with it.
@@ -79,136 +112,188 @@ fn too_large(bytes: usize) -> String {
     format!("{bytes} bytes are more than the limit of {PIECE_BYTES_MAX}; make the actor smaller")
 }
 
-/// Sets an offered actor aside, or refuses it.
+/// Sets offered partners aside, or refuses them.
 pub(crate) fn handle_offer(
     core: &mut Core,
     stores: &[Box<dyn Store>],
     tentatives: &mut Tentatives,
     from: PeId,
-    migrant: Migrant,
+    migrants: Vec<Migrant>,
 ) {
-    let Migrant { id, epoch, kind, .. } = migrant;
-    let size = size(&migrant);
-    let verdict = match stores.get(kind.index()) {
+    // Only a faulty PE offers nothing.
+    let Some(&Migrant { id: first, epoch, .. }) = migrants.first() else { return };
+    let sizes: Vec<usize> = migrants.iter().map(size).collect();
+    let states = match states(core, stores, &migrants, sizes.iter().sum()) {
+        Ok(states) => states,
+        Err(reason) => {
+            for &Migrant { id, epoch, .. } in &migrants {
+                core.learn(id, Place::at(from, epoch + 1));
+            }
+            return core.post(from, Control::MigrateRefuse { id: first, epoch, reason });
+        }
+    };
+    let mut accepted = Vec::new();
+    let mut together = Vec::new();
+    for ((migrant, state), size) in migrants.into_iter().zip(states).zip(sizes) {
+        let Migrant { id, epoch, .. } = migrant;
+        let local = core.collections.get(id.collection);
+        let (broadcasts, streams) =
+            local.map_or((0, Vec::new()), |local| (local.broadcasts.next, local.streams.numbers()));
+        let migrant = core.delivery.budget().keep(migrant, size);
+        together.push(Tentative { migrant, state });
+        core.arriving.insert(id);
+        accepted.push(Accepted { id, epoch, broadcasts, streams });
+    }
+    tentatives.insert(first, together);
+    match (accepted.pop(), accepted.is_empty()) {
+        (Some(Accepted { id, epoch, broadcasts, streams }), true) => {
+            core.post(from, Control::MigrateAccept { id, epoch, broadcasts, streams });
+        }
+        (last, _) => {
+            accepted.extend(last);
+            core.post(from, Control::AcceptPartners(accepted));
+        }
+    }
+}
+
+/// Decodes the states of partners of `size` bytes, or returns the reason why they cannot live here.
+fn states(
+    core: &Core,
+    stores: &[Box<dyn Store>],
+    migrants: &[Migrant],
+    size: usize,
+) -> Result<Vec<Box<dyn Any + Send>>, String> {
+    let state = |migrant: &Migrant| match stores.get(migrant.kind.index()) {
         None => Err("its actor type is unknown there".to_owned()),
         Some(_) if size > PIECE_BYTES_MAX => Err(too_large(size)),
         Some(_) if !core.has_room(size) => Err("the mailboxes there are full".to_owned()),
         Some(store) => store.decode(&migrant.state).map_err(|error| error.to_string()),
     };
-    match verdict {
-        Ok(state) => {
-            let local = core.collections.get(id.collection);
-            let (broadcasts, streams) = local
-                .map_or((0, Vec::new()), |local| (local.broadcasts.next, local.streams.numbers()));
-            let migrant = core.delivery.budget().keep(migrant, size);
-            tentatives.insert(id, Tentative { migrant, state });
-            core.arriving.insert(id);
-            core.post(from, Control::MigrateAccept { id, epoch, broadcasts, streams });
-        }
-        Err(reason) => {
-            core.learn(id, Place::at(from, epoch + 1));
-            core.post(from, Control::MigrateRefuse { id, epoch, reason });
-        }
-    }
+    migrants.iter().map(state).collect()
 }
 
-/// Gives up the original of an actor that another PE has accepted.
+/// Gives up the originals of partners that another PE has accepted.
 pub(crate) fn handle_accept(
     core: &mut Core,
     stores: &mut [Box<dyn Store>],
-    (id, epoch): (ActorId, u32),
-    broadcasts: u64,
-    streams: &[(ActorId, i32, u64)],
+    accepted: Vec<Accepted>,
 ) {
-    let Some(Departing { kind, slot, to, member, arrivals, plan, .. }) = core.departing.remove(&id)
-    else {
-        return;
-    };
-    stores[kind.index()].remove(slot);
-    core.free[kind.index()].push(slot);
-    core.statistics.migrations += 1;
-    core.delivery.learn(id, Place::at(to, epoch));
-    // Broadcasts that passed there before the actor arrived and have not passed here yet.
-    let passed_here = core.collections.get(id.collection).map_or(0, |local| local.broadcasts.next);
-    if broadcasts > passed_here {
-        core.debts.insert(id, (passed_here.max(member.broadcasts), broadcasts));
+    let mut gone = Vec::new();
+    for Accepted { id, epoch, broadcasts, streams } in accepted {
+        let Some(departing) = core.departing.remove(&id) else { continue };
+        let Departing { kind, slot, to, .. } = departing;
+        stores[kind.index()].remove(slot);
+        core.free[kind.index()].push(slot);
+        core.statistics.migrations += 1;
+        core.delivery.learn(id, Place::at(to, epoch));
+        // Broadcasts that passed there before the actor arrived and have not passed here yet.
+        let local = core.collections.get_mut(id.collection);
+        let passed_here = local.as_ref().map_or(0, |local| local.broadcasts.next);
+        if let Some(local) = local {
+            local.streams.owe(id.key, &streams);
+        }
+        if broadcasts > passed_here {
+            let first = passed_here.max(departing.member.broadcasts);
+            core.debts.insert(id, (first, broadcasts));
+        }
+        gone.push((id, epoch, departing));
     }
-    if let Some(local) = core.collections.get_mut(id.collection) {
-        local.streams.owe(id.key, streams);
+    if let Some((id, epoch, Departing { to, plan, .. })) = gone.first() {
+        core.post(*to, Control::MigrateCommit { id: *id, epoch: *epoch, plan: *plan });
     }
-    core.post(to, Control::MigrateCommit { id, epoch, plan });
-    if let Some(home) = core.home(id)
-        && home != core.me
-        && home != to
-    {
-        core.tell_place(home, id, Place::at(to, epoch));
+    for (id, epoch, Departing { kind, to, arrivals, .. }) in gone {
+        if let Some(home) = core.home(id)
+            && home != core.me
+            && home != to
+        {
+            core.tell_place(home, id, Place::at(to, epoch));
+        }
+        for envelope in arrivals {
+            core.dispatch_envelope(kind, envelope.into_inner());
+        }
+        core.release_awaiting(id);
     }
-    for envelope in arrivals {
-        core.dispatch_envelope(kind, envelope.into_inner());
-    }
-    core.release_awaiting(id);
 }
 
-/// Resumes an actor that another PE has refused.
+/// Resumes partners that another PE has refused; `id` is the first of them.
 pub(crate) fn handle_refuse(
     core: &mut Core,
     stores: &mut [Box<dyn Store>],
     id: ActorId,
-    epoch: u32,
     reason: &str,
 ) {
-    let Some(departing) = core.departing.remove(&id) else { return };
-    let Departing { kind, slot, to, mut member, mailbox, arrivals, plan } = departing;
-    tracing::warn!(collection = id.collection.0, index = ?id.key, %to, reason, "migration refused");
-    member.epoch = epoch + 1;
-    core.members[kind.index()][slot as usize] = Some(member);
-    if let Some(local) = core.collections.get_mut(id.collection) {
-        local.slots.insert(id.key, slot);
+    let mut back = Vec::new();
+    for id in core.partners(id) {
+        let Some(departing) = core.departing.remove(&id) else { continue };
+        let Departing { kind, slot, to, mut member, mailbox, arrivals, plan } = departing;
+        let (collection, index) = (id.collection.0, id.key);
+        tracing::warn!(collection, ?index, %to, reason, "migration refused");
+        // The epoch of the offer was one higher, and is that of a place which was not taken.
+        member.epoch += 2;
+        let epoch = member.epoch;
+        core.members[kind.index()][slot as usize] = Some(member);
+        if let Some(local) = core.collections.get_mut(id.collection) {
+            local.slots.insert(id.key, slot);
+        }
+        core.delivery.forget_place(id);
+        if let Some(home) = core.home(id)
+            && home != core.me
+        {
+            let pe = core.me;
+            core.tell_place(home, id, Place::at(pe, epoch));
+        }
+        core.refill(kind, slot, &mailbox);
+        core.release_blocked(kind, slot);
+        back.push((id, (kind, slot), arrivals, plan));
     }
-    core.delivery.forget_place(id);
-    if let Some(home) = core.home(id)
-        && home != core.me
-    {
-        let pe = core.me;
-        core.tell_place(home, id, Place::at(pe, epoch + 1));
+    let plan = back.first().and_then(|&(.., plan)| plan);
+    for (id, (kind, slot), arrivals, _) in back {
+        for envelope in arrivals {
+            core.arrive_any(kind, envelope.into_inner());
+        }
+        resume_if_settled(core, stores, (kind, slot));
+        core.release_followers(id);
     }
-    core.refill(kind, slot, &mailbox);
-    core.release_blocked(kind, slot);
-    for envelope in arrivals {
-        core.arrive_any(kind, envelope.into_inner());
-    }
-    resume_if_settled(core, stores, (kind, slot));
     core.note_moved(plan, false);
 }
 
-/// Installs an accepted actor.
+/// Installs accepted partners; `id` is the first of them.
 pub(crate) fn handle_commit(
     core: &mut Core,
     stores: &mut [Box<dyn Store>],
     tentatives: &mut Tentatives,
     id: ActorId,
 ) {
-    let Some(Tentative { migrant, state }) = tentatives.remove(&id) else { return };
-    let migrant = migrant.into_inner();
-    core.arriving.remove(&id);
-    let channels = match channels(core, migrant.kind, &migrant.record, &migrant.held) {
-        Ok(channels) => channels,
-        Err(error) => return core.fail(JobError::Protocol(error.to_string())),
-    };
-    let state_bytes = migrant.state.len() as u64;
-    let Migrant { kind, epoch, mailbox, record, .. } = migrant;
-    let slot = core.add_member(kind, member(id, epoch, &record, channels, state_bytes));
-    core.refill(kind, slot, &mailbox);
-    core.release_blocked(kind, slot);
-    stores[kind.index()].install(core, slot, state);
-    resume_if_settled(core, stores, (kind, slot));
-    if let Some(home) = core.home(id)
-        && home != core.me
-    {
-        let pe = core.me;
-        core.tell_place(home, id, Place::at(pe, epoch));
+    let mut here = Vec::new();
+    for Tentative { migrant, state } in tentatives.remove(&id).into_iter().flatten() {
+        let migrant = migrant.into_inner();
+        core.arriving.remove(&migrant.id);
+        let channels = match channels(core, migrant.kind, &migrant.record, &migrant.held) {
+            Ok(channels) => channels,
+            Err(error) => return core.fail(JobError::Protocol(error.to_string())),
+        };
+        let state_bytes = migrant.state.len() as u64;
+        let Migrant { id, kind, epoch, mailbox, record, .. } = migrant;
+        let slot = core.add_member(kind, member(id, epoch, &record, channels, state_bytes));
+        core.refill(kind, slot, &mailbox);
+        core.release_blocked(kind, slot);
+        here.push((id, (kind, slot), epoch, state));
     }
-    core.release_awaiting(id);
+    let mut installed = Vec::new();
+    for (id, slot, epoch, state) in here {
+        stores[slot.0.index()].install(core, slot.1, state);
+        installed.push((id, slot, epoch));
+    }
+    for (id, (kind, slot), epoch) in installed {
+        resume_if_settled(core, stores, (kind, slot));
+        if let Some(home) = core.home(id)
+            && home != core.me
+        {
+            let pe = core.me;
+            core.tell_place(home, id, Place::at(pe, epoch));
+        }
+        core.release_awaiting(id);
+    }
 }
 
 /// Resumes an actor that waited at its sync point when it left, if the coordinator has settled that

@@ -40,11 +40,11 @@ impl Core {
     /// Sets the hops of this PE's members to another site, and ranks their waiting messages by it.
     pub(crate) fn handle_borders(&mut self, hops: Vec<(ActorId, u8)>) {
         self.steps.learn(hops);
-        for members in &mut self.members {
-            for member in members.iter_mut().flatten() {
-                member.border_hops = self.steps.hops(member.id);
-            }
+        let mut all = std::mem::take(&mut self.members);
+        for member in all.iter_mut().flatten().flatten() {
+            member.border_hops = self.steps.hops(self.base_of(member.id));
         }
+        self.members = all;
         let kinds = self.queues.iter_mut().zip(&self.members).enumerate();
         for (kind, (queue, members)) in kinds {
             let hops = |slot: u32| {

@@ -1,0 +1,11 @@
+//! State of a PE for partners.
+
+use crate::address::id::ActorId;
+use crate::message::Control;
+use crate::pe::delivery::Accounted;
+use crate::pe::timers::TimerId;
+use std::collections::BTreeMap;
+
+/// Controls that create members and wait for the arrival of a partner, or for news of it; with the
+/// timers of their deadlines.
+pub(crate) type Followers = BTreeMap<ActorId, Vec<(TimerId, Accounted<Box<Control>>)>>;

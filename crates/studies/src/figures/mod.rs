@@ -8,21 +8,21 @@
 //!   command is the example `figures`.
 //! - `surroundings.rs`: the machine, the day and the commit, and the files of records.
 
-//mod page;
+mod page;
 mod record;
-//mod rows;
+mod rows;
 mod surroundings;
 mod table;
-//#cfgtest
-//mod tests;
+#[cfg(test)]
+mod tests;
 mod unit;
 
-//pub use page::{PageError, PageRun, update_page, update_readme};
+pub use page::{PageError, PageRun, update_page, update_readme};
 pub use record::{
     Baseline, ComparedProgram, Comparison, ComputedValue, Figure, FigureRecord, FigureRun,
     Interval, ProgramRounds, last_of, parse_records,
 };
-//pub use rows::{ROWS, Row, RowTable};
+pub use rows::{ROWS, Row, RowTable};
 pub use surroundings::{append_records, read_records, records_path, target_folder};
 pub use table::{TABLE_HEAD, table_rows};
 pub use unit::{FigureUnit, Goal, Verdict};

@@ -7,6 +7,7 @@
 use super::record::{Figure, FigureRecord, Interval};
 use super::rows::{ROWS, Row, RowTable};
 use super::unit::{FigureUnit, Goal};
+use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
 /// The end of a generated part.
@@ -23,7 +24,7 @@ const CAMPAIGN_HEAD: &str = "| what happened | count |\n| --- | --- |";
 const CAMPAIGN: &str = "campaign";
 
 /// A part of the figures, from one run of its suite or command.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct PageRun {
     /// The name of the suite.
     pub suite: String,
@@ -108,7 +109,7 @@ fn replace(
     let begin = format!("<!-- figures: {name} -->\n");
     let (before, rest) = page.split_once(&begin).ok_or(PageError::NoPart(name))?;
     let (old, after) = rest.split_once(END).ok_or(PageError::NoPart(name))?;
-    Ok(format!("{before}{begin}\n{}\n\n{END}{after}", new(old.trim())?))
+    Ok(format!("{before}{begin}\n{}\n\n{END}{after}", new(old.trim())?.trim()))
 }
 
 fn first_cell(line: &str) -> &str {
@@ -130,8 +131,10 @@ fn existing(table: &str) -> BTreeMap<&str, Vec<&str>> {
 }
 
 fn runs_table(old: &str, runs: &[PageRun]) -> String {
-    let mut rows: BTreeMap<String, String> =
-        existing(old).into_iter().map(|(part, lines)| (part.to_owned(), lines.join("\n"))).collect();
+    let mut rows: BTreeMap<String, String> = existing(old)
+        .into_iter()
+        .map(|(part, lines)| (part.to_owned(), lines.join("\n")))
+        .collect();
     for PageRun { suite, took_s, records } in runs {
         if let Some(FigureRecord { run, .. }) = records.first() {
             let (date, commit, compiler) = (&run.date, &run.commit, &run.compiler);
@@ -146,11 +149,7 @@ fn runs_table(old: &str, runs: &[PageRun]) -> String {
     format!("{RUNS_HEAD}\n{}", rows.join("\n"))
 }
 
-fn rows_of_table(
-    table: RowTable,
-    old: &str,
-    runs: &[PageRun],
-) -> Result<Vec<String>, PageError> {
+fn rows_of_table(table: RowTable, old: &str, runs: &[PageRun]) -> Result<Vec<String>, PageError> {
     let existing = existing(old);
     let mut lines = Vec::new();
     for row in ROWS.iter().filter(|row| row.table == table) {
@@ -175,11 +174,13 @@ fn lines_of(row: &Row, records: &[FigureRecord]) -> Result<Vec<String>, PageErro
     }
     let mut lines = Vec::new();
     for (place, &name) in row.baselines.iter().enumerate() {
-        let beside = || records.iter().zip(row.titles).map(|(record, title)| beside(record, title, name));
+        let beside =
+            || records.iter().zip(row.titles).map(|(record, title)| beside(record, title, name));
         let values = joined(beside().map(|cells| cells.map(|cells| cells.value)))?;
         let ratio = joined(beside().map(|cells| cells.map(|cells| cells.ratio)))?;
         let goal = joined(beside().map(|cells| cells.map(|cells| cells.goal)))?;
-        let baseline = if values.is_empty() { name.to_owned() } else { format!("{name}, {values}") };
+        let baseline =
+            if values.is_empty() { name.to_owned() } else { format!("{name}, {values}") };
         lines.push(match place {
             0 => {
                 let goals = [own_goal.as_str(), goal.as_str()];
@@ -212,9 +213,7 @@ fn records_of<'a>(
 }
 
 /// Joins the texts of several figures with slashes; equal ones are given once.
-fn joined(
-    texts: impl Iterator<Item = Result<String, PageError>>,
-) -> Result<String, PageError> {
+fn joined(texts: impl Iterator<Item = Result<String, PageError>>) -> Result<String, PageError> {
     let texts: Vec<String> = texts.collect::<Result<_, _>>()?;
     let is_same = texts.windows(2).all(|pair| pair[0] == pair[1]);
     Ok(if is_same { texts.into_iter().next().unwrap_or_default() } else { texts.join(" / ") })
@@ -231,7 +230,7 @@ fn ours(record: &FigureRecord) -> String {
 /// The goal of ours alone.
 fn own_goal(record: &FigureRecord) -> String {
     let judged = |goal: Option<Goal>, unit: FigureUnit, time_ns: Interval| {
-        goal.map(|goal| goal.show(unit, goal.judge(unit, time_ns))).unwrap_or_default()
+        goal.map(|goal| goal.show(unit, time_ns)).unwrap_or_default()
     };
     match &record.figure {
         Figure::Comparison(comparison) => {
@@ -262,7 +261,7 @@ fn beside(
         Figure::Comparison(comparison) => {
             let found = comparison.baseline(baseline).ok_or(missing)?;
             let unit = comparison.unit;
-            let goal = found.goal.map(|goal| goal.show(unit, goal.judge(unit, found.ratio)));
+            let goal = found.goal.map(|goal| goal.show(unit, found.ratio));
             Ok(Cells {
                 value: unit.show(found.program.time_ns.median),
                 ratio: found.ratio.to_string(),

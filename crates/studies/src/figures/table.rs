@@ -20,7 +20,7 @@ pub fn table_rows(record: &FigureRecord, before: Option<&FigureRecord>) -> Vec<S
             rows_of_comparison(title, comparison, before)
         }
         Figure::Single { unit, time_ns, goal } => {
-            let judged = goal.map(|goal| goal.show(*unit, goal.judge(*unit, *time_ns)));
+            let judged = goal.map(|goal| goal.show(*unit, *time_ns));
             let was = before.and_then(|before| match &before.figure {
                 Figure::Single { time_ns, .. } => Some(format!("was {}", values(*unit, *time_ns))),
                 _ => None,
@@ -48,7 +48,7 @@ fn rows_of_comparison(
 ) -> Vec<String> {
     let Comparison { unit, ours, baselines, rounds } = comparison;
     let (name, value) = (&ours.name, values(*unit, ours.time_ns));
-    let judged = ours.limit.map(|limit| limit.show(*unit, limit.judge(*unit, ours.time_ns)));
+    let judged = ours.limit.map(|limit| limit.show(*unit, ours.time_ns));
     let (judged, work) = (judged.unwrap_or_default(), FigureUnit::Time.show(ours.work_ns));
     let rounds = format!("{rounds} rounds");
     let mut rows =
@@ -56,7 +56,7 @@ fn rows_of_comparison(
     for baseline in baselines {
         let (name, ratio) = (&baseline.program.name, baseline.ratio);
         let value = values(*unit, baseline.program.time_ns);
-        let judged = baseline.goal.map(|goal| goal.show(*unit, goal.judge(*unit, ratio)));
+        let judged = baseline.goal.map(|goal| goal.show(*unit, ratio));
         let judged = judged.unwrap_or_default();
         let work = FigureUnit::Time.show(baseline.program.work_ns);
         let of_work = ours.work_ns / baseline.program.work_ns;

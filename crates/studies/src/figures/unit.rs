@@ -87,15 +87,22 @@ impl Goal {
         }
     }
 
-    /// Formats the goal with its verdict.
-    pub fn show(self, unit: FigureUnit, verdict: Verdict) -> String {
-        let goal = match self {
+    /// Formats the goal with the verdict on an interval.
+    pub fn show(self, unit: FigureUnit, interval: Interval) -> String {
+        format!("{}: {}", self.text(unit), self.judge(unit, interval))
+    }
+
+    /// Formats the goal.
+    pub fn text(self, unit: FigureUnit) -> String {
+        match self {
             Self::Ratio(1.0) => "faster".to_owned(),
             Self::Ratio(goal) if unit.is_less_better() => format!("at most {goal}"),
             Self::Ratio(goal) => format!("at least {goal}"),
-            Self::Limit(limit_ns) => format!("at most {}", show_time(limit_ns as f64)),
-        };
-        format!("{goal}: {verdict}")
+            Self::Limit(limit_ns) => {
+                let bound = if unit.is_less_better() { "at most" } else { "at least" };
+                format!("{bound} {}", unit.show(limit_ns as f64))
+            }
+        }
     }
 }
 
@@ -155,16 +162,16 @@ mod tests {
 
     #[test]
     fn a_missed_goal_to_be_faster_is_a_loss() {
-        let verdict = Goal::Ratio(1.0).judge(FigureUnit::Rate, interval(0.8, 0.9));
-        assert_eq!(verdict, Verdict::Lost);
-        assert_eq!(Goal::Ratio(1.0).show(FigureUnit::Rate, verdict), "faster: **we lose**");
+        let shown = Goal::Ratio(1.0).show(FigureUnit::Rate, interval(0.8, 0.9));
+        assert_eq!(shown, "faster: **we lose**");
     }
 
     #[test]
-    fn limits_are_for_times() {
+    fn limits_are_of_times_and_shown_in_the_unit() {
         let limit = Goal::limit(Duration::from_millis(55));
-        let verdict = limit.judge(FigureUnit::Rate, interval(36e6, 37e6));
-        assert_eq!(limit.show(FigureUnit::Time, verdict), "at most 55.0 ms: met");
+        let times = interval(36e6, 37e6);
+        assert_eq!(limit.show(FigureUnit::Time, times), "at most 55.0 ms: met");
+        assert_eq!(limit.show(FigureUnit::Rate, times), "at least 18.2 /s: met");
     }
 
     #[test]

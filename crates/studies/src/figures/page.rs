@@ -6,6 +6,7 @@
 
 use super::record::{Figure, FigureRecord, Interval};
 use super::rows::{ROWS, Row, RowTable};
+use super::table::table_line;
 use super::unit::{FigureUnit, Goal};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -94,7 +95,8 @@ pub fn update_readme(readme: &str, page: &str) -> String {
     let mut lines = Vec::new();
     for line in readme.lines() {
         is_figures = line.starts_with("| figure") || is_figures && line.starts_with('|');
-        let is_same = |row: &&str| is_figures && first_cell(row) == first_cell(line);
+        let is_row = is_figures && first_cell(line) != "---";
+        let is_same = |row: &&str| is_row && first_cell(row) == first_cell(line);
         lines.push(page.lines().filter(|row| row.starts_with('|')).find(is_same).unwrap_or(line));
     }
     lines.join("\n") + "\n"
@@ -137,11 +139,9 @@ fn runs_table(old: &str, runs: &[PageRun]) -> String {
         .collect();
     for PageRun { suite, took_s, records } in runs {
         if let Some(FigureRecord { run, .. }) = records.first() {
-            let (date, commit, compiler) = (&run.date, &run.commit, &run.compiler);
-            let part = format!("`{suite}`");
-            let machine = &run.machine;
+            let (part, took) = (format!("`{suite}`"), format!("{took_s} s"));
             let row =
-                format!("| {part} | {date} | {commit} | {took_s} s | {compiler} | {machine} |");
+                table_line(&[&part, &run.date, &run.commit, &took, &run.compiler, &run.machine]);
             rows.insert(part, row);
         }
     }
@@ -170,7 +170,7 @@ fn lines_of(row: &Row, records: &[FigureRecord]) -> Result<Vec<String>, PageErro
     let ours = joined(records.iter().map(|record| Ok(ours(record))))?;
     let own_goal = joined(records.iter().map(|record| Ok(own_goal(record))))?;
     if row.baselines.is_empty() {
-        return Ok(vec![format!("| {} | {ours} | | | {own_goal} |", row.figure)]);
+        return Ok(vec![table_line(&[row.figure, &ours, "", "", &own_goal])]);
     }
     let mut lines = Vec::new();
     for (place, &name) in row.baselines.iter().enumerate() {
@@ -185,10 +185,9 @@ fn lines_of(row: &Row, records: &[FigureRecord]) -> Result<Vec<String>, PageErro
             0 => {
                 let goals = [own_goal.as_str(), goal.as_str()];
                 let goals: Vec<&str> = goals.into_iter().filter(|goal| !goal.is_empty()).collect();
-                let (figure, goals) = (row.figure, goals.join("; "));
-                format!("| {figure} | {ours} | {baseline} | {ratio} | {goals} |")
+                table_line(&[row.figure, &ours, &baseline, &ratio, &goals.join("; ")])
             }
-            _ => format!("| | | {baseline} | {ratio} | {goal} |"),
+            _ => table_line(&["", "", &baseline, &ratio, &goal]),
         });
     }
     Ok(lines)

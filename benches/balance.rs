@@ -6,16 +6,16 @@
 //! `GRIDSPAN_BENCH_FULL=1`. Seeds are 1 to 3; the constants of the methods were chosen on seeds
 //! from 1000.
 
-#[allow(dead_code, reason = "each bench uses a part")]
-#[path = "support/figures.rs"]
-mod figures;
 #[path = "support/oracle.rs"]
 mod oracle;
+#[allow(dead_code, reason = "each bench uses a part")]
+#[path = "support/suite.rs"]
+mod suite;
 
-use figures::{Contender, Figures, Sample, Unit};
 use gridspan_balance::cutter::{Cutter, Graph};
 use gridspan_balance::{GridCut, Plan, Refine, Snapshot, Strategy};
 use gridspan_runtime::driver::embedded;
+use gridspan_studies::figures::{ComputedValue, FigureUnit};
 use gridspan_studies::graphs::{
     ObjectGraph, by_hash, drifted_leanmd, geometric, grid_2d, grid_3d, leanmd, snapshot_of,
     triangulation,
@@ -23,6 +23,7 @@ use gridspan_studies::graphs::{
 use gridspan_topology::{Layout, PeId};
 use oracle::Oracle;
 use std::time::Duration;
+use suite::{Contender, Sample, Suite};
 
 /// Goals: the edge weight that is cut, relative to the better of the other cutters.
 const CUT_LEANMD: f64 = 0.95;
@@ -35,28 +36,28 @@ const SHARE: f64 = 0.02;
 const MEASURING: f64 = 1.02;
 
 fn main() {
-    let mut figures = Figures::new();
-    times(&mut figures);
-    measuring(&mut figures);
-    if figures.wants("cut ") {
-        cuts(&figures);
+    let mut suite = Suite::new("balance");
+    times(&mut suite);
+    measuring(&mut suite);
+    if suite.wants("cut ") {
+        cuts(&mut suite);
     }
-    if figures.wants("two-phase") {
-        two_phase(figures.choose(&[6, 19][..], &[6]), figures.choose(3, 1));
+    if suite.wants("two-phase") {
+        two_phase(suite.choose(&[6, 19][..], &[6]), suite.choose(3, 1));
     }
-    if figures.wants("drift") {
-        drift(figures.choose(19, 6), figures.choose(8, 2));
+    if suite.wants("drift") {
+        drift(suite.choose(19, 6), suite.choose(8, 2));
     }
-    if figures.wants("uneven") {
+    if suite.wants("uneven") {
         uneven();
     }
-    figures.finish();
+    suite.finish();
 }
 
 /// The cost of measuring for leanmd on one PE. Look at the processor time where the machine is
 /// busy.
-fn measuring(figures: &mut Figures) {
-    let steps = figures.choose("40", "2");
+fn measuring(suite: &mut Suite) {
+    let steps = suite.choose("20", "2");
     let run = |strategy: &str| {
         let words = ["--quiet", "--steps", steps].map(str::to_owned);
         let leanmd = gridspan_jobs::find("leanmd").expect("it is built in");
@@ -68,7 +69,7 @@ fn measuring(figures: &mut Figures) {
         Contender::new("measured", || run("rotate")),
         Contender::new("not measured", || run("none")).goal(MEASURING),
     ];
-    figures.compare("measuring leanmd", Unit::Time, 9, contenders);
+    suite.compare("measuring leanmd", FigureUnit::Time, contenders);
 }
 
 fn judge(value: f64, goal: f64) -> String {
@@ -92,12 +93,12 @@ fn geometric_mean(values: &[f64]) -> f64 {
 }
 
 /// The time of a cut into 128 parts, compared with METIS.
-fn times(figures: &mut Figures) {
+fn times(suite: &mut Suite) {
     let is_full = std::env::var_os("GRIDSPAN_BENCH_FULL").is_some();
     for (side, limit_ms) in [(6, 60), (19, 450), (41, 1200)] {
-        let is_skipped = side > figures.choose(if is_full { 41 } else { 19 }, 6);
+        let is_skipped = side > suite.choose(if is_full { 41 } else { 19 }, 6);
         let title = format!("cutter, {} actors", 15 * side * side * side);
-        if is_skipped || !figures.wants(&title) {
+        if is_skipped || !suite.wants(&title) {
             continue;
         }
         let graph = graph(&leanmd(side, 1));
@@ -109,19 +110,16 @@ fn times(figures: &mut Figures) {
             Contender::new("ours", ours).limit(Duration::from_millis(limit_ms)),
             Contender::new("METIS k-way", metis),
         ];
-        figures.compare(&title, Unit::Time, 5, contenders);
+        suite.compare(&title, FigureUnit::Time, contenders);
     }
 }
 
 /// The edge weight that is cut, relative to METIS k-way, at a tolerance of 3 %.
-fn cuts(figures: &Figures) {
-    let seeds = 1..=figures.choose(3_u64, 1);
-    let molecules: Vec<(&str, ObjectGraph)> = figures
-        .choose(&[6, 19][..], &[6])
-        .iter()
-        .map(|&side| ("LeanMD", leanmd(side, 1)))
-        .collect();
-    let scale = figures.choose(4, 1);
+fn cuts(suite: &mut Suite) {
+    let seeds = 1..=suite.choose(3_u64, 1);
+    let molecules: Vec<(&str, ObjectGraph)> =
+        suite.choose(&[6, 19][..], &[6]).iter().map(|&side| ("LeanMD", leanmd(side, 1))).collect();
+    let scale = suite.choose(4, 1);
     let meshes = vec![
         ("2-D grid", grid_2d(50 * scale, 60 * scale)),
         ("3-D grid", grid_3d(8 * scale)),
@@ -130,7 +128,8 @@ fn cuts(figures: &Figures) {
     ];
     println!("\nCut relative to METIS k-way (greatest imbalance: ours / METIS)\n");
     println!("| graph | vertices | k = 2 | 8 | 32 | 128 |\n| --- | --- | --- | --- | --- | --- |");
-    for (kind, graphs, goal) in [("LeanMD", molecules, CUT_LEANMD), ("meshes", meshes, CUT_MESHES)]
+    for (kind, graphs, goal) in
+        [("molecular dynamics", molecules, CUT_LEANMD), ("meshes", meshes, CUT_MESHES)]
     {
         let mut ratios = Vec::new();
         for (name, objects) in &graphs {
@@ -151,10 +150,11 @@ fn cuts(figures: &Figures) {
             });
             println!("| {name} | {} | {} |", graph.len(), cells.join(" | "));
         }
-        println!(
-            "| **{kind}, geometric mean** | | {} | | | |",
-            judge(geometric_mean(&ratios), goal)
-        );
+        let mean = geometric_mean(&ratios);
+        println!("| **{kind}, geometric mean** | | {} | | | |", judge(mean, goal));
+        let value = ComputedValue::default().beside("METIS k-way", "").ratio(format!("{mean:.3}"));
+        let value = value.goal(format!("at most {goal}"), mean <= goal);
+        suite.value(&format!("cut of {kind}, 2 to 128 parts"), value);
     }
 }
 

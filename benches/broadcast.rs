@@ -6,18 +6,19 @@
 //! seeds from 1000.
 
 #[allow(dead_code, reason = "each bench uses a part")]
-#[path = "support/figures.rs"]
-mod figures;
+#[path = "support/suite.rs"]
+mod suite;
 
-use figures::{Contender, Figures, Sample, Unit};
 use gridspan_bcast::gupta_vadhiyar::{CostUnit, GoodList, basic_sa, clustered_sa, driver_sa};
 use gridspan_bcast::{
     LinkMatrix, PlannerConfig, SearchBudget, Serialisation, Sharing, TreeCostModel, anneal,
     exact_optimum_s, plan_broadcast, start_tree,
 };
 use gridspan_studies::broadcast::{TeraGrid, grid_links, uniform_links};
+use gridspan_studies::figures::FigureUnit;
 use rustix::time::{ClockId, clock_gettime};
 use std::time::Duration;
+use suite::{Sample, Suite};
 
 /// Goal: percent above the exact optimum of eight nodes.
 const ABOVE_OPTIMUM: f64 = 1.0;
@@ -26,16 +27,16 @@ const MESSAGE: u64 = 1_000_000;
 const PLAN_EVALUATIONS: u64 = 4_000;
 
 fn main() {
-    let mut figures = Figures::new();
-    start(&mut figures);
-    plan(&mut figures);
-    if figures.wants("optimum") {
-        optimum(figures.choose(20, 2));
+    let mut suite = Suite::new("broadcast");
+    start(&mut suite);
+    plan(&mut suite);
+    if suite.wants("optimum") {
+        optimum(suite.choose(20, 2));
     }
-    if figures.wants("quality") {
-        quality(&figures);
+    if suite.wants("quality") {
+        quality(&suite);
     }
-    figures.finish();
+    suite.finish();
 }
 
 fn model(links: &LinkMatrix) -> TreeCostModel {
@@ -57,18 +58,14 @@ fn percent(value: f64, best: f64) -> f64 {
 }
 
 /// The start tree, from which a search starts.
-fn start(figures: &mut Figures) {
+fn start(suite: &mut Suite) {
     for (title, links) in [
         ("start tree, 1,024 nodes in 32 clusters", grid_links(32, 32, 1)),
         ("start tree, 1,024 nodes, no two alike", uniform_links(1024, 1)),
     ] {
-        if !figures.wants(title) {
-            continue;
-        }
         let model = model(&links);
         let run = || Sample::of(1, || drop(std::hint::black_box(start_tree(&model, 0, 1))));
-        let contenders = vec![Contender::new("ours", run).limit(Duration::from_millis(2))];
-        figures.compare(title, Unit::Time, 51, contenders);
+        suite.single(title, FigureUnit::Time, Some(Duration::from_millis(2)), run);
     }
 }
 
@@ -87,12 +84,9 @@ const STUDY: [(&str, usize, [f64; 4]); 8] = [
 ];
 
 /// A whole plan: searches, packing and simulations.
-fn plan(figures: &mut Figures) {
+fn plan(suite: &mut Suite) {
     for (kind, sharing) in [("mesh", Sharing::SitePairs), ("hub", Sharing::SiteUplinks)] {
         let title = format!("plan for 1 MB, 8 clusters and 64 nodes, {kind}");
-        if !figures.wants(&title) {
-            continue;
-        }
         let grid = TeraGrid::new(sharing, 1, 0.0);
         let run = || {
             let effort = SearchBudget::evaluations(PLAN_EVALUATIONS);
@@ -107,8 +101,7 @@ fn plan(figures: &mut Figures) {
                 )));
             })
         };
-        let contenders = vec![Contender::new("ours", run).limit(Duration::from_millis(50))];
-        figures.compare(&title, Unit::Time, 15, contenders);
+        suite.single(&title, FigureUnit::Time, Some(Duration::from_millis(50)), run);
     }
 }
 
@@ -159,14 +152,14 @@ fn optimum(instances: u64) {
 type Search<'a> = (&'a str, Box<dyn Fn(&SearchBudget<'_>) -> f64 + 'a>);
 
 /// Larger networks, compared with the best tree that any search found, including one long search.
-fn quality(figures: &Figures) {
-    let instances: u64 = figures.choose(3, 1);
-    let limits: Vec<Duration> = figures
+fn quality(suite: &Suite) {
+    let instances: u64 = suite.choose(3, 1);
+    let limits: Vec<Duration> = suite
         .choose(&[1, 10, 100, 1000][..], &[1, 5])
         .iter()
         .map(|&ms| Duration::from_millis(ms))
         .collect();
-    let long = Duration::from_millis(figures.choose(5000, 10));
+    let long = Duration::from_millis(suite.choose(5000, 10));
     println!(
         "\nAbove the best known, percent, mean of {instances} instances, after this processor time in ms\n"
     );
@@ -176,7 +169,7 @@ fn quality(figures: &Figures) {
         heads.join(" | "),
         " --- |".repeat(heads.len())
     );
-    for nodes in figures.choose(&[16, 64, 256, 1024][..], &[16]) {
+    for nodes in suite.choose(&[16, 64, 256, 1024][..], &[16]) {
         let clusters = (*nodes as f64).sqrt() as usize;
         for kind in ["uniform", "grid"] {
             let mut sums: Vec<(String, Vec<f64>)> = Vec::new();

@@ -7,9 +7,6 @@
 //! and on two. Chains run on the nodes of one process, which communicate over QUIC.
 
 #[allow(dead_code, reason = "each bench uses a part")]
-#[path = "support/figures.rs"]
-mod figures;
-#[allow(dead_code, reason = "each bench uses a part")]
 #[path = "support/grpc.rs"]
 mod grpc;
 #[allow(dead_code, reason = "each bench uses a part")]
@@ -17,13 +14,20 @@ mod grpc;
 mod nodes;
 #[path = "support/remote.rs"]
 mod remote;
+#[allow(dead_code, reason = "each bench uses a part")]
+#[path = "support/suite.rs"]
+mod suite;
 
-use figures::{Contender, Figures, Unit};
+use gridspan_studies::figures::{ComputedValue, FigureUnit};
 use nodes::Cores;
 use remote::{Chain, Empty};
+use suite::{Contender, Suite};
 
 /// Goal for a chain without pinning: its time divided by that of a chain pinned to one server.
 const CHAIN_RATIO: f64 = 1.1;
+
+/// Goal for a call to a server that was never called before, in round trips.
+const FRESH_CALL: f64 = 1.1;
 
 const MEGABYTE: usize = 1_000_000;
 
@@ -33,16 +37,15 @@ fn main() {
         Some(grpc::ROLE) => return grpc::serve(),
         _ => {}
     }
-    let mut figures = Figures::new();
+    let mut suite = Suite::new("calls");
     for cores in [Cores::One, Cores::Two] {
-        one_by_one(&mut figures, cores);
-        many(&mut figures, cores);
+        one_by_one(&mut suite, cores);
+        many(&mut suite, cores);
     }
-    chains(&mut figures);
-    to_many(&mut figures);
-    let trips = remote::round_trips();
-    figures.note("fresh call over a wide area", "gridspan", &format!("{trips:.2} round trips"));
-    figures.finish();
+    chains(&mut suite);
+    to_many(&mut suite);
+    fresh_call(&mut suite);
+    suite.finish();
 }
 
 fn title(what: &str, cores: Cores) -> String {
@@ -53,44 +56,55 @@ fn title(what: &str, cores: Cores) -> String {
 }
 
 /// Calls without arguments, one at a time.
-fn one_by_one(figures: &mut Figures, cores: Cores) {
-    let count = figures.choose(10_000, 50);
+fn one_by_one(suite: &mut Suite, cores: Cores) {
+    let count = suite.choose(5_000, 50);
     let contenders = vec![
         Contender::new("gridspan call", || remote::empty(Empty::Calls, count, cores)),
         Contender::new("gridspan ask from main", || remote::empty(Empty::Asks, count, cores)),
-        Contender::new("tonic unary", || grpc::unary(count, cores)),
+        Contender::new("tonic unary", || grpc::unary(count, cores)).slower(),
     ];
-    figures.compare(&title("empty call", cores), Unit::Time, 5, contenders);
+    suite.compare(&title("empty call", cores), FigureUnit::Time, contenders);
 }
 
 /// Calls that do not wait for each other.
-fn many(figures: &mut Figures, cores: Cores) {
-    let count = figures.choose(50_000, 50);
+fn many(suite: &mut Suite, cores: Cores) {
+    let count = suite.choose(20_000, 50);
     let contenders = vec![
         Contender::new("gridspan call_async", || remote::empty(Empty::Sessions, count, cores)),
-        Contender::new("tonic both ways", || grpc::both_ways(count, cores)),
+        Contender::new("tonic both ways", || grpc::both_ways(count, cores)).slower(),
     ];
-    figures.compare(&title("empty calls", cores), Unit::Rate, 5, contenders);
+    suite.compare(&title("empty calls", cores), FigureUnit::Rate, contenders);
 }
 
 /// Ten calls, each of which takes the 50 MB that the previous one returned.
-fn chains(figures: &mut Figures) {
-    let bytes = figures.choose(50 * MEGABYTE, MEGABYTE / 10);
+fn chains(suite: &mut Suite) {
+    let bytes = suite.choose(50 * MEGABYTE, MEGABYTE / 10);
     let contenders = vec![
         Contender::new("mapped", move || remote::chain(Chain::Mapped, bytes)),
         Contender::new("pinned to one server", move || remote::chain(Chain::Pinned, bytes))
             .goal(CHAIN_RATIO),
-        Contender::new("through the client", move || remote::chain(Chain::Bridged, bytes)),
+        Contender::new("through the client", move || remote::chain(Chain::Bridged, bytes)).slower(),
     ];
-    figures.compare("chain of 10", Unit::Time, 5, contenders);
+    suite.compare("chain of 10", FigureUnit::Time, contenders);
+}
+
+/// A call to a server that was never called before, in virtual time.
+fn fresh_call(suite: &mut Suite) {
+    const TITLE: &str = "fresh call over a wide area";
+    if suite.wants(TITLE) {
+        let trips = remote::round_trips();
+        let value = ComputedValue::new(format!("{trips:.2} round trips"));
+        let goal = format!("at most {FRESH_CALL}");
+        suite.value(TITLE, value.goal(goal, trips <= FRESH_CALL));
+    }
 }
 
 /// 100 MB from the client to four servers.
-fn to_many(figures: &mut Figures) {
-    let bytes = figures.choose(100 * MEGABYTE, MEGABYTE / 10);
+fn to_many(suite: &mut Suite) {
+    let bytes = suite.choose(100 * MEGABYTE, MEGABYTE / 10);
     let contenders = vec![
         Contender::new("a group", move || remote::to_four(true, bytes)),
-        Contender::new("four calls", move || remote::to_four(false, bytes)),
+        Contender::new("four calls", move || remote::to_four(false, bytes)).slower(),
     ];
-    figures.compare("100 MB to 4", Unit::Time, 5, contenders);
+    suite.compare("100 MB to 4", FigureUnit::Time, contenders);
 }

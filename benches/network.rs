@@ -11,28 +11,33 @@
 mod bare_quinn;
 #[path = "support/bare_tcp.rs"]
 mod bare_tcp;
-#[allow(dead_code, reason = "each bench uses a part")]
-#[path = "support/figures.rs"]
-mod figures;
 #[path = "support/grpc.rs"]
 mod grpc;
 #[allow(dead_code, reason = "each bench uses a part")]
 #[path = "support/nodes.rs"]
 mod nodes;
 #[allow(dead_code, reason = "each bench uses a part")]
+#[path = "support/suite.rs"]
+mod suite;
+#[allow(dead_code, reason = "each bench uses a part")]
 #[path = "support/wire.rs"]
 mod wire;
 
 use bare_quinn::Tuning;
-use figures::{Contender, Figures, Sample, Unit};
+use gridspan_studies::figures::FigureUnit;
 use gridspan_topology::{GridSpec, Layout};
 use nodes::Cores;
+use std::time::Duration;
+use suite::{Contender, Sample, Suite};
 use wire::Task;
 
 /// Goal for an ask and its answer: the time divided by that of a ping-pong over raw quinn.
 const ASK_RATIO: f64 = 1.25;
 /// Goal for bulk: the rate divided by that of tuned quinn.
 const BULK_RATIO: f64 = 0.9;
+
+/// Goal for a small message one way with a core for each process: 20 million a second.
+const SMALL_MESSAGE: Duration = Duration::from_nanos(50);
 
 const MEBIBYTE: u32 = 1 << 20;
 
@@ -44,13 +49,13 @@ fn main() {
         Some(grpc::ROLE) => return grpc::serve(),
         _ => {}
     }
-    let mut figures = Figures::new();
+    let mut suite = Suite::new("network");
     for cores in [Cores::One, Cores::Two] {
-        questions(&mut figures, cores);
-        small_messages(&mut figures, cores);
-        bulk(&mut figures, cores);
+        questions(&mut suite, cores);
+        small_messages(&mut suite, cores);
+        bulk(&mut suite, cores);
     }
-    figures.finish();
+    suite.finish();
 }
 
 /// Two nodes of one PE each at one site, without any emulation.
@@ -72,34 +77,35 @@ fn title(what: &str, cores: Cores) -> String {
 }
 
 /// Round trips of 64 bytes.
-fn questions(figures: &mut Figures, cores: Cores) {
-    let count = figures.choose(20_000, 100);
+fn questions(suite: &mut Suite, cores: Cores) {
+    let count = suite.choose(5_000, 100);
     let warm_up = Task::Ask(count / 10);
     let contenders = vec![
         Contender::new("gridspan", || gridspan(cores, warm_up, Task::Ask(count))),
         Contender::new("quinn streams", || bare_quinn::ping_pong(count, cores)).goal(ASK_RATIO),
-        Contender::new("tonic unary", || grpc::unary(count, cores)),
-        Contender::new("tonic both ways", || grpc::both_ways(count, cores)),
+        Contender::new("tonic unary", || grpc::unary(count, cores)).slower(),
+        Contender::new("tonic both ways", || grpc::both_ways(count, cores)).slower(),
     ];
-    figures.compare(&title("ask", cores), Unit::Time, 7, contenders);
+    suite.compare(&title("ask", cores), FigureUnit::Time, contenders);
 }
 
 /// 64 bytes one way, at the highest rate.
-fn small_messages(figures: &mut Figures, cores: Cores) {
-    let count = figures.choose(1_000_000, 20_000);
+fn small_messages(suite: &mut Suite, cores: Cores) {
+    let count = suite.choose(1_000_000, 20_000);
     let warm_up = Task::Stream(count / 10);
+    let ours = Contender::new("gridspan", || gridspan(cores, warm_up, Task::Stream(count)));
     let contenders = vec![
-        Contender::new("gridspan", || gridspan(cores, warm_up, Task::Stream(count))),
-        Contender::new("tonic stream", || grpc::one_way(count, cores)),
+        if cores == Cores::Two { ours.limit(SMALL_MESSAGE) } else { ours },
+        Contender::new("tonic stream", || grpc::one_way(count, cores)).slower(),
         Contender::new("TCP in batches", || bare_tcp::stream(count, cores)),
     ];
-    figures.compare(&title("64 B one way", cores), Unit::Rate, 7, contenders);
+    suite.compare(&title("64 B one way", cores), FigureUnit::Rate, contenders);
 }
 
 /// Large messages one way.
-fn bulk(figures: &mut Figures, cores: Cores) {
+fn bulk(suite: &mut Suite, cores: Cores) {
     let is_full = std::env::var_os("GRIDSPAN_BENCH_FULL").is_some_and(|value| value != "0");
-    let count = figures.choose(if is_full { 1024 } else { 256 }, 8);
+    let count = suite.choose(if is_full { 1024 } else { 256 }, 8);
     let warm_up = count.min(64);
     let bare = |tuning| bare_quinn::bulk((warm_up, count), tuning, cores, |address| address);
     let ours = |count| Task::Bulk(count, MEBIBYTE);
@@ -109,6 +115,6 @@ fn bulk(figures: &mut Figures, cores: Cores) {
         Contender::new("quinn, 65,000 B packets", || bare(Tuning::Jumbo)),
         Contender::new("quinn as it comes", || bare(Tuning::Default)),
     ];
-    let unit = Unit::Bits(MEBIBYTE.into());
-    figures.compare(&title("bulk", cores), unit, 5, contenders);
+    let unit = FigureUnit::Bits(MEBIBYTE.into());
+    suite.compare(&title("bulk", cores), unit, contenders);
 }

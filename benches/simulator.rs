@@ -4,25 +4,26 @@
 //! `cargo bench --bench simulator`; a word after `--` selects figures, as in `-- ring`.
 
 #[allow(dead_code, reason = "each bench uses a part")]
-#[path = "support/figures.rs"]
-mod figures;
+#[path = "support/suite.rs"]
+mod suite;
 #[path = "support/talk.rs"]
 mod talk;
 
-use figures::{Contender, Figures, Sample, Unit};
 use gridspan_sim::{SimOptions, Simulation};
+use gridspan_studies::figures::FigureUnit;
 use gridspan_topology::{GridSpec, Layout};
+use suite::{Sample, Suite};
 use talk::Pattern;
 
 fn main() {
-    let mut figures = Figures::new();
+    let mut suite = Suite::new("simulator");
     for pes in [128, 4096] {
         for pattern in [Pattern::Ring, Pattern::AllToAll] {
-            events(&mut figures, pattern, pes);
+            events(&mut suite, pattern, pes);
         }
     }
-    molecular_dynamics(&mut figures);
-    figures.finish();
+    molecular_dynamics(&mut suite);
+    suite.finish();
 }
 
 /// Returns a grid of four sites with nodes of 16 PEs.
@@ -33,8 +34,8 @@ fn grid(pes: u32) -> GridSpec {
 }
 
 /// Messages between actors, one per PE.
-fn events(figures: &mut Figures, pattern: Pattern, pes: u32) {
-    let messages = figures.choose(4_000_000, 40_000);
+fn events(suite: &mut Suite, pattern: Pattern, pes: u32) {
+    let messages = suite.choose(1_000_000, 40_000);
     let title = format!("{} of {pes}", pattern.name());
     let run = || {
         let job = talk::job(pattern, pes, messages / u64::from(pes));
@@ -49,13 +50,13 @@ fn events(figures: &mut Figures, pattern: Pattern, pes: u32) {
         sample.elapsed = measured.elapsed;
         sample
     };
-    figures.compare(&title, Unit::Rate, 5, vec![Contender::new("events", run)]);
+    suite.single(&format!("events, {title}"), FigureUnit::Rate, None, run);
 }
 
 /// The standard droplet, whose forces are computed.
-fn molecular_dynamics(figures: &mut Figures) {
-    let steps: u64 = figures.choose(10, 1);
-    let options = figures.choose(&[][..], &["--atoms", "3000"][..]);
+fn molecular_dynamics(suite: &mut Suite) {
+    let steps: u64 = suite.choose(10, 1);
+    let options = suite.choose(&[][..], &["--atoms", "3000"][..]);
     let steps_text = steps.to_string();
     let arguments: Vec<String> = ["--quiet", "--steps", &steps_text]
         .iter()
@@ -69,10 +70,5 @@ fn molecular_dynamics(figures: &mut Figures) {
         let simulation = simulation.expect("the job can run");
         Sample::of(steps, || simulation.run().outcome.expect("the atoms move"))
     };
-    figures.compare(
-        "leanmd on 128",
-        Unit::Time,
-        3,
-        vec![Contender::new("real time of a step", run)],
-    );
+    suite.single("leanmd on 128, real time of a step", FigureUnit::Time, None, run);
 }

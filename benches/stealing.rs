@@ -10,21 +10,19 @@
 //! are of seeds 2 to 4.
 
 #[allow(dead_code, reason = "each bench uses a part")]
-#[path = "support/figures.rs"]
-mod figures;
+#[path = "support/suite.rs"]
+mod suite;
 
-use figures::Figures;
 use gridspan_studies::charts::{Curve, Panel, Scale, picture};
-use gridspan_studies::stealing::{LoadSpread, StealingExperiment, Tally};
+use gridspan_studies::stealing::{LoadSpread, StealingExperiment, Tally, four_sites};
 use std::path::Path;
 use std::time::Duration;
+use suite::Suite;
 
-/// Goals: attempts, messages or wide-area messages relative to another policy, and efficiency.
+/// Goals: attempts or messages relative to another policy.
 const ATTEMPTS_OF_RANDOM: f64 = 0.25;
 const ATTEMPTS_OF_TRANSITIVE: f64 = 0.45;
 const MESSAGES_OF_HALF: f64 = 1.05;
-const WIDE_OF_TRANSITIVE: f64 = 0.05;
-const EFFICIENCY: f64 = 0.5;
 /// Makespans whose ratio is at most this count as equal: the difference is one handler's queue of
 /// messages.
 const SAME: f64 = 1.005;
@@ -35,21 +33,21 @@ const WIDE: [&str; 7] =
     ["random", "shis", "transitive", "random-half", "lifeline", "cluster-aware-half", OURS];
 
 fn main() {
-    let figures = Figures::new();
-    if figures.wants("flat") {
-        flat(&figures);
+    let mut suite = Suite::new("stealing");
+    if suite.wants("flat") {
+        flat(&suite);
     }
-    if figures.wants("wide") {
-        wide(&figures);
+    if suite.wants("wide") {
+        wide(&suite);
     }
-    if figures.wants("thousand") {
-        thousand(&figures);
+    if suite.wants("thousand") {
+        thousand(&mut suite);
     }
-    figures.finish();
+    suite.finish();
 }
 
-fn seeds(figures: &Figures) -> std::ops::RangeInclusive<u64> {
-    2..=figures.choose(4, 2)
+fn seeds(suite: &Suite) -> std::ops::RangeInclusive<u64> {
+    2..=suite.choose(4, 2)
 }
 
 /// Returns the mean over the seeds.
@@ -92,12 +90,8 @@ fn show(count: f64) -> String {
     }
 }
 
-fn judge(value: f64, goal: f64, is_met: bool) -> String {
-    format!("{value:.3} (goal {goal}{})", if is_met { "" } else { ", MISSED" })
-}
-
 fn at_most(value: f64, goal: f64) -> String {
-    judge(value, goal, value <= goal)
+    format!("{value:.3} (goal {goal}{})", if value <= goal { "" } else { ", MISSED" })
 }
 
 fn geometric_mean(values: &[f64]) -> f64 {
@@ -111,8 +105,8 @@ fn against_best(means: &[Mean]) -> f64 {
 }
 
 /// One site of 32 to 4096 nodes.
-fn flat(figures: &Figures) {
-    let sizes: Vec<u32> = (5..=figures.choose(12, 6)).map(|bits| 1 << bits).collect();
+fn flat(suite: &Suite) {
+    let sizes: Vec<u32> = (5..=suite.choose(12, 6)).map(|bits| 1 << bits).collect();
     println!("\nOne site: attempts / messages / efficiency, and ours divided by others\n");
     println!("| nodes | load | {} | makespan / best |", FLAT.join(" | "));
     println!("| --- {}| --- | --- |", "| --- ".repeat(FLAT.len()));
@@ -122,7 +116,7 @@ fn flat(figures: &Figures) {
         let mut curves = FLAT.map(curve);
         for &nodes in &sizes {
             let experiment = StealingExperiment::new(nodes, spread);
-            let means = FLAT.map(|policy| mean(&experiment, policy, seeds(figures)));
+            let means = FLAT.map(|policy| mean(&experiment, policy, seeds(suite)));
             for (curve, mean) in curves.iter_mut().zip(&means) {
                 curve.points.push((f64::from(nodes), mean.attempts));
             }
@@ -171,18 +165,18 @@ fn draw(spread: LoadSpread, curves: Vec<Curve>) {
 }
 
 /// Two to eight sites.
-fn wide(figures: &Figures) {
-    let nodes = figures.choose(256, 32);
+fn wide(suite: &Suite) {
+    let nodes = suite.choose(256, 32);
     println!("\n{nodes} nodes on several sites: messages between sites / efficiency\n");
     println!("| sites | one way | load | {} | makespan / best |", WIDE.join(" | "));
     println!("| --- | --- {}| --- | --- |", "| --- ".repeat(WIDE.len()));
     let mut time = Vec::new();
-    for &sites in figures.choose(&[2, 4, 8][..], &[4]) {
-        for &ms in figures.choose(&[5, 20, 100][..], &[20]) {
+    for &sites in suite.choose(&[2, 4, 8][..], &[4]) {
+        for &ms in suite.choose(&[5, 20, 100][..], &[20]) {
             for spread in LoadSpread::ALL {
                 let way = Duration::from_millis(ms);
                 let experiment = StealingExperiment::new(nodes, spread).on_sites(sites, way);
-                let means = WIDE.map(|policy| mean(&experiment, policy, seeds(figures)));
+                let means = WIDE.map(|policy| mean(&experiment, policy, seeds(suite)));
                 let cells =
                     means.map(|mean| format!("{} / {:.3}", show(mean.wide_area), mean.efficiency));
                 let ratio = against_best(&means);
@@ -198,16 +192,10 @@ fn wide(figures: &Figures) {
 }
 
 /// Four sites with 20 ms between them.
-fn thousand(figures: &Figures) {
-    let nodes = figures.choose(1024, 64);
-    let experiment = StealingExperiment::new(nodes, LoadSpread::BinomialEighth);
-    let experiment = experiment.on_sites(4, Duration::from_millis(20));
-    let [theirs, ours] = ["transitive", OURS].map(|name| mean(&experiment, name, seeds(figures)));
-    println!("\n{nodes} nodes on 4 sites, 20 ms, Bi(n,1/8)\n");
-    println!("- efficiency: transitive {:.3}, ours {}", theirs.efficiency, {
-        judge(ours.efficiency, EFFICIENCY, ours.efficiency >= EFFICIENCY)
-    });
-    let ratio = at_most(ours.wide_area / theirs.wide_area, WIDE_OF_TRANSITIVE);
-    let (theirs, ours) = (show(theirs.wide_area), show(ours.wide_area));
-    println!("- messages between sites: transitive {theirs}, ours {ours}, ratio {ratio}");
+fn thousand(suite: &mut Suite) {
+    let nodes = suite.choose(1024, 64);
+    let seeds: Vec<u64> = seeds(suite).collect();
+    for (title, value) in four_sites(nodes, &seeds).expect("the policies are listed") {
+        suite.value(&title, value);
+    }
 }

@@ -2,13 +2,14 @@
 //!
 //! `cargo bench --bench tasks`; a word after `--` selects figures, as in `-- fib`.
 
-#[allow(dead_code, reason = "each bench uses a part")]
-#[path = "support/figures.rs"]
-mod figures;
 #[path = "support/forks.rs"]
 mod forks;
+#[allow(dead_code, reason = "each bench uses a part")]
+#[path = "support/suite.rs"]
+mod suite;
 
-use figures::{Contender, Figures, Unit};
+use gridspan_studies::figures::FigureUnit;
+use suite::{Contender, Suite};
 
 /// Goal for spawning and joining: the time divided by rayon's.
 const RAYON_RATIO: f64 = 1.5;
@@ -16,15 +17,15 @@ const RAYON_RATIO: f64 = 1.5;
 const SPEED_UP: f64 = 1.9;
 
 fn main() {
-    let mut figures = Figures::new();
-    let n = figures.choose(32, 16);
+    let mut suite = Suite::new("tasks");
+    let n = suite.choose(32, 16);
     for (title, workers) in [("fib, a task, one PE", 1), ("fib, a task, two PEs", 2)] {
         let contenders = vec![
             Contender::new("gridspan", || forks::fib(n, workers)),
             Contender::new("rayon", || forks::fib_rayon(n, workers)).goal(RAYON_RATIO),
             Contender::new("recursion without tasks", || forks::fib_serial(n)),
         ];
-        figures.compare(title, Unit::Time, 7, contenders);
+        suite.compare(title, FigureUnit::Time, contenders);
     }
     let tree = "T1";
     for (title, workers) in [("uts T1, nodes, one PE", 1), ("uts T1, nodes, two PEs", 2)] {
@@ -40,7 +41,7 @@ fn main() {
             contenders.push(Contender::new("a tree for each thread, without tasks", apart));
         }
         contenders.push(serial);
-        figures.compare(title, Unit::Rate, 7, contenders);
+        suite.compare(title, FigureUnit::Rate, contenders);
     }
-    figures.finish();
+    suite.finish();
 }

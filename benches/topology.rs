@@ -6,13 +6,14 @@
 //! from 1000.
 
 #[allow(dead_code, reason = "each bench uses a part")]
-#[path = "support/figures.rs"]
-mod figures;
+#[path = "support/suite.rs"]
+mod suite;
 
-use figures::{Contender, Figures, Sample, Unit};
+use gridspan_studies::figures::{ComputedValue, FigureUnit};
 use gridspan_studies::networks::{Baseline, NetworkShape, Synthetic};
 use gridspan_topology::{Hierarchy, Inference, ProbeCount, RttMatrix, adjusted_rand_index, infer};
 use std::time::{Duration, Instant};
+use suite::{Contender, Sample, Suite};
 
 /// Goal for a full matrix: the agreement of the closest groups. The number of levels must be right
 /// too.
@@ -27,20 +28,20 @@ const FULL_TIME: Duration = Duration::from_millis(50);
 const SAMPLED_TIME: Duration = Duration::from_secs(2);
 
 fn main() {
-    let mut figures = Figures::new();
-    let seeds: Vec<u64> = (1..=figures.choose(5, 1)).collect();
-    if figures.wants("full matrix") {
-        for nodes in figures.choose(&[64, 256][..], &[64][..]) {
-            full(*nodes, &seeds);
+    let mut suite = Suite::new("topology");
+    let seeds: Vec<u64> = (1..=suite.choose(5, 1)).collect();
+    if suite.wants("full matrix") {
+        for nodes in suite.choose(&[64, 256][..], &[64][..]) {
+            full(&mut suite, *nodes, &seeds);
         }
     }
-    if figures.wants("sampled") {
-        for nodes in figures.choose(&[1024, 4096][..], &[512][..]) {
-            sampled(*nodes, &seeds);
+    if suite.wants("sampled") {
+        for nodes in suite.choose(&[1024, 4096][..], &[512][..]) {
+            sampled(&mut suite, *nodes, &seeds);
         }
     }
-    times(&mut figures);
-    figures.finish();
+    times(&mut suite);
+    suite.finish();
 }
 
 /// Agreement of a hierarchy with the truth.
@@ -88,7 +89,7 @@ fn levels(hierarchy: &Hierarchy) -> Vec<Vec<u32>> {
 }
 
 /// All methods on all shapes, from all pairs.
-fn full(nodes: u32, seeds: &[u64]) {
+fn full(suite: &mut Suite, nodes: u32, seeds: &[u64]) {
     println!("\nFull matrix, {nodes} nodes, mean of {} seeds:", seeds.len());
     println!("agreement (ARI) of the closest groups / of the sites (levels too many)\n");
     let names: Vec<_> = NetworkShape::ALL.iter().map(|shape| shape.name()).collect();
@@ -110,6 +111,25 @@ fn full(nodes: u32, seeds: &[u64]) {
         cell(shape, seeds.iter().map(network), &|matrix| levels(&infer(matrix)), false)
     });
     println!("| ours, clusters of 1 to 36 parts | {} |", uneven.collect::<Vec<_>>().join(" | "));
+    closest_groups(suite, nodes, seeds);
+}
+
+/// Records the agreement of the closest groups on the shape whose levels are hardest to tell apart.
+fn closest_groups(suite: &mut Suite, nodes: u32, seeds: &[u64]) {
+    let shape = NetworkShape::HardThreeLevel;
+    let mean = |find: &dyn Fn(&RttMatrix) -> Vec<Vec<u32>>| {
+        let networks = seeds.iter().map(|&seed| Synthetic::new(shape, nodes, seed));
+        let score = |network: Synthetic| Score::of(&find(&network.matrix()), &network, shape).fine;
+        networks.map(score).sum::<f64>() / seeds.len() as f64
+    };
+    let ours = mean(&|matrix| levels(&infer(matrix)));
+    let mut value = ComputedValue::new(format!("{ours:.3}"));
+    for baseline in Baseline::ALL {
+        let theirs = mean(&|matrix| baseline.partitions(matrix));
+        value = value.beside(baseline.name(), format!("{theirs:.3}"));
+    }
+    let value = value.goal(format!("at least {FULL_FINE}"), ours >= FULL_FINE);
+    suite.value(&format!("full matrix, {}, {nodes} nodes", shape.name()), value);
 }
 
 fn cell(
@@ -141,7 +161,7 @@ fn judged(met: bool) -> &'static str {
 
 /// Our method with the probes that it requests, and at the smaller size the baselines with all
 /// pairs.
-fn sampled(nodes: u32, seeds: &[u64]) {
+fn sampled(suite: &mut Suite, nodes: u32, seeds: &[u64]) {
     println!(
         "\nSampled, {nodes} nodes, mean of {} seeds; a probe is one sample and counts at both ends:\n",
         seeds.len()
@@ -153,7 +173,13 @@ fn sampled(nodes: u32, seeds: &[u64]) {
     for shape in NetworkShape::ALL {
         let networks: Vec<Synthetic> =
             seeds.iter().map(|&seed| Synthetic::new(shape, nodes, seed)).collect();
-        sampled_row(shape.name(), shape, &networks, seeds);
+        let (fine, probes) = sampled_row(shape.name(), shape, &networks, seeds);
+        if shape == NetworkShape::EightByEight {
+            let value = ComputedValue::new(format!("{fine:.3}, {probes:.0} probes a node"));
+            let goal = format!("at least {SAMPLED_FINE}, at most {SAMPLED_PROBES} probes");
+            let is_met = fine >= SAMPLED_FINE && probes <= SAMPLED_PROBES;
+            suite.value(&format!("sampled, 8x8, {nodes} nodes"), value.goal(goal, is_met));
+        }
     }
     let uneven = |&seed: &u64| {
         Synthetic::new(NetworkShape::EightByEight, nodes, seed).with_uneven_clusters()
@@ -175,7 +201,13 @@ fn sampled(nodes: u32, seeds: &[u64]) {
     }
 }
 
-fn sampled_row(name: &str, shape: NetworkShape, networks: &[Synthetic], seeds: &[u64]) {
+/// Prints a row, and returns the agreement of the closest groups and the probes of a node.
+fn sampled_row(
+    name: &str,
+    shape: NetworkShape,
+    networks: &[Synthetic],
+    seeds: &[u64],
+) -> (f64, f64) {
     let runs: Vec<Run> =
         networks.iter().zip(seeds).map(|(network, &seed)| run(network, seed)).collect();
     let score =
@@ -188,6 +220,7 @@ fn sampled_row(name: &str, shape: NetworkShape, networks: &[Synthetic], seeds: &
     let judged = judged(agrees && probes <= SAMPLED_PROBES);
     let goals = format!(">= {SAMPLED_FINE} / {SAMPLED_COARSE}, <= {SAMPLED_PROBES}: {judged}");
     println!("| {name} | {} | {probes:.0}, {most} | {rounds} | {goals} |", mean.show());
+    (mean.fine, probes)
 }
 
 /// A finished sampled inference.
@@ -223,8 +256,8 @@ fn run(network: &Synthetic, seed: u64) -> Run {
     Run { hierarchy, probes, rounds, time }
 }
 
-fn times(figures: &mut Figures) {
-    let nodes = figures.choose(256, 64);
+fn times(suite: &mut Suite) {
+    let nodes = suite.choose(256, 64);
     let matrix = Synthetic::new(NetworkShape::EightByEight, nodes, 1).matrix();
     let matrix = &matrix;
     let ours = || Sample::of(1, || drop(std::hint::black_box(infer(matrix))));
@@ -233,11 +266,11 @@ fn times(figures: &mut Figures) {
         let run = move || Sample::of(1, || drop(std::hint::black_box(baseline.partitions(matrix))));
         contenders.push(Contender::new(baseline.name(), run));
     }
-    figures.compare(&format!("full matrix of {nodes}"), Unit::Time, 20, contenders);
-    for nodes in figures.choose(&[1024, 4096][..], &[512][..]) {
+    suite.compare(&format!("time, full matrix of {nodes}"), FigureUnit::Time, contenders);
+    for nodes in suite.choose(&[1024, 4096][..], &[512][..]) {
         let network = Synthetic::new(NetworkShape::EightByEight, *nodes, 1);
         let ours = || Sample { elapsed: run(&network, 1).time, operations: 1 };
-        let contenders = vec![Contender::new("ours", ours).limit(SAMPLED_TIME)];
-        figures.compare(&format!("sampled of {nodes}"), Unit::Time, 10, contenders);
+        let title = format!("time, sampled of {nodes}");
+        suite.single(&title, FigureUnit::Time, Some(SAMPLED_TIME), ours);
     }
 }

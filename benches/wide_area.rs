@@ -7,24 +7,25 @@
 #[path = "support/bare_quinn.rs"]
 mod bare_quinn;
 #[allow(dead_code, reason = "each bench uses a part")]
-#[path = "support/figures.rs"]
-mod figures;
-#[allow(dead_code, reason = "each bench uses a part")]
 #[path = "support/nodes.rs"]
 mod nodes;
 #[path = "support/relay.rs"]
 mod relay;
 #[allow(dead_code, reason = "each bench uses a part")]
+#[path = "support/suite.rs"]
+mod suite;
+#[allow(dead_code, reason = "each bench uses a part")]
 #[path = "support/wire.rs"]
 mod wire;
 
 use bare_quinn::Tuning;
-use figures::{Contender, Figures, Unit};
+use gridspan_studies::figures::FigureUnit;
 use gridspan_topology::GridSpec;
 use nodes::Cores;
 use relay::Relay;
 use std::cell::Cell;
 use std::time::Duration;
+use suite::{Contender, Suite};
 use wire::Task;
 
 /// Goal with packet loss: the rate divided by that of Cubic.
@@ -42,10 +43,10 @@ fn main() {
         Some(bare_quinn::ROLE) => return bare_quinn::serve(),
         _ => {}
     }
-    let mut figures = Figures::new();
-    noisy_link(&mut figures);
-    echo(&mut figures);
-    figures.finish();
+    let mut suite = Suite::new("wide_area");
+    noisy_link(&mut suite);
+    echo(&mut suite);
+    suite.finish();
 }
 
 fn link(text: &str) -> GridSpec {
@@ -53,9 +54,9 @@ fn link(text: &str) -> GridSpec {
 }
 
 /// Bulk over 25 ms each way and 1 Gbit/s, with one packet in a hundred lost.
-fn noisy_link(figures: &mut Figures) {
+fn noisy_link(suite: &mut Suite) {
     let spec = link("2x1,wan=25ms,loss=1%");
-    let count = figures.choose(64, 2);
+    let count = suite.choose(64, 2);
     let bulk = |count| Task::Bulk(count, MEBIBYTE);
     let ours = || wire::measure(&spec, true, Cores::Two, bulk(count / 4), bulk(count));
     let seed = Cell::new(1);
@@ -76,16 +77,15 @@ fn noisy_link(figures: &mut Figures) {
         Contender::new("gridspan", ours),
         Contender::new("quinn with Cubic", cubic).goal(CUBIC_RATIO),
     ];
-    let unit = Unit::Bits(MEBIBYTE.into());
-    figures.compare("bulk at 50 ms and 1 % loss", unit, 3, contenders);
+    let unit = FigureUnit::Bits(MEBIBYTE.into());
+    suite.compare("bulk at 50 ms and 1 % loss", unit, contenders);
 }
 
 /// Round trips of a megabyte over 10 ms each way and 1 Gbit/s; the link alone takes 36 ms.
-fn echo(figures: &mut Figures) {
+fn echo(suite: &mut Suite) {
     let spec = link("2x1,wan=10ms");
-    let count = figures.choose(50, 3);
+    let count = suite.choose(20, 3);
     let task = |count| Task::Echo(count, MEGABYTE);
     let ours = || wire::measure(&spec, true, Cores::Two, task(count / 5), task(count));
-    let contenders = vec![Contender::new("gridspan", ours).limit(ECHO_MAX)];
-    figures.compare("1 MB echo at 20 ms", Unit::Time, 5, contenders);
+    suite.single("1 MB echo at 20 ms", FigureUnit::Time, Some(ECHO_MAX), ours);
 }

@@ -1,7 +1,7 @@
 //! The stream and the ball between tokio tasks, between kameo actors and between ractor actors, one
 //! on each of two threads.
 
-use crate::figures::Sample;
+use crate::suite::Sample;
 use std::future::Future;
 use std::thread;
 use std::time::{Duration, Instant};

@@ -1,7 +1,7 @@
 //! quinn without a runtime above it: ping-pong over a pair of streams, and bulk over one.
 
-use crate::figures::Sample;
 use crate::nodes::{Cores, Second, end_with_input, listening, on_first_core};
+use crate::suite::Sample;
 use quinn::congestion::CubicConfig;
 use quinn::{
     ClientConfig, Connection, Endpoint, EndpointConfig, MtuDiscoveryConfig, RecvStream,

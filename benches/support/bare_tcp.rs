@@ -1,8 +1,8 @@
 //! A lower bound for a stream of small messages: one TCP connection, written and read in batches of
 //! the same size as Gridspan's.
 
-use crate::figures::Sample;
 use crate::nodes::{Cores, Second, end_with_input, listening, on_first_core};
+use crate::suite::Sample;
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, TcpListener, TcpStream};
 use std::time::Instant;

@@ -1,6 +1,6 @@
 //! Messages from one PE to another in one process: a stream, and a ball that goes back and forth.
 
-use crate::figures::Sample;
+use crate::suite::Sample;
 use gridspan_runtime::driver::embedded;
 use gridspan_runtime::{Actor, ActorRef, Context, Ix1, Job, Op, To};
 use serde::{Deserialize, Serialize};

@@ -1,6 +1,6 @@
 //! The same recursions by tasks, by rayon, and serially.
 
-use crate::figures::Sample;
+use crate::suite::Sample;
 use gridspan_jobs::fib::Fib;
 use gridspan_jobs::uts::{Node, TreeCounts, UtsTree, Visit};
 use gridspan_runtime::driver::embedded;

@@ -4,8 +4,8 @@
 //! The service is written by hand and its messages are plain bytes, so that neither a protobuf
 //! compiler nor its encoding is involved.
 
-use crate::figures::Sample;
 use crate::nodes::{Cores, Second, end_with_input, listening, on_first_core};
+use crate::suite::Sample;
 use bytes::{Buf, BufMut, Bytes};
 use std::convert::Infallible;
 use std::future::Future;

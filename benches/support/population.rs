@@ -1,6 +1,6 @@
 //! Many actors: the rate of creation, the memory of an idle one, and the rate of migration.
 
-use crate::figures::Sample;
+use crate::suite::Sample;
 use gridspan_runtime::driver::embedded;
 use gridspan_runtime::{Actor, Context, Ix1, Job, Numbers, Op, PeId, To};
 use serde::{Deserialize, Serialize};

@@ -1,8 +1,8 @@
 //! The job of the call benches: empty functions in a second process, and functions of large data on
 //! the nodes of one process.
 
-use crate::figures::Sample;
 use crate::nodes::{Cores, run_job};
+use crate::suite::Sample;
 use gridspan_rpc::calls::{
     Catalogue, Config, Function, Functions, GridRpc, RpcError, ServerPlan, Services, with_rpc,
 };

@@ -1,6 +1,6 @@
 //! A token that runs around a ring of actors on one PE, and the equivalent without a runtime.
 
-use crate::figures::Sample;
+use crate::suite::Sample;
 use gridspan_runtime::driver::embedded;
 use gridspan_runtime::{Actor, Context, Ix1, Job, Op, To};
 use serde::{Deserialize, Serialize};

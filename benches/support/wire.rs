@@ -1,8 +1,8 @@
 //! The job of the network benches: asks, small messages and large messages from the actor on one
 //! node to the actor on another.
 
-use crate::figures::Sample;
 use crate::nodes::{Cores, run_job};
+use crate::suite::Sample;
 use gridspan_runtime::{Actor, ActorRef, AskError, Context, Ix1, Job, Numbers, Placement, Reply};
 use gridspan_topology::GridSpec;
 use serde::{Deserialize, Serialize};

@@ -1,6 +1,7 @@
 //! The book and the README: links lead somewhere, and figures are the same in both.
 #![allow(missing_docs)]
 
+use gridspan_studies::figures::{update_page, update_readme};
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -99,6 +100,13 @@ fn figures_of_the_readme_are_those_of_the_book() {
     for row in rows {
         assert!(figures.lines().any(|line| line == row), "the book has another row than {row}");
     }
+    assert_eq!(update_readme(&readme, &figures), readme);
+}
+
+#[test]
+fn tables_of_figures_are_as_the_command_writes_them() {
+    let figures = read(&root().join("docs/src/figures.md"));
+    assert_eq!(update_page(&figures, &[]).as_deref(), Ok(figures.as_str()));
 }
 
 #[test]

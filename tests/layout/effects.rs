@@ -26,6 +26,7 @@ const EFFECTS: &[Effect] = &[
             "crates/jobs/src/emulated_work.rs",
             "crates/runtime/src/driver",
             "crates/runtime/src/net",
+            "crates/studies/src/figures/surroundings.rs",
             "src/simulated.rs",
         ],
     },
@@ -41,6 +42,7 @@ const EFFECTS: &[Effect] = &[
             "crates/rpc/src/calls/config.rs",
             "crates/rpc/src/group/disk.rs",
             "crates/runtime/src/driver/share.rs",
+            "crates/studies/src/figures/surroundings.rs",
             "crates/studies/src/structure/source.rs",
             "src",
         ],
@@ -48,7 +50,12 @@ const EFFECTS: &[Effect] = &[
     Effect {
         what: "processes",
         paths: &["std::process::Command", "std::process::exit", "rustix::process"],
-        may: &["crates/cli/src", "crates/jobs/src/fault_drill.rs", "src"],
+        may: &[
+            "crates/cli/src",
+            "crates/jobs/src/fault_drill.rs",
+            "crates/studies/src/figures/surroundings.rs",
+            "src",
+        ],
     },
     Effect {
         what: "threads",
@@ -61,6 +68,7 @@ const EFFECTS: &[Effect] = &[
             "crates/runtime/src/driver",
             "crates/runtime/src/net",
             "crates/sim/src/campaign/runner.rs",
+            "crates/studies/src/figures/surroundings.rs",
             "src/embed.rs",
             "src/variables.rs",
         ],

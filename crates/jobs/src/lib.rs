@@ -13,6 +13,7 @@
 //! - [`ring`], [`fault_drill`]: a token, and failures and migrations on request
 //! - [`registry`]: all jobs by name
 //! - [`block_partition`], [`step_timer`]: shared parts: axes cut into blocks, times of steps
+//! - [`paired`]: ratios of two programs that are measured in turns, with an interval
 //! - [`random`]: the NAS random stream from which several jobs start
 //!
 //! Every job verifies its result, and fails if it is wrong. The jobs only compute: they use no
@@ -29,6 +30,7 @@ pub mod knapsack;
 pub mod leanmd;
 pub mod mandelbrot;
 mod migration_stress;
+pub mod paired;
 pub mod pic;
 pub mod pingpong;
 pub mod queens;

@@ -4,6 +4,8 @@
 //! - [`broadcast`]: the experiment of Gupta and Vadhiyar (2006); examples `paper_experiment`, and
 //!   `broadcast_sweep`, which compares broadcasts of the runtime with the best known plan.
 //! - [`charts`]: charts of curves.
+//! - [`figures`]: the records of benches, and the page of figures, which the example `figures`
+//!   writes.
 //! - [`graphs`]: object graphs; examples `cutter`, which compares the cutter with METIS and the
 //!   optimum, and `leaders`.
 //! - [`networks`]: networks with a known hierarchy, for `cargo bench --bench topology`.
@@ -22,6 +24,7 @@
 mod book;
 pub mod broadcast;
 pub mod charts;
+pub mod figures;
 pub mod graphs;
 pub mod networks;
 pub mod stealing;

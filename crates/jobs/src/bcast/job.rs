@@ -1,5 +1,6 @@
 //! The job: both ways alternate within each size and round, so that other load on the machine
-//! affects both equally.
+//! affects both equally. Their ratio is the median of the ratios of the rounds, with its interval of
+//! 95 %.
 //!
 //! The root times a broadcast from sending it to the result of a reduction to which each member
 //! contributes when it has the payload. The reduction is the same for both ways. It is also
@@ -10,6 +11,7 @@
 use super::member::{BcastMember, Message, Question, Way};
 use super::payload::{Digest, payload};
 use crate::entry::{Entry, parse};
+use crate::paired::MedianEstimate;
 use clap::Parser;
 use gridspan_runtime::{Collection, Grid, Ix1, Job, JobError, Op, Per};
 use gridspan_topology::ByteCount;
@@ -86,10 +88,9 @@ async fn run(grid: &Grid, options: &Options) -> Result<(), JobError> {
         sizes.push((bytes, bench.compare(bytes, rounds).await?));
     }
     let closing_ns = Range::of(bench.closings().await?);
-    let sizes = sizes.into_iter().map(|(bytes, times_ns)| (bytes, times_ns.map(Range::of)));
     if options.json {
-        for (bytes, ranges) in sizes {
-            println!("{}", json_of_size((nodes, rounds, bytes), ranges));
+        for (bytes, times_ns) in sizes {
+            println!("{}", json_of_size((nodes, rounds, bytes), times_ns));
         }
         let (closing, payloads) = (closing_ns.to_json(), bench.payloads);
         println!(
@@ -98,9 +99,10 @@ async fn run(grid: &Grid, options: &Options) -> Result<(), JobError> {
         return Ok(());
     }
     println!("{:>10}  {:>26}  {:>26}  ratio", "bytes", "runtime", "binomial of messages");
-    for (bytes, [runtime, binomial]) in sizes {
-        let ratio = runtime.median_ns / binomial.median_ns;
-        println!("{bytes:>10}  {:>26}  {:>26}  {ratio:.3}", runtime.show(), binomial.show());
+    for (bytes, times_ns) in sizes {
+        let ratio = MedianEstimate::of_paired_ratio(&times_ns[0], &times_ns[1]);
+        let [runtime, binomial] = times_ns.map(|times_ns| Range::of(times_ns).show());
+        println!("{bytes:>10}  {runtime:>26}  {binomial:>26}  {ratio}");
     }
     println!("of these times, the confirming reduction takes {} us", closing_ns.show());
     println!(
@@ -111,13 +113,14 @@ async fn run(grid: &Grid, options: &Options) -> Result<(), JobError> {
 }
 
 /// The times of one size as a JSON object.
-fn json_of_size((nodes, rounds, bytes): (u32, u64, usize), ranges: [Range; 2]) -> String {
-    let [runtime, binomial] = ranges;
-    let ratio = runtime.median_ns / binomial.median_ns;
-    let [runtime, binomial] = ranges.map(|range| range.to_json());
+fn json_of_size((nodes, rounds, bytes): (u32, u64, usize), times_ns: [Vec<f64>; 2]) -> String {
+    let MedianEstimate { median, low, high } =
+        MedianEstimate::of_paired_ratio(&times_ns[0], &times_ns[1]);
+    let [runtime, binomial] = times_ns.map(|times_ns| Range::of(times_ns).to_json());
     format!(
         "{{\"nodes\":{nodes},\"rounds\":{rounds},\"bytes\":{bytes},\"runtime\":{runtime},\
-         \"binomial_of_messages\":{binomial},\"ratio\":{ratio:.4}}}"
+         \"binomial_of_messages\":{binomial},\"ratio\":{median:.4},\
+         \"ratio_low\":{low:.4},\"ratio_high\":{high:.4}}}"
     )
 }
 
@@ -244,13 +247,13 @@ mod tests {
 
     #[test]
     fn what_a_size_took_is_a_json_object() {
-        let ranges = [Range::of(vec![3e3, 1e3, 2e3]), Range::of(vec![4e3])];
+        let times_ns = [vec![3e3, 1e3, 2e3], vec![4e3; 3]];
         assert_eq!(
-            json_of_size((4, 3, 1000), ranges),
+            json_of_size((4, 3, 1000), times_ns),
             "{\"nodes\":4,\"rounds\":3,\"bytes\":1000,\
              \"runtime\":{\"median_ns\":2000,\"least_ns\":1000,\"most_ns\":3000},\
              \"binomial_of_messages\":{\"median_ns\":4000,\"least_ns\":4000,\"most_ns\":4000},\
-             \"ratio\":0.5000}"
+             \"ratio\":0.5000,\"ratio_low\":0.2500,\"ratio_high\":0.7500}"
         );
     }
 

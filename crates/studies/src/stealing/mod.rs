@@ -3,13 +3,16 @@
 //!
 //! - [`LoadSpread`]: the nodes on which tasks appear.
 //! - [`StealingExperiment`]: the nodes, the network and the tasks.
+//! - [`four_sites`]: figures of the directory policy.
 //! - [`Tally`]: the counters. `engine.rs`: the nodes and links, event by event.
 
 mod engine;
+mod four_sites;
 mod spread;
 #[cfg(test)]
 mod tests;
 
+pub use four_sites::four_sites;
 pub use spread::LoadSpread;
 
 use gridspan_balance::stealing::{StealingLayout, UnknownStealingPolicy};

@@ -34,7 +34,7 @@ impl Coordinator {
         let info = CollectionInfo { id, kind, map, shape, members };
         let base = info.base();
         if let Some(base) = base
-            && !self.collections.get(&base).is_some_and(|state| state.info.base().is_none())
+            && self.collections.get(&base).is_none_or(|state| state.info.base().is_some())
         {
             return self.fail_no_collection(base);
         }

@@ -80,9 +80,12 @@ fn run(job: Job, grid: &str) -> SimReport {
     Simulation::new(job, spec, SimOptions::default()).unwrap().run()
 }
 
+/// Members and notes, and the PEs of the fresh members.
+type Results = Receiver<(Vec<u64>, Vec<u64>)>;
+
 /// A job with a speaker on each of three PEs, each of which gets `say`; reports the members and
 /// their notes at quiescence, and the PEs where the fresh ones were created.
-fn speaking(at: CreateAt, coordinator: u32, say: Say) -> (Job, Receiver<(Vec<u64>, Vec<u64>)>) {
+fn speaking(at: CreateAt, coordinator: u32, say: Say) -> (Job, Results) {
     let (out, results) = channel();
     let job = Job::new("on demand").on_demand::<Speaker>(at, |_| ()).coordinator_on(coordinator);
     let job = job.main(async move |grid| {

@@ -32,6 +32,7 @@ fn random_jobs_keep_all_promises_under_random_faults() {
         doings.replicas,
         doings.large_broadcasts,
         doings.unordered_broadcasts,
+        doings.partners,
         faults.delayed,
         faults.reordered,
         faults.disconnects,

@@ -54,6 +54,14 @@ impl Coordinator {
 
     /// Runs the follow-ups of the event just handled.
     fn finish_event(&mut self) {
+        self.follow_up();
+        self.check_budget();
+        self.tell_end();
+        self.begin_transfer();
+        self.follow_up();
+    }
+
+    fn follow_up(&mut self) {
         while self.outcome.is_none()
             && let Some(follow_up) = self.follow_ups.pop_front()
         {
@@ -66,9 +74,6 @@ impl Coordinator {
                 FollowUp::BeginRebalance => self.measure(),
             }
         }
-        self.check_budget();
-        self.tell_end();
-        self.begin_transfer();
     }
 
     fn fire(&mut self, timer: Timer) {

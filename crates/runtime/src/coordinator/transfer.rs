@@ -16,7 +16,7 @@
 //! gate still judges a rebalance, it reports to listeners that it gave up, and the rebalance is not
 //! undone.
 
-use super::event::Asker;
+use super::event::{Asker, FollowUp};
 use super::machine::Coordinator;
 use super::state::advice::{Advice, TransferredAdvice};
 use super::state::balance::Balances;
@@ -86,7 +86,13 @@ impl Coordinator {
                     self.retire_plans();
                     self.conclude_balances();
                 }
-                None => return,
+                None => {
+                    // Put off for a transfer to this node, where the coordinator already was.
+                    if std::mem::take(&mut self.balances.is_put_off) {
+                        self.follow_ups.push_back(FollowUp::BeginRebalance);
+                    }
+                    return;
+                }
             }
         }
     }

@@ -178,19 +178,17 @@ impl<const ROLE: u8> Partner<ROLE> {
 
 impl Bundle {
     fn has_here<A: Actor>(&self, id: ActorId, cx: &Context<'_, A>) -> bool {
-        let index = Ix1(id.key.0 as u32 as i32);
         if id.collection == self.base.id() {
-            return cx.is_here(&self.base.at(index));
+            return cx.is_here(&self.base.at(Ix1(id.key.0 as u32 as i32)));
         }
-        let bound = self.bound.iter().find(|bound| bound.id() == id.collection);
-        // The references to the last collection arrive later.
-        bound.is_none_or(|bound| cx.is_here(&bound.at(index)))
+        self.member(id).is_none_or(|bound| cx.is_here(&bound))
     }
 
     /// A random member: most often a partner of `id`, if it has any.
     fn anyone(&self, id: ActorId) -> ActorId {
         ledger::with(|ledger| {
-            let partners = ledger.partners(id);
+            let mut partners = ledger.partners(id);
+            partners.retain(|(id, _)| self.knows(*id));
             if !partners.is_empty() && ledger.dice.chance(0.6) {
                 return ledger.dice.one_of(&partners).0;
             }
@@ -199,6 +197,12 @@ impl Bundle {
             let living = ledger.living(of);
             ledger.dice.one_of(&living)
         })
+    }
+
+    /// Whether there is a reference to the collection of this member: that to the last collection
+    /// arrives after its members.
+    fn knows(&self, id: ActorId) -> bool {
+        id.collection == self.base.id() || self.member(id).is_some()
     }
 
     fn send<A: Actor>(&self, to: ActorId, left: u32, cx: &mut Context<'_, A>) {

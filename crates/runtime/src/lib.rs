@@ -39,16 +39,16 @@ pub use address::id::{ActorId, COORDINATOR, CollectionId, MAIN_PE, Phase, Timer}
 pub use address::index::{
     ActorIndex, IndexBox, IndexSet, Ix1, Ix2, Ix3, Ix4, Ix5, Ix6, Key, Shape,
 };
-pub use error::{AskError, GridError, JobError, main_panicked};
+pub use error::{AskError, GridError, JobError, Misuse, StartError, main_panicked};
 pub use gridspan_topology::{Layout, NodeId, PeId, SiteId, Time};
 pub use job::grid::{Collection, Grid, MainPort, Member, Per};
 pub use job::program::{Program, end};
 pub use job::promise::Awaited;
 pub use job::{Job, MainFuture};
-pub use message::List;
 pub use message::codec::DecodeError;
 pub use message::frame::Frame;
 pub use message::limits::Limits;
+pub use message::{List, Portable};
 pub use pe::GuestEvent;
 pub use pe::actor::Actor;
 pub use pe::actor::abilities::To;

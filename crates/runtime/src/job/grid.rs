@@ -50,6 +50,7 @@ struct Shared {
 
 /// Whether a group has a member per PE or per node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Per {
     /// One member on every PE; its index is the PE's number.
     Pe,
@@ -98,7 +99,10 @@ impl Grid {
     }
 
     fn kind<A: Actor>(&self) -> Result<KindId, GridError> {
-        self.shared.registry.find::<A>().ok_or(GridError::NotRegistered(type_name::<A>()))
+        self.shared
+            .registry
+            .find::<A>()
+            .ok_or(GridError::NotRegistered(type_name::<A>().to_owned()))
     }
 
     /// Creates a collection with one member for each index, built from `init(index)`, and placed in

@@ -4,14 +4,18 @@ use super::bound::{Goal, LocalBound};
 use super::engine::{Engine, Finished, Work};
 use super::frame::{FrameId, QueuedTask, Up};
 use super::lineage::LineageId;
+use crate::message::Portable;
 use gridspan_topology::{PeId, Time};
-use serde::Serialize;
-use serde::de::DeserializeOwned;
 use std::any::type_name;
 use std::marker::PhantomData;
 use std::time::Duration;
 
 /// A result that is assembled from parts, in any order and grouping.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` cannot be the total of a search",
+    label = "this type does not implement `Merge`",
+    note = "write `impl Merge for {Self}`, which adds another part to this one; a number needs a struct around it"
+)]
 pub trait Merge: Default {
     /// Adds another part. Must be associative and commutative, with the default as the neutral
     /// element.
@@ -22,9 +26,14 @@ pub trait Merge: Default {
 ///
 /// A node may be visited more than once, like a [`Task`](crate::Task) that runs more than once; it
 /// counts once.
-pub trait Search: Serialize + DeserializeOwned + Send + 'static {
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is not a search",
+    label = "this type does not implement `Search`",
+    note = "write `impl Search for {Self}`; for tasks with results of their own, `impl Task for {Self}` and `Job::tasks`"
+)]
+pub trait Search: Portable {
     /// The total that all nodes add to.
-    type Total: Merge + Serialize + DeserializeOwned + Send + 'static;
+    type Total: Merge + Portable;
 
     /// The values of the pool's shared bound that are better; see [`SearchContext::improve`].
     const GOAL: Goal = Goal::Maximise;

@@ -8,22 +8,26 @@ pub(crate) mod registry;
 
 use crate::Context;
 use crate::address::index::ActorIndex;
+use crate::message::Portable;
 use crate::reduce::Reduction;
-use serde::Serialize;
-use serde::de::DeserializeOwned;
 
 /// A migratable object with private state and synchronous message handlers.
 ///
 /// Only one thread at a time runs an actor, and a handler runs to completion; an actor waits by
 /// returning. State, messages and [`Init`](Self::Init) cross the network in `serde` encoding.
-pub trait Actor: Serialize + DeserializeOwned + Send + 'static {
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is not an actor",
+    label = "this type does not implement `Actor`",
+    note = "write `impl Actor for {Self}` with the types `Index`, `Init` and `Message` and the functions `create` and `handle`; where an actor is asked for, name its type, not that of its messages"
+)]
+pub trait Actor: Portable {
     /// The index that names a member of a collection of these actors.
     type Index: ActorIndex;
     /// The value from which a new member is built.
-    type Init: Serialize + DeserializeOwned + Send + 'static;
+    type Init: Portable;
     /// The message type. Messages are cloned only for multicasts and broadcasts; keep large data in
     /// a [`Numbers`](crate::Numbers), whose clones share it.
-    type Message: Serialize + DeserializeOwned + Clone + Send + 'static;
+    type Message: Portable + Clone;
 
     /// Builds a member on the PE where it will first live.
     fn create(init: Self::Init, cx: &mut Context<'_, Self>) -> Self;

@@ -8,7 +8,7 @@
 //! may migrate while its contribution is in flight.
 
 use crate::address::id::{COORDINATOR, SectionId, Sender, Slot};
-use crate::error::JobError;
+use crate::error::Misuse;
 use crate::message::{Contribution, Control, ReductionGroup};
 use crate::pe::collective::accumulator::Accumulator;
 use crate::pe::core::Core;
@@ -42,10 +42,9 @@ impl Core {
     fn refuses(&mut self, slot: Slot, op: &Op, value: &Value) -> bool {
         let is_unsound = op.is_unsound() || value.is_unsound();
         if is_unsound {
-            let name = self.kind(slot.kind).map_or("an actor", |kind| kind.name());
-            self.fail(JobError::Failed(format!(
-                "{name} contributed {value} with {op:?}; a tuple has at most 16 elements, and none of them is a tuple"
-            )));
+            let actor = self.kind(slot.kind).map_or("an actor", |kind| kind.name()).to_owned();
+            let (value, operation) = (value.to_string(), format!("{op:?}"));
+            self.fail(Misuse::UnsoundTuple { actor, value, operation }.into());
         }
         is_unsound
     }

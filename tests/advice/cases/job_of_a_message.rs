@@ -1,0 +1,8 @@
+use gridspan::prelude::*;
+
+#[derive(Serialize, Deserialize)]
+struct Message;
+
+fn main() {
+    let _ = Job::new("cells").actor::<Message>();
+}

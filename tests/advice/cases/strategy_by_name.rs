@@ -1,0 +1,5 @@
+use gridspan::prelude::*;
+
+fn main() {
+    let _ = Job::new("cells").strategy("refine").stealing("random");
+}

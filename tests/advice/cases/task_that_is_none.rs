@@ -1,0 +1,8 @@
+use gridspan::prelude::*;
+
+#[derive(Serialize, Deserialize)]
+struct Fib(u32);
+
+fn main() {
+    let _ = Job::new("fib").tasks::<Fib>();
+}

@@ -1,0 +1,12 @@
+use gridspan::prelude::*;
+
+#[derive(Serialize, Deserialize)]
+struct Board;
+
+impl Search for Board {
+    type Total = u64;
+
+    fn visit(self, _cx: &mut SearchContext<'_, Self>) {}
+}
+
+fn main() {}

@@ -279,7 +279,7 @@ impl<T> Running<T> {
             let _ = thread.join();
         }
         outcome?;
-        lock(&self.value).take().ok_or_else(|| JobError::ResultTaken)
+        lock(&self.value).take().ok_or(JobError::ResultTaken)
     }
 
     /// Whether the job has ended.

@@ -126,9 +126,9 @@ pub use gridspan_runtime::{
     Actor, ActorId, ActorIndex, ActorRef, AskError, Collection, CollectionId, CollectionRef,
     Context, Custom, CustomOp, DecodeError, ExactSum, Goal, Grid, GridError, GuestEvent, IndexBox,
     IndexSet, Ix1, Ix2, Ix3, Ix4, Ix5, Ix6, Job, JobError, Key, Limits, Links, List, Locality,
-    Member, Merge, Misuse, Numbers, Op, Per, Phase, Placement, PlacementMap, Portable, Published,
-    Reducible, Reduction, Reply, Search, SearchContext, SearchPool, SearchStream, SectionRef,
-    StartError, Statistics, StealStatistics, Step, Task, TaskContext, TaskPool, Timer, To, Value,
+    Member, Merge, Misuse, Numbers, Op, Per, Phase, Placement, PlacementMap, Published, Reducible,
+    Reduction, Reply, Search, SearchContext, SearchPool, SearchStream, SectionRef, StartError,
+    Statistics, StealStatistics, Step, Task, TaskContext, TaskPool, Timer, To, Value,
 };
 #[cfg(feature = "workflow")]
 pub use gridspan_workflow as workflow;

@@ -10,17 +10,20 @@ use std::process::Command;
 
 /// Each program, and texts that the compiler must print for it.
 const ADVICE: &[(&str, &[&str])] = &[
+    // The advice of `serde`.
     (
         "state_without_serde",
-        &["`Cell` cannot cross to another node", "write `#[derive(Serialize, Deserialize)]` above"],
+        &[
+            "consider adding `#[derive(serde::Serialize)]` to your `Cell` type",
+            "consider adding `#[derive(serde::Deserialize)]` to your `Cell` type",
+        ],
     ),
     (
         "message_without_serde",
-        &["`Message` cannot cross to another node", "and above the types of its fields"],
-    ),
-    (
-        "message_that_borrows",
-        &["`&'static str` cannot cross to another node", "use owned values, or `Numbers`"],
+        &[
+            "consider adding `#[derive(serde::Serialize)]` to your `Message` type",
+            "consider adding `#[derive(serde::Deserialize)]` to your `Message` type",
+        ],
     ),
     ("index_that_is_a_number", &["`usize` is not an index of actors", "use `Ix1` to `Ix6`"]),
     ("indices_that_are_a_range", &["is not a set of indices", "write `Ix1::range(n)`"]),
@@ -117,9 +120,6 @@ fn rlib(message: &Value, name: &str) -> Option<PathBuf> {
         && message["target"]["name"] == name
         && message["target"]["kind"].as_array()?.iter().any(|kind| kind == "lib");
     let files = message["filenames"].as_array()?.iter().filter_map(Value::as_str);
-    let file = files.map(PathBuf::from).find(|file| file.extension().is_some_and(|e| e == "rlib"));
-    file.filter(|file| {
-        // The library that the test is linked with lies beside the test's dependencies.
-        is_library && file.exists()
-    })
+    let mut files = files.map(PathBuf::from);
+    files.find(|file| is_library && file.extension().is_some_and(|end| end == "rlib"))
 }

@@ -27,7 +27,8 @@ fn stencils_stay_exact_while_their_blocks_move() {
     for strategy in ["rotate", "random"] {
         let words = "-n 40 --blocks 5 --iterations 20 --sync-every 6";
         everywhere(|| {
-            built_in("stencil", words).strategy(strategy.parse::<StrategyName>().unwrap())
+            built_in("stencil", words)
+                .strategy(strategy.parse::<StrategyName>().expect("it is a name"))
         });
     }
 }
@@ -62,7 +63,9 @@ fn particles_may_jump_over_blocks_go_down_or_stay_in_the_only_one() {
 fn particles_arrive_while_their_blocks_move() {
     for strategy in ["rotate", "random"] {
         let words = "--cells 40 --particles 3000 --steps 12 --blocks 5 --sync-every 4";
-        everywhere(|| built_in("pic", words).strategy(strategy.parse::<StrategyName>().unwrap()));
+        everywhere(|| {
+            built_in("pic", words).strategy(strategy.parse::<StrategyName>().expect("it is a name"))
+        });
     }
 }
 

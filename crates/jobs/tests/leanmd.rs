@@ -78,11 +78,13 @@ fn moving_all_actors_at_sync_points_changes_no_bit() {
     for strategy in ["rotate", "random"] {
         let words = format!("{DROPLET} --steps 6 --sync-every 2");
         everywhere(|| {
-            built_in("leanmd", &words).strategy(strategy.parse::<StrategyName>().unwrap()).seed(5)
+            built_in("leanmd", &words)
+                .strategy(strategy.parse::<StrategyName>().expect("it is a name"))
+                .seed(5)
         });
         everywhere(|| {
             built_in("leanmd", &format!("{words} --migrate-randomly"))
-                .strategy(strategy.parse::<StrategyName>().unwrap())
+                .strategy(strategy.parse::<StrategyName>().expect("it is a name"))
         });
     }
 }

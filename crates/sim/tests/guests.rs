@@ -33,7 +33,7 @@ fn job(policy: &str, is_search: bool) -> (Job, Arc<Mutex<Vec<GuestEvent>>>) {
     let job = Job::new("comb")
         .search::<Comb>()
         .tasks::<Comb>()
-        .stealing(policy.parse::<StealingPolicyName>().unwrap());
+        .stealing(policy.parse::<StealingPolicyName>().expect("it is a name"));
     let job = job.on_guests(move |event| told.lock().unwrap().push(event.clone()));
     let job = job.main(async move |grid| {
         let nodes = match is_search {

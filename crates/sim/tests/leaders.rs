@@ -203,7 +203,7 @@ fn leaders_move_whom_one_place_that_holds_all_would_move() {
 fn leaders_cut_about_as_well_as_grid_cut_that_sees_everything() {
     let after = |strategy: &'static str| {
         let outcome = run("3x2,wan=5ms", 1, vec![20], anywhere, |job| {
-            job.strategy(strategy.parse::<StrategyName>().unwrap())
+            job.strategy(strategy.parse::<StrategyName>().expect("it is a name"))
         });
         outcome.told[0].after.messages
     };

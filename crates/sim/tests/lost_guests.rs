@@ -36,7 +36,7 @@ impl Case {
         let job = Job::new("comb")
             .search::<Comb>()
             .tasks::<Comb>()
-            .stealing(self.policy.parse::<StealingPolicyName>().unwrap());
+            .stealing(self.policy.parse::<StealingPolicyName>().expect("it is a name"));
         let job = job.tolerate_lost_guests(true).main(async move |grid| {
             let nodes = match is_search {
                 true => grid.run_search(root).await?.0,

@@ -70,7 +70,7 @@ fn run(strategy: &str, every: Duration) -> (Vec<BalanceReport>, Duration) {
     let (notes, took) = (told.clone(), last.clone());
     let job = Job::new("rows")
         .actor::<Row>()
-        .strategy(strategy.parse::<StrategyName>().unwrap())
+        .strategy(strategy.parse::<StrategyName>().expect("it is a name"))
         .balance_every(every)
         .placement("uneven", |key, _: &Layout| {
             let row = Ix1::from_key(key).0;

@@ -85,7 +85,7 @@ fn run(case: Case) -> Ran {
     let (noted, count) = (times.clone(), moving.clone());
     let job = Job::new("speeds")
         .actor::<Worker>()
-        .strategy(strategy.parse::<StrategyName>().unwrap())
+        .strategy(strategy.parse::<StrategyName>().expect("it is a name"))
         .balance_gate(is_gated);
     let job = job.on_balance(move |report| {
         println!("  {report} {:?}", report.refusal);

@@ -81,7 +81,7 @@ impl Actor for Point {
 fn steps(strategy: &'static str, sync_every: u32) -> Duration {
     let job = Job::new("ring")
         .actor::<Point>()
-        .strategy(strategy.parse::<StrategyName>().unwrap())
+        .strategy(strategy.parse::<StrategyName>().expect("it is a name"))
         .main(async move |grid| {
             let points = grid.create::<Point>(Ix1::range(MEMBERS as u32), |_| sync_every).await?;
             points.broadcast(Msg::Start);
@@ -208,7 +208,7 @@ fn members_that_come_and_go_between_sync_points_keep_nobody_waiting() {
             let job = Job::new("runners")
                 .actor::<Runner>()
                 .actor::<Count>()
-                .strategy(strategy.parse::<StrategyName>().unwrap());
+                .strategy(strategy.parse::<StrategyName>().expect("it is a name"));
             let job = job.main(async move |grid| {
                 let count = grid.create::<Count>(Ix1::range(1), |_| ()).await?;
                 let to = count.reference();

@@ -35,7 +35,7 @@ fn simulate(policy: &str, spec: GridSpec, teeth: u32) -> (SimReport, StealStatis
     let (out, results) = mpsc::channel();
     let job = Job::new("comb")
         .search::<Comb>()
-        .stealing(policy.parse::<StealingPolicyName>().unwrap())
+        .stealing(policy.parse::<StealingPolicyName>().expect("it is a name"))
         .main(async move |grid| {
             let (nodes, statistics, took) = run(&grid, teeth).await?;
             assert_eq!(nodes, Nodes(1 << teeth));
@@ -84,7 +84,7 @@ fn seconds(policy: &str, nodes: &[u32], tasks: u32) -> Duration {
     let (out, result) = mpsc::channel();
     let job = Job::new("batch")
         .search::<Batch>()
-        .stealing(policy.parse::<StealingPolicyName>().unwrap())
+        .stealing(policy.parse::<StealingPolicyName>().expect("it is a name"))
         .main(async move |grid| {
             let pool = grid.search_pool().await?;
             grid.sleep(Duration::from_secs(1)).await?;

@@ -1,3 +1,5 @@
+//! Contribution of a struct, which must not compile.
+
 use gridspan::prelude::*;
 
 #[derive(Serialize, Deserialize)]

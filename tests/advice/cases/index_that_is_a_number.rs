@@ -1,3 +1,5 @@
+//! Index that is a number, which must not compile.
+
 use gridspan::prelude::*;
 
 #[derive(Serialize, Deserialize)]

@@ -1,3 +1,5 @@
+//! Indices that are a range, which must not compile.
+
 use gridspan::prelude::*;
 
 #[derive(Serialize, Deserialize)]

@@ -1,3 +1,5 @@
+//! Job of a message, which must not compile.
+
 use gridspan::prelude::*;
 
 #[derive(Serialize, Deserialize)]

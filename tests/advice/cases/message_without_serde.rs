@@ -1,3 +1,5 @@
+//! Message without serde, which must not compile.
+
 use gridspan::prelude::*;
 
 #[derive(Serialize, Deserialize)]

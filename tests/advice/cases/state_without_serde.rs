@@ -1,3 +1,5 @@
+//! State without serde, which must not compile.
+
 use gridspan::prelude::*;
 
 struct Cell {

@@ -1,3 +1,5 @@
+//! Strategy by name, which must not compile.
+
 use gridspan::prelude::*;
 
 fn main() {

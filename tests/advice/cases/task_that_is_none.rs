@@ -1,3 +1,5 @@
+//! Task that is none, which must not compile.
+
 use gridspan::prelude::*;
 
 #[derive(Serialize, Deserialize)]

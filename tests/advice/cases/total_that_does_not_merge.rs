@@ -1,3 +1,5 @@
+//! Total that does not merge, which must not compile.
+
 use gridspan::prelude::*;
 
 #[derive(Serialize, Deserialize)]

@@ -21,7 +21,6 @@ mod packet;
 pub(crate) mod payload;
 pub(crate) mod pending_work;
 mod phase;
-mod portable;
 pub mod probe;
 mod replicas;
 mod spread;
@@ -46,7 +45,6 @@ pub(crate) use migrant::{MemberRecord, Migrant};
 pub use packet::Packet;
 pub(crate) use packet::{Content, EncodedBatch, MessageFrame};
 pub(crate) use phase::PhaseCounts;
-pub use portable::Portable;
 pub(crate) use replicas::{Frontier, ReplicaControl, ReplicaOrder};
 pub(crate) use spread::{
     IncomingControl, OutgoingControl, REPORTED_BYTES_MIN, SEGMENT_BYTES, Spread, default_plan,

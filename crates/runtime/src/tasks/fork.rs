@@ -6,9 +6,10 @@ use super::frame::{Frame, FrameId, Up};
 use super::pool_ref::TaskPoolRef;
 use super::worker::Worker;
 use crate::address::id::Sender;
-use crate::message::Portable;
 use crate::message::codec;
 use gridspan_topology::{PeId, Time};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
 use std::any::type_name;
 use std::marker::PhantomData;
 use std::time::Duration;
@@ -54,9 +55,9 @@ use std::time::Duration;
     label = "this type does not implement `Task`",
     note = "write `impl Task for {Self}`; for a tree whose nodes only add to one total, `impl Search for {Self}` and `Job::search`"
 )]
-pub trait Task: Portable {
+pub trait Task: Serialize + DeserializeOwned + Send + 'static {
     /// Its output.
-    type Output: Portable;
+    type Output: Serialize + DeserializeOwned + Send + 'static;
     /// The state that it keeps while its children run. It stays on its PE.
     type Join: Send + 'static;
 

@@ -4,8 +4,9 @@ use super::bound::{Goal, LocalBound};
 use super::engine::{Engine, Finished, Work};
 use super::frame::{FrameId, QueuedTask, Up};
 use super::lineage::LineageId;
-use crate::message::Portable;
 use gridspan_topology::{PeId, Time};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
 use std::any::type_name;
 use std::marker::PhantomData;
 use std::time::Duration;
@@ -31,9 +32,9 @@ pub trait Merge: Default {
     label = "this type does not implement `Search`",
     note = "write `impl Search for {Self}`; for tasks with results of their own, `impl Task for {Self}` and `Job::tasks`"
 )]
-pub trait Search: Portable {
+pub trait Search: Serialize + DeserializeOwned + Send + 'static {
     /// The total that all nodes add to.
-    type Total: Merge + Portable;
+    type Total: Merge + Serialize + DeserializeOwned + Send + 'static;
 
     /// The values of the pool's shared bound that are better; see [`SearchContext::improve`].
     const GOAL: Goal = Goal::Maximise;

@@ -112,18 +112,20 @@ fn actors_move_and_keep_their_state_and_their_messages() {
 fn a_sync_point_moves_everyone_and_resumes_everyone() {
     for strategy in ["none", "rotate", "random"] {
         everywhere(|| {
-            job().strategy(strategy.parse::<StrategyName>().unwrap()).main(async |grid| {
-                let cells = grid.create::<Cell>(Ix1::range(30), |_| 1).await?;
-                for round in 1..=3 {
-                    cells.broadcast(Msg::Sync);
-                    grid.quiescence().await?;
-                    for i in [0, 17, 29] {
-                        let resumed: u32 = cells.member(Ix1(i)).ask(ASK, Msg::Resumed).await?;
-                        assert_eq!(resumed, round);
+            job().strategy(strategy.parse::<StrategyName>().expect("it is a name")).main(
+                async |grid| {
+                    let cells = grid.create::<Cell>(Ix1::range(30), |_| 1).await?;
+                    for round in 1..=3 {
+                        cells.broadcast(Msg::Sync);
+                        grid.quiescence().await?;
+                        for i in [0, 17, 29] {
+                            let resumed: u32 = cells.member(Ix1(i)).ask(ASK, Msg::Resumed).await?;
+                            assert_eq!(resumed, round);
+                        }
                     }
-                }
-                Ok(())
-            })
+                    Ok(())
+                },
+            )
         });
     }
 }

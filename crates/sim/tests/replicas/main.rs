@@ -182,7 +182,7 @@ fn strategies_give_replicas_where_latency_decides_and_only_there() {
         let cells = Cells { steps: 300, ..SLOW };
         let job = cells
             .job()
-            .strategy(strategy.parse::<StrategyName>().unwrap())
+            .strategy(strategy.parse::<StrategyName>().expect("it is a name"))
             .balance_every(Duration::from_millis(1500));
         let report = simulate(job, emulate, SimOptions::default());
         assert_eq!(report.outcome, Ok(()), "{strategy}");

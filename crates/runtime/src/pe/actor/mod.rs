@@ -8,8 +8,9 @@ pub(crate) mod registry;
 
 use crate::Context;
 use crate::address::index::ActorIndex;
-use crate::message::Portable;
 use crate::reduce::Reduction;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
 
 /// A migratable object with private state and synchronous message handlers.
 ///
@@ -20,14 +21,14 @@ use crate::reduce::Reduction;
     label = "this type does not implement `Actor`",
     note = "write `impl Actor for {Self}` with the types `Index`, `Init` and `Message` and the functions `create` and `handle`; where an actor is asked for, name its type, not that of its messages"
 )]
-pub trait Actor: Portable {
+pub trait Actor: Serialize + DeserializeOwned + Send + 'static {
     /// The index that names a member of a collection of these actors.
     type Index: ActorIndex;
     /// The value from which a new member is built.
-    type Init: Portable;
+    type Init: Serialize + DeserializeOwned + Send + 'static;
     /// The message type. Messages are cloned only for multicasts and broadcasts; keep large data in
     /// a [`Numbers`](crate::Numbers), whose clones share it.
-    type Message: Portable + Clone;
+    type Message: Serialize + DeserializeOwned + Clone + Send + 'static;
 
     /// Builds a member on the PE where it will first live.
     fn create(init: Self::Init, cx: &mut Context<'_, Self>) -> Self;

@@ -13,7 +13,7 @@ mod oracle;
 mod suite;
 
 use gridspan_balance::cutter::{Cutter, Graph};
-use gridspan_balance::{GridCut, Plan, Refine, Snapshot, Strategy};
+use gridspan_balance::{GridCut, Plan, Refine, Snapshot, Strategy, StrategyName};
 use gridspan_runtime::driver::embedded;
 use gridspan_studies::figures::{ComputedValue, FigureUnit};
 use gridspan_studies::graphs::{
@@ -61,7 +61,9 @@ fn measuring(suite: &mut Suite) {
     let run = |strategy: &str| {
         let words = ["--quiet", "--steps", steps].map(str::to_owned);
         let leanmd = gridspan_jobs::find("leanmd").expect("it is built in");
-        let job = (leanmd.build)(&words).expect("the words are right").strategy(strategy);
+        let job = (leanmd.build)(&words)
+            .expect("the words are right")
+            .strategy(strategy.parse::<StrategyName>().expect("it is a name"));
         Sample::of(1, || embedded::run(job, 1).expect("leanmd verifies itself"))
     };
     let contenders = vec![

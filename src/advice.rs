@@ -7,8 +7,7 @@ use gridspan_topology::Layout;
 /// everything.
 pub fn hint(error: &JobError) -> Option<&'static str> {
     Some(match error {
-        JobError::Failed(_) | JobError::Cancelled => return None,
-        JobError::Panicked { .. } => backtrace(),
+        JobError::Panicked { .. } | JobError::MainPanicked { .. } => backtrace(),
         JobError::NodeLost { .. } => {
             "look at what that node printed last, and at the link to its site"
         }
@@ -21,7 +20,7 @@ pub fn hint(error: &JobError) -> Option<&'static str> {
         JobError::OverBudget { .. } => {
             "send less before receiving, or raise the budget with `Job::limits`"
         }
-        JobError::Stalled(_) => {
+        JobError::Stalled { .. } => {
             "find the member that did not send, answer, contribute or reach the sync point; in virtual time, by \
              `gridctl sim`, the same happens again and again"
         }
@@ -29,6 +28,8 @@ pub fn hint(error: &JobError) -> Option<&'static str> {
         JobError::Protocol(_) | JobError::OtherProgram { .. } => {
             "start all nodes from one build of the program"
         }
+        // The texts of all others say what to do.
+        _ => return None,
     })
 }
 
@@ -47,11 +48,9 @@ pub fn culprit(error: &JobError, layout: &Layout) -> Option<NodeId> {
             layout.contains(*pe).then(|| layout.node_of(*pe))
         }
         JobError::NodeLost { node, .. } | JobError::OtherProgram { node, .. } => Some(*node),
-        JobError::Failed(_)
-        | JobError::Cancelled
-        | JobError::Protocol(_)
-        | JobError::Stalled(_)
-        | JobError::TimeLimit { .. } => None,
+        JobError::CoordinatorOverBudget { node, .. } => Some(*node),
+        JobError::MainPanicked { .. } => Some(NodeId(0)),
+        _ => None,
     }
 }
 

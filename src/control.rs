@@ -29,6 +29,7 @@ const TEXT_BYTES_MAX: usize = 8 << 10;
 /// The content of a control line.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
+#[non_exhaustive]
 pub enum Control {
     /// The job failed.
     Failed(Failure),

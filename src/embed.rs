@@ -83,8 +83,8 @@
 //! # End of a job
 //!
 //! - Its main returns: the result is the value, or its error.
-//! - A panic in a handler or in main: [`JobError::Panicked`] or [`JobError::Failed`]. Only this job
-//!   ends. The panic hook of the process prints the panic.
+//! - A panic in a handler or in main: [`JobError::Panicked`] or [`JobError::MainPanicked`]. Only this
+//!   job ends. The panic hook of the process prints the panic.
 //! - [`CancelHandle::cancel`], or dropping the [`Running`] job: [`JobError::Cancelled`].
 //! - The [time limit](Runner::time_limit): [`JobError::TimeLimit`].
 //!
@@ -110,7 +110,7 @@ use crate::processes::{OnPrinted, Printed, Processes};
 use crate::variables::DRIVER;
 use gridspan_balance::BalanceReport;
 use gridspan_runtime::driver::{NodeHandle, embedded};
-use gridspan_runtime::{Grid, Job, JobError};
+use gridspan_runtime::{Grid, Job, JobError, StartError};
 #[cfg(feature = "sim")]
 use gridspan_sim::{SimOptions, Simulation};
 use gridspan_topology::LinkChange;
@@ -239,16 +239,16 @@ impl Runner {
             move || {
                 let ran = catch_unwind(AssertUnwindSafe(|| self.carry_out(job, &shared)));
                 shared.end(ran.unwrap_or_else(|_| {
-                    let reason = "the thread of the job panicked; this is a bug in Gridspan";
-                    Err(JobError::Failed(reason.to_owned()))
+                    let (thread, end) = ("the job".to_owned(), "panicked".to_owned());
+                    Err(JobError::ThreadLost { thread, end })
                 }));
             }
         });
         let thread = match spawned {
             Ok(thread) => Some(thread),
             Err(error) => {
-                let reason = format!("cannot start the thread of the job ({error})");
-                shared.end(Err(JobError::Failed(reason)));
+                let (thread, reason) = ("the job".to_owned(), error.to_string());
+                shared.end(Err(StartError::Thread { thread, reason }.into()));
                 None
             }
         };
@@ -293,8 +293,7 @@ impl Runner {
             Place::Simulated(grid) => {
                 let mut options = SimOptions::with_seed(self.seed.unwrap_or_default());
                 options.time_limit = self.time_limit.unwrap_or(options.time_limit);
-                let simulation = Simulation::new(job, *grid, options)
-                    .map_err(|error| JobError::Failed(error.to_string()))?;
+                let simulation = Simulation::new(job, *grid, options)?;
                 let shared = shared.clone();
                 simulation.cancelled_by(move || shared.is_cancelled()).run().outcome
             }
@@ -388,9 +387,7 @@ impl<T> Running<T> {
             let _ = thread.join();
         }
         outcome?;
-        lock(&self.value)
-            .take()
-            .ok_or_else(|| JobError::Failed("the result of the job was taken before".to_owned()))
+        lock(&self.value).take().ok_or(JobError::ResultTaken)
     }
 
     /// Whether the job has ended.

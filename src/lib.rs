@@ -128,9 +128,9 @@ pub use gridspan_runtime::{
     Actor, ActorId, ActorIndex, ActorRef, AskError, Collection, CollectionId, CollectionRef,
     Context, CreateAt, Custom, CustomOp, DecodeError, ExactSum, Goal, Grid, GridError, GuestEvent,
     IndexBox, IndexSet, Ix1, Ix2, Ix3, Ix4, Ix5, Ix6, Job, JobError, Key, Limits, Links, List,
-    Locality, Member, Merge, Numbers, Op, Per, Phase, Placement, PlacementMap, Published,
+    Locality, Member, Merge, Misuse, Numbers, Op, Per, Phase, Placement, PlacementMap, Published,
     Reducible, Reduction, Reply, Search, SearchContext, SearchPool, SearchStream, SectionRef,
-    Statistics, StealStatistics, Step, Task, TaskContext, TaskPool, Timer, To, Value,
+    StartError, Statistics, StealStatistics, Step, Task, TaskContext, TaskPool, Timer, To, Value,
 };
 #[cfg(feature = "workflow")]
 pub use gridspan_workflow as workflow;
@@ -151,11 +151,15 @@ pub mod topology {
 
 /// Balancing: strategies, what they are given, and what came of their plans.
 pub mod balance {
-    pub use gridspan_balance::stealing::STEALING_POLICIES;
+    pub use gridspan_balance::stealing::{
+        ClusterAware, Directory, HistoryPolicy, Lifeline, MakeStealingPolicy, RandomStealing,
+        STEALING_POLICIES, StealingPolicyName, UnknownStealingPolicy,
+    };
     pub use gridspan_balance::{
-        ActorKey, ActorLoad, BalanceReport, Cause, Edge, HandlingTime, Move, NAMES, Outcome,
-        PeLoad, Plan, PlanError, Refusal, Replica, SiteLink, Snapshot, SnapshotError, Strategy,
-        UnknownStrategy, by_name,
+        ActorKey, ActorLoad, Auto, BalanceReport, Border, Cause, Edge, Greedy, GridCut,
+        HandlingTime, LeaderCut, MakeStrategy, Move, NAMES, NoMoves, Outcome, PeLoad, Plan,
+        PlanError, Random, Refine, Refusal, Replica, Replicate, Rotate, SiteLink, Snapshot,
+        SnapshotError, Strategy, StrategyName, UnknownStrategy, Vacate, by_name,
     };
 }
 

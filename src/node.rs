@@ -13,7 +13,7 @@ use crate::settings::Settings;
 use crate::variables::LAUNCHER;
 use gridspan_runtime::driver::{NodeHandle, cluster};
 use gridspan_runtime::net::bootstrap::{self, BootstrapError};
-use gridspan_runtime::{Job, JobError};
+use gridspan_runtime::{Job, JobError, StartError};
 use serde::Deserialize;
 use std::fs::File;
 use std::io::{self, BufReader, Read, Write};
@@ -73,7 +73,7 @@ pub(crate) fn run(job: Job) -> ExitCode {
                 let _ = handle.set(begun);
             })
         }
-        (Err(error), _) => Err(JobError::Failed(format!("cannot watch the launcher: {error}"))),
+        (Err(error), _) => Err(StartError::Launcher { reason: error.to_string() }.into()),
         (_, Err(error)) => Err(JobError::Protocol(format!(
             "the launcher sent settings that make no sense: {error}"
         ))),

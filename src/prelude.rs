@@ -6,7 +6,7 @@ pub use gridspan_runtime::{
     GridError, Ix1, Ix2, Ix3, Ix4, Ix5, Ix6, Job, JobError, Key, Layout, Limits, List, Member,
     Merge, NodeId, Numbers, PeId, Per, Phase, Placement, Published, Reducible, Reduction, Reply,
     Search, SearchContext, SearchPool, SectionRef, SiteId, Statistics, Step, Task, TaskContext,
-    TaskPool, Time, Timer, To, Value,
+    TaskPool, Time, Timer, To,
 };
 pub use serde::{Deserialize, Serialize};
 pub use std::process::ExitCode;

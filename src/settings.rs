@@ -1,6 +1,8 @@
 //! How to run a job: the driver, and settings that override those of the program.
 
 use crate::dump;
+use gridspan_balance::StrategyName;
+use gridspan_balance::stealing::StealingPolicyName;
 use gridspan_bcast::Mode;
 use gridspan_runtime::Job;
 use gridspan_topology::GridSpec;
@@ -10,6 +12,7 @@ use std::time::Duration;
 
 /// The way to run a job.
 #[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
 pub struct Start {
     /// The driver.
     pub driver: Driver,
@@ -21,6 +24,7 @@ pub struct Start {
 
 /// The driver of a job.
 #[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
 pub enum Driver {
     /// In this process; the links of a grid with several nodes are emulated.
     Embedded(GridSpec),
@@ -34,20 +38,21 @@ pub enum Driver {
 
 /// Settings that override those of the program.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
 pub struct Settings {
     /// The seed of all intended randomness.
     pub seed: Option<u64>,
-    /// The balancing strategy, by name.
-    pub strategy: Option<String>,
+    /// The balancing strategy.
+    pub strategy: Option<StrategyName>,
     /// Interval at which the strategy runs in addition to sync points and events.
     #[serde(default)]
     pub balance_every: Option<Duration>,
     /// Whether plans must be worth their cost.
     #[serde(default)]
     pub balance_gate: Option<bool>,
-    /// The stealing policy of nodes without tasks, by name.
+    /// The stealing policy of nodes without tasks.
     #[serde(default)]
-    pub stealing: Option<String>,
+    pub stealing: Option<StealingPolicyName>,
     /// The mode of broadcasts.
     #[serde(default)]
     pub broadcast: Option<Mode>,
@@ -65,13 +70,104 @@ pub struct Settings {
     pub time_limit: Option<Duration>,
 }
 
+impl Start {
+    /// Runs a job with this driver, with the settings of the program, and reports to people.
+    pub fn new(driver: Driver) -> Self {
+        Self { driver, settings: Settings::default(), report_lines: false }
+    }
+
+    /// Sets the settings that override those of the program.
+    #[must_use]
+    pub fn with_settings(mut self, settings: Settings) -> Self {
+        self.settings = settings;
+        self
+    }
+
+    /// Sets whether to report in [control lines](crate::control), to a launcher.
+    #[must_use]
+    pub fn with_report_lines(mut self, report_lines: bool) -> Self {
+        self.report_lines = report_lines;
+        self
+    }
+}
+
 impl Settings {
+    /// Sets the seed of all intended randomness.
+    #[must_use]
+    pub fn with_seed(mut self, seed: u64) -> Self {
+        self.seed = Some(seed);
+        self
+    }
+
+    /// Sets the balancing strategy.
+    #[must_use]
+    pub fn with_strategy(mut self, strategy: StrategyName) -> Self {
+        self.strategy = Some(strategy);
+        self
+    }
+
+    /// Sets the interval at which the strategy also runs.
+    #[must_use]
+    pub fn with_balance_every(mut self, balance_every: Duration) -> Self {
+        self.balance_every = Some(balance_every);
+        self
+    }
+
+    /// Sets whether plans must be worth their cost.
+    #[must_use]
+    pub fn with_balance_gate(mut self, balance_gate: bool) -> Self {
+        self.balance_gate = Some(balance_gate);
+        self
+    }
+
+    /// Sets the stealing policy of nodes without tasks.
+    #[must_use]
+    pub fn with_stealing(mut self, stealing: StealingPolicyName) -> Self {
+        self.stealing = Some(stealing);
+        self
+    }
+
+    /// Sets the mode of broadcasts.
+    #[must_use]
+    pub fn with_broadcast(mut self, broadcast: Mode) -> Self {
+        self.broadcast = Some(broadcast);
+        self
+    }
+
+    /// Sets the file for the measurements of each rebalance.
+    #[must_use]
+    pub fn with_balance_dump(mut self, balance_dump: PathBuf) -> Self {
+        self.balance_dump = Some(balance_dump);
+        self
+    }
+
+    /// Sets whether the job continues when a guest is lost.
+    #[must_use]
+    pub fn with_tolerates_lost_guests(mut self, tolerates_lost_guests: bool) -> Self {
+        self.tolerates_lost_guests = Some(tolerates_lost_guests);
+        self
+    }
+
+    /// Sets whether the job ends with an error when it is stalled for ever.
+    #[must_use]
+    pub fn with_fails_on_stall(mut self, fails_on_stall: bool) -> Self {
+        self.fails_on_stall = Some(fails_on_stall);
+        self
+    }
+
+    /// Sets the time limit of the job.
+    #[must_use]
+    pub fn with_time_limit(mut self, time_limit: Duration) -> Self {
+        self.time_limit = Some(time_limit);
+        self
+    }
+
     /// Applies these settings to the job.
     pub fn apply(&self, mut job: Job) -> Job {
         if let Some(seed) = self.seed {
             job = job.seed(seed);
         }
-        if let Some(strategy) = &self.strategy {
+        if let Some(strategy) = self.strategy {
             job = job.strategy(strategy);
         }
         if let Some(every) = self.balance_every {
@@ -80,7 +176,7 @@ impl Settings {
         if let Some(is_gated) = self.balance_gate {
             job = job.balance_gate(is_gated);
         }
-        if let Some(policy) = &self.stealing {
+        if let Some(policy) = self.stealing {
             job = job.stealing(policy);
         }
         if let Some(mode) = self.broadcast {

@@ -15,6 +15,7 @@ use std::time::Instant;
 /// The summary of a simulated run. All fields except `wall_ns` are the same for the same job, grid
 /// and seed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
 pub struct Summary {
     /// The seed.
     pub seed: u64,
@@ -47,7 +48,7 @@ pub(crate) fn run(
     options.time_limit = time_limit.unwrap_or(options.time_limit);
     let simulation = match Simulation::new(job, spec.clone(), options) {
         Ok(simulation) => simulation,
-        Err(error) => return (Err(JobError::Failed(error.to_string())), None),
+        Err(error) => return (Err(error.into()), None),
     };
     let report = simulation.run();
     let summary = Summary {

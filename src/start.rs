@@ -101,8 +101,10 @@ fn embed(job: Job, spec: &GridSpec) -> Result<(), JobError> {
         #[cfg(feature = "net")]
         _ => embedded::run_emulated(job, spec),
         #[cfg(not(feature = "net"))]
-        _ => Err(JobError::Failed(
-            "a grid of several nodes needs the feature `net` of `gridspan`".to_owned(),
-        )),
+        _ => Err(gridspan_runtime::StartError::Feature {
+            what: "a grid of several nodes".to_owned(),
+            feature: "net".to_owned(),
+        }
+        .into()),
     }
 }

@@ -23,7 +23,7 @@
 
 use crate::settings::{Driver, Settings, Start};
 use gridspan_balance::UnknownStrategy;
-use gridspan_balance::stealing::{UnknownStealingPolicy, stealing_policy};
+use gridspan_balance::stealing::UnknownStealingPolicy;
 use gridspan_bcast::UnknownMode;
 use gridspan_topology::{EmulateError, GridFileError, GridSpec, parse_duration};
 use std::env::VarError;
@@ -85,6 +85,7 @@ pub const ALL: [&str; 15] = [
 
 /// Error of the environment. Nothing was started; correct the variable.
 #[derive(Debug, Error)]
+#[non_exhaustive]
 pub enum VariableError {
     /// A value is not one of those possible.
     #[error("{name}={value:?} is not {expected}")]
@@ -134,6 +135,7 @@ pub enum VariableError {
 
 /// Error of loading a grid file.
 #[derive(Debug, Error)]
+#[non_exhaustive]
 pub enum GridLoadError {
     /// It cannot be read.
     #[error("cannot read the grid file {}: {error}", .path.display())]
@@ -226,10 +228,7 @@ fn settings(get: Get<'_>) -> Result<Settings, VariableError> {
         None => None,
         Some(value) => Some(value.parse().map_err(|_| wrong(SEED, &value, "a number"))?),
     };
-    let strategy = get(BALANCE)?;
-    if let Some(name) = &strategy {
-        gridspan_balance::by_name(name, 0)?;
-    }
+    let strategy = get(BALANCE)?.map(|name| name.parse()).transpose()?;
     let balance_every = match get(BALANCE_EVERY)? {
         None => None,
         Some(value) => Some(
@@ -243,10 +242,7 @@ fn settings(get: Get<'_>) -> Result<Settings, VariableError> {
         Some(value) => return Err(wrong(BALANCE_GATE, value, "`on` or `off`")),
     };
     let balance_dump = get(BALANCE_DUMP)?.map(Into::into);
-    let stealing = get(STEALING)?;
-    if let Some(name) = &stealing {
-        stealing_policy(name)?;
-    }
+    let stealing = get(STEALING)?.map(|name| name.parse()).transpose()?;
     let broadcast = get(BROADCAST)?.map(|name| name.parse()).transpose()?;
     let fails_on_stall = match get(ON_STALL)?.as_deref() {
         None => None,
@@ -339,7 +335,7 @@ mod tests {
         .unwrap();
         assert_eq!(start.driver, Driver::Simulated(GridSpec::single(512)));
         assert_eq!(start.settings.seed, Some(7));
-        assert_eq!(start.settings.strategy.as_deref(), Some("rotate"));
+        assert_eq!(start.settings.strategy, "rotate".parse().ok());
         assert_eq!(start.settings.balance_every, Some(Duration::from_millis(200)));
         assert_eq!(start.settings.balance_gate, Some(false));
         assert_eq!(start.settings.broadcast, Some(gridspan_bcast::Mode::Binomial));

@@ -92,11 +92,6 @@ pub(crate) fn job() -> Job {
     with_rpc::<Remote>(Job::new("remote").actor::<Echo>())
 }
 
-#[allow(clippy::needless_pass_by_value, reason = "it is what `map_err` hands over")]
-fn failed(error: RpcError) -> JobError {
-    JobError::Failed(error.to_string())
-}
-
 fn nodes(count: usize) -> GridSpec {
     let layout = Layout::new(vec![("here".to_owned(), vec![1; count])]);
     GridSpec::from_layout(&layout).expect("the layout is small")
@@ -107,30 +102,31 @@ pub(crate) fn empty(what: Empty, count: u64, cores: Cores) -> Sample {
     let (send, receive) = mpsc::channel();
     let job = job().main(async move |grid: Grid| {
         let echoes = grid.create_group::<Echo>(Per::Pe, |_| ()).await?;
-        let services: Services<Remote> = Services::on_all_pes(&grid).await.map_err(failed)?;
+        let services: Services<Remote> =
+            Services::on_all_pes(&grid).await.map_err(JobError::from)?;
         let mut rpc = GridRpc::new(&services);
-        rpc.initialize(&Config::default()).map_err(failed)?;
-        let handle = rpc.handle(&EMPTY).await.map_err(failed)?;
+        rpc.initialize(&Config::default()).map_err(JobError::from)?;
+        let handle = rpc.handle(&EMPTY).await.map_err(JobError::from)?;
         for round in [count / 10, count] {
             let begin = Instant::now();
             match what {
                 Empty::Calls => {
                     for _ in 0..round {
-                        rpc.call(&handle, &()).await.map_err(failed)?;
+                        rpc.call(&handle, &()).await.map_err(JobError::from)?;
                     }
                 }
                 Empty::Sessions => {
                     let mut sessions = Vec::new();
                     for _ in 0..round {
-                        sessions.push(rpc.call_async(&handle, &()).await.map_err(failed)?);
+                        sessions.push(rpc.call_async(&handle, &()).await.map_err(JobError::from)?);
                         if sessions.len() == 1000 {
                             for session in sessions.drain(..) {
-                                rpc.wait(&session).await.map_err(failed)?;
+                                rpc.wait(&session).await.map_err(JobError::from)?;
                             }
                         }
                     }
                     for session in sessions {
-                        rpc.wait(&session).await.map_err(failed)?;
+                        rpc.wait(&session).await.map_err(JobError::from)?;
                     }
                 }
                 Empty::Asks => {
@@ -156,13 +152,13 @@ fn on_nodes(
 ) -> Sample {
     let (send, receive) = mpsc::channel();
     let job = job().main(async move |grid: Grid| {
-        let services: Services<Remote> = Services::new(&grid).await.map_err(failed)?;
+        let services: Services<Remote> = Services::new(&grid).await.map_err(JobError::from)?;
         for pe in grid.layout().pes().skip(1) {
-            services.join(ServerPlan::new(pe.to_string(), pe)).await.map_err(failed)?;
+            services.join(ServerPlan::new(pe.to_string(), pe)).await.map_err(JobError::from)?;
         }
         for _ in 0..2 {
             let begin = Instant::now();
-            what(&services).await.map_err(failed)?;
+            what(&services).await.map_err(JobError::from)?;
             let _ = send.send(begin.elapsed());
         }
         Ok(())
@@ -241,12 +237,13 @@ pub(crate) fn round_trips() -> f64 {
     const ONE_WAY_S: f64 = 0.02;
     let (send, receive) = mpsc::channel();
     let job = job().main(async move |grid: Grid| {
-        let services: Services<Remote> = Services::on_all_pes(&grid).await.map_err(failed)?;
+        let services: Services<Remote> =
+            Services::on_all_pes(&grid).await.map_err(JobError::from)?;
         let mut rpc = GridRpc::new(&services);
-        rpc.initialize(&Config::default()).map_err(failed)?;
-        let handle = rpc.handle(&EMPTY).await.map_err(failed)?;
+        rpc.initialize(&Config::default()).map_err(JobError::from)?;
+        let handle = rpc.handle(&EMPTY).await.map_err(JobError::from)?;
         let begin = grid.now().await?;
-        rpc.call(&handle, &()).await.map_err(failed)?;
+        rpc.call(&handle, &()).await.map_err(JobError::from)?;
         let took = grid.now().await?.since(begin);
         let _ = send.send(took.as_secs_f64() / (2.0 * ONE_WAY_S));
         Ok(())

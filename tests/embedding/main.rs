@@ -4,6 +4,7 @@
 use gridspan::embed::{Event, Runner};
 use gridspan::prelude::*;
 use gridspan::topology::GridSpec;
+use gridspan::{Misuse, StartError};
 use std::sync::Mutex;
 use std::sync::mpsc;
 use std::time::Instant;
@@ -20,6 +21,8 @@ enum Message {
     /// Be inside a handler for so many milliseconds.
     Busy(u64),
     Panic,
+    /// Move to this PE.
+    Move(u32),
     /// Send this to yourself, for ever.
     Forever,
 }
@@ -38,6 +41,7 @@ impl Actor for Worker {
             Message::Count => cx.contribute(Sum, 1_u64, To::main()),
             Message::Busy(ms) => std::thread::sleep(Duration::from_millis(ms)),
             Message::Panic => panic!("this worker panics on purpose"),
+            Message::Move(pe) => cx.migrate_to(PeId(pe)),
             Message::Forever => cx.send(&cx.me(), Message::Forever),
         }
     }
@@ -161,8 +165,40 @@ fn a_main_that_panics_fails_its_job_under_all_drivers() {
         let running = run.start(job("panics"), async |_: Grid| -> Result<(), JobError> {
             panic!("main panics on purpose")
         });
-        let expected = JobError::Failed("main panicked: main panics on purpose".to_owned());
+        let expected = JobError::MainPanicked { reason: "main panics on purpose".to_owned() };
         assert_eq!(running.wait(), Err(expected));
+    }
+}
+
+#[test]
+fn a_program_can_match_the_error_under_all_drivers() {
+    let _alone = ALONE.lock();
+    for run in everywhere() {
+        let misplaced = run.clone().start(job("misplaced"), async |grid: Grid| {
+            let workers = grid.create::<Worker>(Ix1::range(4), |_| ()).await?;
+            workers.member(Ix1(3)).send(Message::Move(1_000));
+            Ok(workers.reduction::<u64>(Sum).await?)
+        });
+        let of_main = run.clone().start(job("of main"), async |grid: Grid| {
+            grid.create::<Worker>(vec![Ix1(1), Ix1(1)], |_| ()).await?;
+            Ok(())
+        });
+        let of_nowhere = run.start(job("of nowhere").coordinator_on(70), for_ever);
+
+        let Err(JobError::Misuse(Misuse::MovedNowhere { pe, .. })) = misplaced.wait() else {
+            panic!("the actor may move")
+        };
+        assert_eq!(pe, PeId(1_000));
+        let Err(JobError::Grid(GridError::DuplicateIndex(index))) = of_main.wait() else {
+            panic!("an index may be used twice")
+        };
+        assert_eq!(index, "Ix1(1)");
+        let Err(JobError::CannotStart(StartError::NoSuchCoordinator { node, .. })) =
+            of_nowhere.wait()
+        else {
+            panic!("the coordinator is nowhere")
+        };
+        assert_eq!(node, NodeId(70));
     }
 }
 
@@ -232,7 +268,7 @@ fn warnings_come_as_events_until_the_job_ends() {
         matches!(&events[..], [Event::Warning(text)] if text.contains("reduction 0")),
         "{events:?}"
     );
-    assert!(matches!(running.wait(), Err(JobError::Stalled(_))));
+    assert!(matches!(running.wait(), Err(JobError::Stalled { .. })));
 }
 
 /// Processor time of this process, in hundredths of a second.

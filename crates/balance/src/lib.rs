@@ -2,7 +2,8 @@
 //!
 //! - [`Snapshot`]: the work of each actor and the messages between actors, in one measured window.
 //! - [`Plan`]: moves of actors to other PEs.
-//! - [`Strategy`]: makes a plan from a snapshot; [`by_name`] finds one.
+//! - [`Strategy`]: makes a plan from a snapshot. A job is given a [`MakeStrategy`]: any strategy that
+//!   can be cloned, or a [`StrategyName`]. [`by_name`] finds one outside of a job.
 //! - [`NoMoves`], [`Rotate`], [`Random`]: trivial strategies, for tests and as baselines.
 //! - [`Greedy`], [`Refine`]: strategies that consider loads only. [`GridCut`]: the graph cut of
 //!   Koenig and Kalé (2007), "Optimizing Distributed Application Performance Using Dynamic Grid
@@ -58,11 +59,11 @@ pub use strategies::grid_cut::GridCut;
 pub use strategies::none::NoMoves;
 pub use strategies::random::Random;
 pub use strategies::refine::Refine;
-pub use strategies::registry::{NAMES, UnknownStrategy, by_name};
+pub use strategies::registry::{NAMES, StrategyName, UnknownStrategy, by_name};
 pub use strategies::replicate::Replicate;
 pub use strategies::rotate::Rotate;
 pub use strategies::site_distance::border_hops;
-pub use strategies::strategy::Strategy;
+pub use strategies::strategy::{MakeStrategy, Strategy};
 pub use strategies::vacate::Vacate;
 
 /// The fixtures use the name of the crate, as `gridspan-studies` does, which contains them too.

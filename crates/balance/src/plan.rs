@@ -33,6 +33,7 @@ pub struct Move {
 /// Why a plan does not fit a snapshot. Nothing was moved. Either the strategy is at fault, or the
 /// plan was made from another snapshot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+#[non_exhaustive]
 pub enum PlanError {
     /// The snapshot does not contain the actor.
     #[error("{actor} is not in the snapshot; plan from the latest snapshot")]

@@ -51,7 +51,7 @@ pub(crate) fn run(args: &RunArgs, verbose: u8) -> Result<ExitCode, CliError> {
     if is_alone && !args.json {
         let variables = variables(&place.grid, &settings, verbose);
         let driver = Driver::Embedded(place.grid.spec);
-        let start = Start { driver, settings, report_lines: false };
+        let start = Start::new(driver).with_settings(settings);
         return program.run_or_become(&start, &variables, &surroundings);
     }
     let processes = processes(&place, args.place.ssh.as_deref(), settings, verbose)?;
@@ -103,25 +103,19 @@ pub(crate) fn processes(
 
 /// Returns the settings of the flags, and where these are absent those of the environment.
 pub(crate) fn settings(seed: Option<u64>, balance: &BalanceFlags) -> Result<Settings, CliError> {
-    let environment = Settings::from_environment()?;
     // Nodes may run in another folder than gridctl.
     let dump = balance.balance_dump.as_ref().map(std::path::absolute);
     let dump = dump.transpose().map_err(CliError::Output)?;
-    Ok(Settings {
-        seed: seed.or(environment.seed),
-        strategy: balance.balance.clone().or(environment.strategy),
-        balance_every: balance.balance_every.or(environment.balance_every),
-        balance_gate: balance
-            .balance_gate
-            .map(|gate| gate == Switch::On)
-            .or(environment.balance_gate),
-        stealing: balance.stealing.clone().or(environment.stealing),
-        broadcast: balance.broadcast.or(environment.broadcast),
-        balance_dump: dump.or(environment.balance_dump),
-        tolerates_lost_guests: environment.tolerates_lost_guests,
-        fails_on_stall: environment.fails_on_stall,
-        time_limit: environment.time_limit,
-    })
+    let mut settings = Settings::from_environment()?;
+    settings.seed = seed.or(settings.seed);
+    settings.strategy = balance.balance.or(settings.strategy);
+    settings.balance_every = balance.balance_every.or(settings.balance_every);
+    let gate = balance.balance_gate.map(|gate| gate == Switch::On);
+    settings.balance_gate = gate.or(settings.balance_gate);
+    settings.stealing = balance.stealing.or(settings.stealing);
+    settings.broadcast = balance.broadcast.or(settings.broadcast);
+    settings.balance_dump = dump.or(settings.balance_dump);
+    Ok(settings)
 }
 
 /// Returns the variables that configure a program of the user like a [`Start`].
@@ -133,12 +127,12 @@ pub(crate) fn variables(
     let mut variables = log_variable(verbose);
     variables.push(grid.variable.clone());
     variables.extend(settings.seed.map(|seed| (SEED, seed.to_string().into())));
-    variables.extend(settings.strategy.iter().map(|name| (BALANCE, name.into())));
+    variables.extend(settings.strategy.iter().map(|name| (BALANCE, name.to_string().into())));
     let every = settings.balance_every.map(|every| format!("{}ns", every.as_nanos()));
     variables.extend(every.map(|every| (BALANCE_EVERY, every.into())));
     let gate = settings.balance_gate.map(|is_gated| if is_gated { "on" } else { "off" });
     variables.extend(gate.map(|gate| (BALANCE_GATE, gate.into())));
-    variables.extend(settings.stealing.iter().map(|name| (STEALING, name.into())));
+    variables.extend(settings.stealing.iter().map(|name| (STEALING, name.to_string().into())));
     variables.extend(settings.broadcast.map(|mode| (BROADCAST, mode.to_string().into())));
     let on_stall = settings.fails_on_stall.map(|fails| if fails { "fail" } else { "warn" });
     variables.extend(on_stall.map(|what| (ON_STALL, what.into())));

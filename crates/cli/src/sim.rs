@@ -36,6 +36,6 @@ pub(crate) fn run(args: &SimArgs, verbose: u8) -> Result<ExitCode, CliError> {
         };
         return launch::run(&launch).map(|ended| ExitCode::from(ended.code));
     }
-    let start = Start { driver: Driver::Simulated(grid.spec), settings, report_lines: false };
+    let start = Start::new(Driver::Simulated(grid.spec)).with_settings(settings);
     program.run_or_become(&start, &variables, &Surroundings::default())
 }

@@ -4,6 +4,7 @@
 mod common;
 
 use common::{SITES, built_in, emulated, everywhere, simulate};
+use gridspan_balance::StrategyName;
 use gridspan_runtime::driver::embedded;
 
 #[test]
@@ -25,7 +26,10 @@ fn stencils_of_any_cut_have_the_exact_answer() {
 fn stencils_stay_exact_while_their_blocks_move() {
     for strategy in ["rotate", "random"] {
         let words = "-n 40 --blocks 5 --iterations 20 --sync-every 6";
-        everywhere(|| built_in("stencil", words).strategy(strategy));
+        everywhere(|| {
+            built_in("stencil", words)
+                .strategy(strategy.parse::<StrategyName>().expect("it is a name"))
+        });
     }
 }
 
@@ -59,7 +63,9 @@ fn particles_may_jump_over_blocks_go_down_or_stay_in_the_only_one() {
 fn particles_arrive_while_their_blocks_move() {
     for strategy in ["rotate", "random"] {
         let words = "--cells 40 --particles 3000 --steps 12 --blocks 5 --sync-every 4";
-        everywhere(|| built_in("pic", words).strategy(strategy));
+        everywhere(|| {
+            built_in("pic", words).strategy(strategy.parse::<StrategyName>().expect("it is a name"))
+        });
     }
 }
 

@@ -4,6 +4,7 @@
 
 mod common;
 
+use gridspan_balance::{Random, Replicate, StrategyName};
 use std::sync::mpsc;
 
 use clap::Parser;
@@ -76,9 +77,14 @@ fn actors_that_move_at_random_change_no_bit() {
 fn moving_all_actors_at_sync_points_changes_no_bit() {
     for strategy in ["rotate", "random"] {
         let words = format!("{DROPLET} --steps 6 --sync-every 2");
-        everywhere(|| built_in("leanmd", &words).strategy(strategy).seed(5));
         everywhere(|| {
-            built_in("leanmd", &format!("{words} --migrate-randomly")).strategy(strategy)
+            built_in("leanmd", &words)
+                .strategy(strategy.parse::<StrategyName>().expect("it is a name"))
+                .seed(5)
+        });
+        everywhere(|| {
+            built_in("leanmd", &format!("{words} --migrate-randomly"))
+                .strategy(strategy.parse::<StrategyName>().expect("it is a name"))
         });
     }
 }
@@ -88,7 +94,7 @@ fn pairs_that_are_computed_at_two_sites_change_no_bit() {
     let words = format!("{DROPLET} --steps 8 --sync-every 2");
     for more in ["", " --migrate-randomly"] {
         let job = || built_in("leanmd", &format!("{words}{more}"));
-        let job = || job().strategy("replicate").balance_gate(false);
+        let job = || job().strategy(Replicate::default()).balance_gate(false);
         assert!(simulate(job(), SITES).statistics.replicas > 100);
         everywhere(job);
     }
@@ -98,7 +104,7 @@ fn pairs_that_are_computed_at_two_sites_change_no_bit() {
 fn a_simulated_run_repeats_itself_to_the_last_byte() {
     let run = || {
         let words = format!("{DROPLET} --steps 4 --sync-every 2 --migrate-randomly");
-        let report = simulate(built_in("leanmd", &words).strategy("random"), SITES);
+        let report = simulate(built_in("leanmd", &words).strategy(Random::default()), SITES);
         report.outcome.unwrap();
         (report.log_hash, report.virtual_time, report.messages)
     };

@@ -5,7 +5,7 @@ use gridspan_rpc::calls::{
     Catalogue, Function, Functions, RpcError, ServerPlan, Services, with_rpc,
 };
 use gridspan_rpc::group::{CallGroup, Lazy, Mapper};
-use gridspan_runtime::{Grid, Job, JobError, Numbers};
+use gridspan_runtime::{Grid, Job, Numbers};
 use gridspan_sim::{SimOptions, Simulation};
 use gridspan_topology::GridSpec;
 use gridspan_workflow::heuristics::by_name;
@@ -75,10 +75,9 @@ async fn readers(
 fn times(heuristic: &'static str) -> [f64; 2] {
     let (tell, told) = mpsc::channel();
     let job = with_rpc::<Looks>(Job::new("broadcasts")).main(async move |grid: Grid| {
-        let failed = |error: RpcError| JobError::Failed(error.to_string());
-        let services = Services::new(&grid).await.map_err(failed)?;
+        let services = Services::new(&grid).await?;
         for pe in grid.layout().pes().skip(1) {
-            services.join(ServerPlan::new(pe.to_string(), pe)).await.map_err(failed)?;
+            services.join(ServerPlan::new(pe.to_string(), pe)).await?;
         }
         let heuristic = by_name(heuristic, 1).unwrap();
         let mapper = Mapper::new(&services);
@@ -89,8 +88,8 @@ fn times(heuristic: &'static str) -> [f64; 2] {
             group.run().await?;
             Ok([of_client, readers(&grid, group, &made).await?])
         });
-        tell.send(sent.await.map_err(failed)?).unwrap();
-        assert_eq!(services.kept_bytes().await.map_err(failed)?, 0);
+        tell.send(sent.await?).unwrap();
+        assert_eq!(services.kept_bytes().await?, 0);
         Ok(())
     });
     let spec = GridSpec::from_toml(PLACE).unwrap();

@@ -45,9 +45,8 @@ async fn one_window(services: Services<Adds>) -> Result<(), RpcError> {
 #[test]
 fn what_no_server_offers_fails_alone() {
     let job = with_rpc::<Adds>(Job::new("hopeless")).main(async |grid: Grid| {
-        let failed = |error: RpcError| JobError::Failed(error.to_string());
-        let services = Services::on_all_pes(&grid).await.map_err(failed)?;
-        one_window(services).await.map_err(failed)
+        let services = Services::on_all_pes(&grid).await?;
+        one_window(services).await.map_err(JobError::from)
     });
 
     assert_eq!(driver::embedded::run(job, 3), Ok(()));

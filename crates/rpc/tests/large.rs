@@ -47,13 +47,12 @@ fn job(
     main: impl AsyncFnOnce(Services<Large>) -> Result<(), RpcError> + Send + 'static,
 ) -> Job {
     with_rpc::<Large>(Job::new("large")).main(async move |grid: Grid| {
-        let failed = |error: RpcError| JobError::Failed(error.to_string());
-        let services = Services::new(&grid).await.map_err(failed)?;
+        let services = Services::new(&grid).await?;
         for pe in grid.layout().pes().skip(1) {
             let plan = ServerPlan { room: room.clone(), ..ServerPlan::new(pe.to_string(), pe) };
-            services.join(plan).await.map_err(failed)?;
+            services.join(plan).await?;
         }
-        main(services).await.map_err(failed)
+        main(services).await.map_err(JobError::from)
     })
 }
 

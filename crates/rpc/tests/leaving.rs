@@ -72,9 +72,8 @@ fn run(
     main: impl AsyncFnOnce(Grid, Services<All>) -> Result<(), RpcError> + Send + 'static,
 ) {
     let job = with_rpc::<All>(Job::new("leaving")).main(async move |grid: Grid| {
-        let failed = |error: RpcError| JobError::Failed(error.to_string());
-        let services = Services::new(&grid).await.map_err(failed)?;
-        main(grid, services).await.map_err(failed)
+        let services = Services::new(&grid).await?;
+        main(grid, services).await.map_err(JobError::from)
     });
     let spec = GridSpec::from_emulate(place).unwrap();
     let report = Simulation::new(job, spec, SimOptions::default()).unwrap().run();

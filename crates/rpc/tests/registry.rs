@@ -38,9 +38,8 @@ impl Catalogue for Steps {
 
 fn run(main: impl AsyncFnOnce(Grid, Services<Steps>) -> Result<(), RpcError> + Send + 'static) {
     let job = with_rpc::<Steps>(Job::new("registry")).main(async move |grid: Grid| {
-        let failed = |error: RpcError| JobError::Failed(error.to_string());
-        let services = Services::on_all_pes(&grid).await.map_err(failed)?;
-        main(grid, services).await.map_err(failed)
+        let services = Services::on_all_pes(&grid).await?;
+        main(grid, services).await.map_err(JobError::from)
     });
     let spec = GridSpec::from_emulate("2x2,wan=20ms").unwrap();
     let report = Simulation::new(job, spec, SimOptions::default()).unwrap().run();

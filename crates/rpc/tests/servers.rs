@@ -73,9 +73,8 @@ fn job(
     main: impl AsyncFnOnce(Grid, Services<Steps>) -> Result<(), RpcError> + Send + 'static,
 ) -> Job {
     with_rpc::<Steps>(Job::new("servers")).main(async move |grid: Grid| {
-        let failed = |error: RpcError| JobError::Failed(error.to_string());
-        let services = Services::on_all_pes(&grid).await.map_err(failed)?;
-        main(grid, services).await.map_err(failed)
+        let services = Services::on_all_pes(&grid).await?;
+        main(grid, services).await.map_err(JobError::from)
     })
 }
 

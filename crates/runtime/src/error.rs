@@ -1,14 +1,22 @@
 //! Errors of a job, with advice on what to do about them.
 
+mod misuse;
+mod start;
+
+pub use misuse::Misuse;
+pub use start::StartError;
+
 use gridspan_topology::{NodeId, PeId};
 use serde::{Deserialize, Serialize};
 use std::any::Any;
+use std::fmt::Display;
 use std::time::Duration;
 
 /// Why a job ended without success. All nodes of the job report the same.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error, Serialize, Deserialize)]
+#[non_exhaustive]
 pub enum JobError {
-    /// `main` or an actor gave up.
+    /// `main` or an actor gave up, for a reason of its own.
     #[error("{0}")]
     Failed(String),
     /// A handler panicked. The panic's own message was printed before, on that node's standard
@@ -60,8 +68,11 @@ pub enum JobError {
     Cancelled,
     /// The job can never continue, and was configured to end in that case. Look for the actor that
     /// should have sent, answered or contributed.
-    #[error("{0}")]
-    Stalled(String),
+    #[error("{waits}")]
+    Stalled {
+        /// What the job waits for, and who could have sent it.
+        waits: String,
+    },
     /// The job exceeded its time limit. Give it more time, or look at what it waits for.
     #[error("the job still ran after its time limit of {limit:?}: {waits}")]
     TimeLimit {
@@ -87,14 +98,90 @@ pub enum JobError {
     /// A peer sent data that does not decode; the programs of the nodes differ.
     #[error("{0}")]
     Protocol(String),
+    /// `main` panicked. The panic's own message was printed before, on the standard error of node 0.
+    #[error("main panicked: {reason}")]
+    MainPanicked {
+        /// The panic's message.
+        reason: String,
+    },
+    /// An operation of `main` failed, and `main` returned its error.
+    #[error(transparent)]
+    Grid(#[from] GridError),
+    /// An actor broke a rule of the runtime.
+    #[error(transparent)]
+    Misuse(#[from] Misuse),
+    /// The job could not start on a node, where none of its actors ran.
+    #[error(transparent)]
+    CannotStart(#[from] StartError),
+    /// The coordinator panicked: the fault of Gridspan, or of code of the job that runs there, such
+    /// as a strategy or a reducer. The panic's own message was printed before, on the standard error
+    /// of the coordinator's node.
+    #[error("the coordinator panicked: {reason}")]
+    CoordinatorPanicked {
+        /// The panic's message.
+        reason: String,
+    },
+    /// Too much waited for the coordinator while it moved to another node. Raise the limit, or move
+    /// the coordinator when the job is quieter.
+    #[error(
+        "{held_bytes} bytes wait on {node} for the coordinator, which is moving to another node, above the limit of {limit_bytes}; raise the limit, or move the coordinator when the job is quieter"
+    )]
+    CoordinatorOverBudget {
+        /// The node where the packets waited.
+        node: NodeId,
+        /// Number of bytes that waited.
+        held_bytes: u64,
+        /// The configured limit.
+        limit_bytes: u64,
+    },
+    /// A thread of the runtime died.
+    #[error("the thread of {thread} {end}; this is a bug in Gridspan")]
+    ThreadLost {
+        /// What the thread was for.
+        thread: String,
+        /// How it ended.
+        end: String,
+    },
+    /// The network of a node failed.
+    #[error("{reason}")]
+    Network {
+        /// What failed, and the error of the system.
+        reason: String,
+    },
+    /// This guest was not admitted, because it runs another program. Use the job's build.
+    #[error(
+        "{guest} runs another program than the job, or another version of it; use the job's build"
+    )]
+    GuestOtherProgram {
+        /// The guest.
+        guest: NodeId,
+    },
+    /// The job continues without this guest. Join again with a new invitation.
+    #[error(
+        "the job continues without this node, which was declared lost ({reason}); join again with a new invitation"
+    )]
+    GuestDeclaredLost {
+        /// The observation of others.
+        reason: String,
+    },
+    /// The result of an embedded job was taken before.
+    #[error("the result of the job was taken before")]
+    ResultTaken,
+}
+
+impl JobError {
+    /// The failure of a job whose main or actor gives up because of `error`, of whatever type.
+    pub fn failed(error: impl Display) -> Self {
+        Self::Failed(error.to_string())
+    }
+}
+
+/// Returns the error of a job whose main has panicked.
+pub fn main_panicked(panic: &(dyn Any + Send)) -> JobError {
+    JobError::MainPanicked { reason: panic_message(panic) }
 }
 
 /// Returns the message of a panic.
-/// Returns the error of a job whose main has panicked.
-pub fn main_panicked(panic: &(dyn Any + Send)) -> JobError {
-    JobError::Failed(format!("main panicked: {}", panic_message(panic)))
-}
-
 pub(crate) fn panic_message(panic: &(dyn Any + Send)) -> String {
     let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
     text.or_else(|| panic.downcast_ref::<String>().cloned())
@@ -102,32 +189,39 @@ pub(crate) fn panic_message(panic: &(dyn Any + Send)) -> String {
 }
 
 /// Error of an ask without an answer. The request may or may not have been handled.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error, Serialize, Deserialize)]
+#[non_exhaustive]
 pub enum AskError {
     /// No answer arrived in time; a late one is dropped.
     #[error("no answer in time; the member may be busy, gone, or never reply to this message")]
     Timeout,
     /// The answer has another type than the request asked for.
-    #[error("the answer does not fit the question: {0}")]
-    Malformed(String),
+    #[error("the answer does not fit the question: cannot decode {what}: {reason}")]
+    Malformed {
+        /// What was to be decoded.
+        what: String,
+        /// Why it does not decode.
+        reason: String,
+    },
 }
 
 /// Error of an operation of `main`.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error, Serialize, Deserialize)]
+#[non_exhaustive]
 pub enum GridError {
     /// An ask failed.
     #[error(transparent)]
     Ask(#[from] AskError),
     /// The actor type was not registered.
     #[error("{0} is not part of the job; add `.actor::<{0}>()` to its definition")]
-    NotRegistered(&'static str),
+    NotRegistered(String),
     /// The type of tasks or searches was not added to the job.
     #[error("{name} is not part of the job; add `.{method}::<{name}>()` to its definition")]
     NoSuchTask {
         /// The type.
-        name: &'static str,
+        name: String,
         /// The method of [`Job`](crate::Job) that adds it.
-        method: &'static str,
+        method: String,
     },
     /// A task was to start on a PE that does not exist.
     #[error(
@@ -194,12 +288,12 @@ pub enum GridError {
     #[error(
         "{0} was declared deterministic, and its actors may have replicas elsewhere, so they cannot be bound; declare it with `Job::actor`"
     )]
-    BoundReplicas(&'static str),
+    BoundReplicas(String),
     /// A collection whose members messages create was to be bound.
     #[error(
         "messages create {0}, so a member could lack the partner that it is bound to; declare it with `Job::actor`, and insert its members"
     )]
-    BoundOnDemand(&'static str),
+    BoundOnDemand(String),
     /// A publication or a task is too large to be sent in one piece.
     #[error("{bytes} bytes exceed the limit of {limit} for one piece; divide the data")]
     TooLarge {
@@ -226,12 +320,6 @@ pub enum GridError {
     Ending,
 }
 
-impl From<GridError> for JobError {
-    fn from(error: GridError) -> Self {
-        Self::Failed(error.to_string())
-    }
-}
-
 impl From<String> for JobError {
     fn from(error: String) -> Self {
         Self::Failed(error)
@@ -241,5 +329,28 @@ impl From<String> for JobError {
 impl From<&str> for JobError {
     fn from(error: &str) -> Self {
         Self::Failed(error.to_owned())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_error_of_the_grid_reaches_other_nodes_as_it_is() {
+        let error = GridError::Ask(AskError::Malformed {
+            what: "an answer".to_owned(),
+            reason: "it is too short".to_owned(),
+        });
+        let failure = JobError::from(error.clone());
+
+        let bytes = postcard::to_allocvec(&failure).unwrap();
+        let received: JobError = postcard::from_bytes(&bytes).unwrap();
+
+        assert_eq!(received, JobError::Grid(error));
+        assert_eq!(
+            received.to_string(),
+            "the answer does not fit the question: cannot decode an answer: it is too short"
+        );
     }
 }

@@ -135,7 +135,7 @@ impl Actor for Cell {
 #[test]
 #[ignore = "run by others, in a process with less"]
 fn job_of_a_producer_and_a_slow_consumer() {
-    let limits = Limits { soft_bytes: HARD_BYTES / 4, hard_bytes: HARD_BYTES, ..Limits::default() };
+    let limits = Limits::default().with_soft_bytes(HARD_BYTES / 4).with_hard_bytes(HARD_BYTES);
     let job = Job::new("produce").actor::<Cell>().limits(limits).main(async |grid| {
         let cells = grid.create::<Cell>(Ix1::range(2), |_| ()).await?;
         cells.member(Ix1(0)).send(Msg::Produce(1000));

@@ -1,7 +1,7 @@
 //! Balancing while the job goes on, on threads and over QUIC.
 #![allow(missing_docs, clippy::unwrap_used)]
 
-use gridspan_balance::{BalanceReport, Cause};
+use gridspan_balance::{BalanceReport, Cause, LeaderCut, Refine};
 use gridspan_runtime::driver::embedded;
 use gridspan_runtime::{Actor, Context, Ix1, Job, JobError, Op, PeId, Placement, To};
 use serde::{Deserialize, Serialize};
@@ -56,7 +56,7 @@ fn job(told: &Arc<Mutex<Vec<BalanceReport>>>) -> Job {
     Job::new("workers")
         .actor::<Worker>()
         .placement("first", |_, _| PeId(0))
-        .strategy("refine")
+        .strategy(Refine)
         .balance_every(Duration::from_millis(100))
         .on_balance(move |report| told.lock().unwrap().push(report.clone()))
         .main(async |grid| {
@@ -105,7 +105,7 @@ fn leaders_of_sites_plan_over_quic() {
     let spec = gridspan_topology::GridSpec::from_emulate("2x1,wan=1ms").unwrap();
 
     // Whether the gate lets it pass depends on how long a busy machine takes to plan.
-    let job = job(&told).strategy("leader-cut").balance_gate(false);
+    let job = job(&told).strategy(LeaderCut::default()).balance_gate(false);
     embedded::run_emulated(job, &spec).unwrap();
 
     let told = told.lock().unwrap();

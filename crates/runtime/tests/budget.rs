@@ -101,7 +101,7 @@ impl Actor for Cell {
 }
 
 fn produce(to: i32, messages: u32, again: u32) -> Job {
-    let limits = Limits { soft_bytes: HARD_BYTES / 4, hard_bytes: HARD_BYTES, ..Limits::default() };
+    let limits = Limits::default().with_soft_bytes(HARD_BYTES / 4).with_hard_bytes(HARD_BYTES);
     Job::new("budget").actor::<Cell>().limits(limits).main(async move |grid| {
         let cells = grid.create::<Cell>(Ix1::range(2), |_| ()).await?;
         cells.member(Ix1(0)).send(Msg::Produce { to, messages, again });
@@ -147,7 +147,7 @@ fn what_a_slow_network_does_not_take_holds_its_sender_back() {
     use gridspan_topology::GridSpec;
     // 24 MB in all, more than the budget, at 80 Mbit/s; the receiver is as quick as the link.
     let spec = GridSpec::from_emulate("2x1,wan=5ms,rate=80mbit").expect("a grid");
-    let limits = Limits { soft_bytes: HARD_BYTES / 4, hard_bytes: HARD_BYTES, ..Limits::default() };
+    let limits = Limits::default().with_soft_bytes(HARD_BYTES / 4).with_hard_bytes(HARD_BYTES);
     let job = Job::new("network").actor::<Sink>().limits(limits).main(async |grid| {
         let sinks = grid.create::<Sink>(Ix1::range(2), |_| 0).await?;
         sinks.member(Ix1(0)).send(Flow::Produce { rest: 240 });

@@ -1,6 +1,7 @@
 //! Several pools, streams of results, and a bound that all tasks share, used from tasks and main.
 #![allow(missing_docs, clippy::unwrap_used)]
 
+use gridspan_balance::stealing::RandomStealing;
 use gridspan_runtime::driver::embedded;
 use gridspan_runtime::{
     Goal, GridError, Job, Merge, Search, SearchContext, Step, Task, TaskContext, TaskPoolRef,
@@ -328,7 +329,7 @@ impl Search for Talk {
 
 fn talk() -> Job {
     // This policy gives tasks away regardless of their expected time.
-    Job::new("talk").search::<Talk>().stealing("random").main(async |grid| {
+    Job::new("talk").search::<Talk>().stealing(RandomStealing::one()).main(async |grid| {
         assert_eq!(grid.run_search(Talk::Begin).await?, Heard(10));
         Ok(())
     })

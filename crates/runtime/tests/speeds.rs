@@ -2,7 +2,7 @@
 #![cfg(feature = "net")]
 #![allow(missing_docs, clippy::unwrap_used)]
 
-use gridspan_balance::Snapshot;
+use gridspan_balance::{Greedy, Snapshot};
 use gridspan_runtime::driver::embedded;
 use gridspan_runtime::{Actor, Context, Ix1, Job, Op, To};
 use gridspan_topology::GridSpec;
@@ -39,7 +39,7 @@ fn two_pes_of_which_one_is_three_times_slower_share_as_the_best_of_all_divisions
     let seen = last.clone();
     let job = Job::new("speeds")
         .actor::<Worker>()
-        .strategy("greedy")
+        .strategy(Greedy)
         .balance_gate(false)
         .on_snapshot(move |snapshot, _| *seen.lock().unwrap() = Some(snapshot.clone()))
         .main(async |grid| {

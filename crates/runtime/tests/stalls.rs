@@ -1,6 +1,7 @@
 //! Stalled jobs are detected in real time, and quiet jobs that can go on are left alone.
 #![allow(missing_docs)]
 
+use gridspan_balance::Refine;
 use gridspan_runtime::driver::embedded;
 use gridspan_runtime::{Actor, Context, Grid, Ix1, Job, JobError, Op, Reply, To};
 use serde::{Deserialize, Serialize};
@@ -146,9 +147,9 @@ fn jobs_that_wait_for_what_cannot_come_end_with_the_reason() {
     };
     let jobs = vec![
         to_all_but_one(Msg::Contribute),
-        to_all_but_one(Msg::Sync).strategy("refine"),
-        to_all_but_one(Msg::Contribute).strategy("refine").balance_every(Duration::from_millis(20)),
-        to_all_but_one(Msg::Contribute).strategy("refine").balance_every(Duration::from_secs(1)),
+        to_all_but_one(Msg::Sync).strategy(Refine),
+        to_all_but_one(Msg::Contribute).strategy(Refine).balance_every(Duration::from_millis(20)),
+        to_all_but_one(Msg::Contribute).strategy(Refine).balance_every(Duration::from_secs(1)),
         job(async |grid| {
             let cells = grid.create::<Cell>(Ix1::range(2), |_| ()).await?;
             cells.member(Ix1(77)).send(Msg::Contribute);
@@ -159,7 +160,7 @@ fn jobs_that_wait_for_what_cannot_come_end_with_the_reason() {
 
     let reasons: Vec<String> = (run(jobs).into_iter())
         .map(|outcome| match outcome {
-            Err(JobError::Stalled(reason)) => reason,
+            Err(JobError::Stalled { waits }) => waits,
             other => panic!("{other:?}"),
         })
         .collect();
@@ -227,6 +228,6 @@ fn over_a_network_what_is_on_its_way_is_waited_for_and_what_cannot_come_is_told(
     assert_eq!(large.join().expect("no panic"), Ok(()));
     let patient = patient.join().expect("no panic");
     assert!(matches!(patient, Err(JobError::TimeLimit { .. })), "{patient:?}");
-    let Err(JobError::Stalled(reason)) = stalled else { panic!("{stalled:?}") };
+    let Err(JobError::Stalled { waits: reason }) = stalled else { panic!("{stalled:?}") };
     assert!(reason.contains("to which 1 of 2 has contributed"), "{reason}");
 }

@@ -8,6 +8,7 @@ use std::time::Duration;
 /// Faults, each drawn from the seed of the simulation. The default has none. All of them leave the
 /// delivery guarantee intact, so that a correct runtime hides every one.
 #[derive(Clone, Debug, Default)]
+#[non_exhaustive]
 pub struct FaultPlan {
     /// The probability that a frame to another node is delayed.
     pub frame_delay: f64,
@@ -27,8 +28,60 @@ pub struct FaultPlan {
     pub quic: Option<QuicFaults>,
 }
 
+impl FaultPlan {
+    /// Sets the probability that a frame to another node is delayed.
+    #[must_use]
+    pub fn with_frame_delay(mut self, frame_delay: f64) -> Self {
+        self.frame_delay = frame_delay;
+        self
+    }
+
+    /// Sets the probability that a packet to another PE of the same node is delayed.
+    #[must_use]
+    pub fn with_local_delay(mut self, local_delay: f64) -> Self {
+        self.local_delay = local_delay;
+        self
+    }
+
+    /// Sets the longest such delay.
+    #[must_use]
+    pub fn with_delay_max(mut self, delay_max: Duration) -> Self {
+        self.delay_max = delay_max;
+        self
+    }
+
+    /// Sets whether other frames and packets may overtake delayed ones.
+    #[must_use]
+    pub fn with_reorder(mut self, reorder: bool) -> Self {
+        self.reorder = reorder;
+        self
+    }
+
+    /// Makes nodes pause.
+    #[must_use]
+    pub fn with_pauses(mut self, pauses: impl Into<Option<PauseFaults>>) -> Self {
+        self.pauses = pauses.into();
+        self
+    }
+
+    /// Runs the frames through the session machine, over connections that fail.
+    #[must_use]
+    pub fn with_sessions(mut self, sessions: impl Into<Option<SessionFaults>>) -> Self {
+        self.sessions = sessions.into();
+        self
+    }
+
+    /// Runs the frames over QUIC, over a network that fails.
+    #[must_use]
+    pub fn with_quic(mut self, quic: impl Into<Option<QuicFaults>>) -> Self {
+        self.quic = quic.into();
+        self
+    }
+}
+
 /// Nodes that pause: all PEs of a node do nothing for a while, and then continue.
 #[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
 pub struct PauseFaults {
     /// The probability that a node pauses after the turn of one of its PEs.
     pub probability: f64,
@@ -36,8 +89,16 @@ pub struct PauseFaults {
     pub longest: Duration,
 }
 
+impl PauseFaults {
+    /// Pauses with this probability after each turn, up to `longest`.
+    pub fn new(probability: f64, longest: Duration) -> Self {
+        Self { probability, longest }
+    }
+}
+
 /// Connections between nodes that fail.
 #[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
 pub struct SessionFaults {
     /// Frames of at least this many bytes go as bulk and overtake others.
     pub bulk_bytes: usize,
@@ -76,9 +137,62 @@ impl Default for SessionFaults {
     }
 }
 
+impl SessionFaults {
+    /// Sets the size of frames that go as bulk and overtake others.
+    #[must_use]
+    pub fn with_bulk_bytes(mut self, bulk_bytes: usize) -> Self {
+        self.bulk_bytes = bulk_bytes;
+        self
+    }
+
+    /// Sets the probability that an acknowledgement is lost.
+    #[must_use]
+    pub fn with_acknowledgement_loss(mut self, acknowledgement_loss: f64) -> Self {
+        self.acknowledgement_loss = acknowledgement_loss;
+        self
+    }
+
+    /// Sets the probability that a frame, or an acknowledgement, arrives twice.
+    #[must_use]
+    pub fn with_duplicate(mut self, duplicate: f64) -> Self {
+        self.duplicate = duplicate;
+        self
+    }
+
+    /// Sets the probability that a connection breaks while a given frame is under way.
+    #[must_use]
+    pub fn with_disconnect(mut self, disconnect: f64) -> Self {
+        self.disconnect = disconnect;
+        self
+    }
+
+    /// Sets the probability that a frame under way on a broken connection still arrives.
+    #[must_use]
+    pub fn with_late(mut self, late: f64) -> Self {
+        self.late = late;
+        self
+    }
+
+    /// Sets the longest time until a broken connection is established again.
+    #[must_use]
+    pub fn with_outage_max(mut self, outage_max: Duration) -> Self {
+        self.outage_max = outage_max;
+        self
+    }
+
+    /// Sets the probability that all connections between two sites break along with one between
+    /// them, and the longest time until those are established again.
+    #[must_use]
+    pub fn with_partitions(mut self, probability: f64, longest: Duration) -> Self {
+        (self.partition, self.partition_max) = (probability, longest);
+        self
+    }
+}
+
 /// A network under QUIC that fails. Nodes are lost after 3 s of silence: partitions must be
 /// shorter.
 #[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
 pub struct QuicFaults {
     /// Frames of more than this many bytes go as bulk and overtake others.
     pub bulk_bytes: u64,
@@ -112,8 +226,47 @@ impl Default for QuicFaults {
     }
 }
 
+impl QuicFaults {
+    /// Sets the size of frames that go as bulk and overtake others.
+    #[must_use]
+    pub fn with_bulk_bytes(mut self, bulk_bytes: u64) -> Self {
+        self.bulk_bytes = bulk_bytes;
+        self
+    }
+
+    /// Sets the probability that a datagram is lost, besides the loss of its link.
+    #[must_use]
+    pub fn with_loss(mut self, loss: f64) -> Self {
+        self.loss = loss;
+        self
+    }
+
+    /// Sets the probability that a datagram arrives twice.
+    #[must_use]
+    pub fn with_duplicate(mut self, duplicate: f64) -> Self {
+        self.duplicate = duplicate;
+        self
+    }
+
+    /// Sets the probability that a connection breaks soon after a given frame was sent.
+    #[must_use]
+    pub fn with_disconnect(mut self, disconnect: f64) -> Self {
+        self.disconnect = disconnect;
+        self
+    }
+
+    /// Sets the probability that two sites do not reach each other for a while, when a connection
+    /// between them would break, and the longest such time.
+    #[must_use]
+    pub fn with_partitions(mut self, probability: f64, longest: Duration) -> Self {
+        (self.partition, self.partition_max) = (probability, longest);
+        self
+    }
+}
+
 /// Counts of events on QUIC connections. All zero where the nodes do not use QUIC.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct QuicCounts {
     /// Connections that carried a session, between founders.
     pub connections: u64,
@@ -139,6 +292,7 @@ impl std::ops::AddAssign for QuicCounts {
 
 /// Number of faults of each kind.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct FaultCounts {
     /// Frames and packets that were delayed.
     pub delayed: u64,

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 /// A node that joins the job. Times are relative to the start of the job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct GuestPlan {
     /// Site of the guest; its links are those of the site.
     pub site: SiteId,
@@ -18,8 +19,23 @@ pub struct GuestPlan {
     pub departs: Option<(Duration, Departure)>,
 }
 
+impl GuestPlan {
+    /// A guest with this many PEs that stays until the job ends.
+    pub fn new(site: SiteId, pes: u32, joins: Duration) -> Self {
+        Self { site, pes, joins, departs: None }
+    }
+
+    /// Sets the time and kind of its departure.
+    #[must_use]
+    pub fn with_departure(mut self, departs: impl Into<Option<(Duration, Departure)>>) -> Self {
+        self.departs = departs.into();
+        self
+    }
+}
+
 /// Kind of a guest's departure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Departure {
     /// It asks to leave.
     Leaves,

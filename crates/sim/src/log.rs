@@ -4,6 +4,7 @@ use gridspan_topology::{NodeId, PeId, Time};
 
 /// One packet, as it arrived.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct LogEntry {
     /// Time of arrival.
     pub time: Time,

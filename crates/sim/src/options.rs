@@ -7,6 +7,7 @@ use std::time::Duration;
 /// The settings of a simulation. The network and the load of other users are not among them; they
 /// are part of the [`GridSpec`](gridspan_topology::GridSpec).
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub struct SimOptions {
     /// Seeds jitter, loss and faults. Default 0.
     pub seed: u64,
@@ -59,15 +60,73 @@ impl SimOptions {
         Self { seed, ..Self::default() }
     }
 
+    /// Sets the time of a PE for a message whose handler charges nothing.
+    #[must_use]
+    pub fn with_message_cost(mut self, message_cost: Duration) -> Self {
+        self.message_cost = message_cost;
+        self
+    }
+
+    /// Sets the time of a PE to accept a packet from another PE.
+    #[must_use]
+    pub fn with_packet_cost(mut self, packet_cost: Duration) -> Self {
+        self.packet_cost = packet_cost;
+        self
+    }
+
+    /// Sets the time of a PE to send a packet to a PE of its own node.
+    #[must_use]
+    pub fn with_local_send_cost(mut self, local_send_cost: Duration) -> Self {
+        self.local_send_cost = local_send_cost;
+        self
+    }
+
+    /// Sets the time of a PE to encode a frame and send it to another node.
+    #[must_use]
+    pub fn with_remote_send_cost(mut self, remote_send_cost: Duration) -> Self {
+        self.remote_send_cost = remote_send_cost;
+        self
+    }
+
     /// Sets the number of processors of each node.
-    pub fn with_processors(mut self, processors: u32) -> Self {
-        self.processors = Some(processors);
+    #[must_use]
+    pub fn with_processors(mut self, processors: impl Into<Option<u32>>) -> Self {
+        self.processors = processors.into();
         self
     }
 
     /// Sets the faults.
-    pub fn with_faults(mut self, faults: FaultPlan) -> Self {
-        self.faults = Some(faults);
+    #[must_use]
+    pub fn with_faults(mut self, faults: impl Into<Option<FaultPlan>>) -> Self {
+        self.faults = faults.into();
+        self
+    }
+
+    /// Sets the guests that join while the job runs.
+    #[must_use]
+    pub fn with_guests(mut self, guests: Vec<GuestPlan>) -> Self {
+        self.guests = guests;
+        self
+    }
+
+    /// Sets the time until others notice that a node has died.
+    #[must_use]
+    pub fn with_silence(mut self, silence: Duration) -> Self {
+        self.silence = silence;
+        self
+    }
+
+    /// Sets whether to keep an entry of the log for each packet.
+    #[must_use]
+    pub fn with_log(mut self, log: bool) -> Self {
+        self.log = log;
+        self
+    }
+
+    /// Sets the virtual time after which a job that still runs is ended with an error.
+    #[must_use]
+    pub fn with_time_limit(mut self, time_limit: Duration) -> Self {
+        self.time_limit = time_limit;
         self
     }
 }

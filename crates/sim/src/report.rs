@@ -2,16 +2,17 @@
 
 use crate::faults::{FaultCounts, QuicCounts};
 use crate::log::LogEntry;
-use gridspan_runtime::JobError;
 use gridspan_runtime::pe::{PeStatistics, PendingWork};
+use gridspan_runtime::{JobError, StartError};
 use gridspan_topology::Time;
 
 /// A simulation could not start. Nothing ran; correct the named problem.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 pub enum SimError {
     /// The job's definition is invalid.
     #[error("the job cannot run: {0}")]
-    Job(#[from] JobError),
+    Job(#[from] StartError),
     /// A guest's site does not exist; sites are numbered from 0.
     #[error("there is no place for a guest in site {site}")]
     NoPlace {
@@ -23,8 +24,19 @@ pub enum SimError {
     Certificates(String),
 }
 
+impl From<SimError> for JobError {
+    fn from(error: SimError) -> Self {
+        match error {
+            SimError::Job(error) => error,
+            error => StartError::Simulation { reason: error.to_string() },
+        }
+        .into()
+    }
+}
+
 /// How a simulation ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Ending {
     /// Main returned, or the job failed.
     Finished,
@@ -36,6 +48,7 @@ pub enum Ending {
 
 /// A run in figures: the same for the same job, grid and options.
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub struct SimReport {
     /// Outcome of the job. A job that stalled or exceeded the time limit has failed.
     pub outcome: Result<(), JobError>,

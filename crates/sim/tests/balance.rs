@@ -2,7 +2,9 @@
 //! after a mistake.
 #![allow(missing_docs, clippy::unwrap_used)]
 
-use gridspan_balance::{BalanceReport, Cause, Greedy, Plan, Snapshot, Strategy};
+use gridspan_balance::{
+    Auto, BalanceReport, Cause, Greedy, NoMoves, Plan, Refine, Snapshot, Strategy,
+};
 use gridspan_runtime::{Actor, Context, Ix1, Job, JobError, Layout, Op, PeId, Placement, To};
 use gridspan_sim::{SimOptions, SimReport, Simulation};
 use gridspan_topology::{GridSpec, NodeId};
@@ -100,8 +102,8 @@ fn run(
 
 #[test]
 fn actors_leave_a_loaded_pe_now_and_then_and_the_same_seed_moves_the_same() {
-    let still = run(1, 200, |job| job.strategy("none")).0;
-    let every = |job: Job| job.strategy("refine").balance_every(Duration::from_millis(200));
+    let still = run(1, 200, |job| job.strategy(NoMoves)).0;
+    let every = |job: Job| job.strategy(Refine).balance_every(Duration::from_millis(200));
     let (first, told, places) = run(1, 200, every);
     let (second, told_again, _) = run(1, 200, every);
 
@@ -120,8 +122,7 @@ fn actors_leave_a_loaded_pe_now_and_then_and_the_same_seed_moves_the_same() {
 fn a_plan_that_made_things_worse_is_undone_and_nothing_is_lost() {
     // To the strategy, three more PEs look three times as good; but there, all work takes ten times
     // as long.
-    let bad =
-        |job: Job| job.own_strategy(|_| Box::new(Greedy)).balance_every(Duration::from_millis(200));
+    let bad = |job: Job| job.strategy(Greedy).balance_every(Duration::from_millis(200));
     let (report, told, places) = run(10, 300, bad);
 
     let moved: Vec<_> = told.iter().filter(|report| report.moved > 0).collect();
@@ -135,6 +136,7 @@ fn a_plan_that_made_things_worse_is_undone_and_nothing_is_lost() {
 }
 
 /// Moves all actors to one PE: PE 0 at first, and PE 1 after a link has become slower.
+#[derive(Clone)]
 struct Follow {
     to: u32,
 }
@@ -159,7 +161,7 @@ impl Strategy for Follow {
 fn a_link_that_changes_is_a_reason_to_balance() {
     let (told, places) = (Told::default(), Arc::default());
     let job = job(1, 1000, &told, &places)
-        .own_strategy(|_| Box::new(Follow { to: 0 }))
+        .strategy(Follow { to: 0 })
         .balance_gate(false)
         // The links are watched once the places of nodes are known.
         .balance_every(Duration::from_secs(5));
@@ -178,7 +180,7 @@ fn the_first_rebalance_knows_how_far_sites_are_apart() {
     let (told, places, seen) = (Told::default(), Arc::default(), Arc::new(Mutex::new(Vec::new())));
     let notes = seen.clone();
     let job = job(1, 100, &told, &places)
-        .strategy("auto")
+        .strategy(Auto::default())
         .balance_every(Duration::from_secs(1))
         .on_snapshot(move |snapshot, _| {
             let places = snapshot.hierarchy.as_ref();

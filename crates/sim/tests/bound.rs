@@ -135,6 +135,7 @@ fn new_members_follow_partners_that_move_and_take_all_broadcasts_in_one_order() 
 }
 
 /// Moves every actor to the next PE, and keeps what it sees.
+#[derive(Clone)]
 struct Next(Arc<Mutex<Vec<Snapshot>>>);
 
 impl Strategy for Next {
@@ -156,7 +157,7 @@ impl Strategy for Next {
 fn a_strategy_sees_partners_as_one_actor_of_the_base() {
     let seen = Arc::new(Mutex::new(Vec::new()));
     let told = seen.clone();
-    let job = Job::new("bound").actor::<Part>().own_strategy(move |_| Box::new(Next(told.clone())));
+    let job = Job::new("bound").actor::<Part>().strategy(Next(told));
     let job = job.main(async |grid| {
         let base = base(&grid).await?;
         let bound = bind(&grid, &base, false).await?;

@@ -115,8 +115,8 @@ fn all_pes_hear_of_an_improvement_within_the_latency_and_two_milliseconds() {
             assert!(in_time >= 6, "{in_time} of 8 PEs looked in time: {seen:?}");
             Ok(())
         });
-        let guest = GuestPlan { site: SiteId(1), pes: 2, joins: Duration::ZERO, departs: None };
-        let options = SimOptions { guests: vec![guest], ..SimOptions::default() };
+        let guest = GuestPlan::new(SiteId(1), 2, Duration::ZERO);
+        let options = SimOptions::default().with_guests(vec![guest]);
         let report = Simulation::new(job, spec, options).unwrap().run();
         assert_eq!(report.outcome, Ok(()), "{wan_ms} ms");
     }

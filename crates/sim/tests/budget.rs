@@ -65,7 +65,7 @@ fn outcome(hard_bytes: usize, after_broadcast: bool) -> Result<(), JobError> {
     let spec = spec.with_change("at 0s link a-b latency=300ms").unwrap();
     // So low that the held messages would keep out the broadcast, if they counted towards the soft
     // limit.
-    let limits = Limits { soft_bytes: 100_000, hard_bytes, ..Limits::default() };
+    let limits = Limits::default().with_soft_bytes(100_000).with_hard_bytes(hard_bytes);
     let job = Job::new("budget").actor::<Listener>().limits(limits).main(async move |grid| {
         let all = grid.create::<Listener>(Ix1::range(3), |_| ()).await?;
         all.member(Ix1(1)).send(Tell::Say { to: 2, after_broadcast });

@@ -1,7 +1,7 @@
 //! Other users' processes on simulated nodes: their effect, and the runtime's view of them.
 #![allow(missing_docs, clippy::unwrap_used)]
 
-use gridspan_balance::Snapshot;
+use gridspan_balance::{Greedy, Snapshot};
 use gridspan_runtime::{Actor, Context, Ix1, Job, Op, To};
 use gridspan_sim::{SimOptions, SimReport, Simulation};
 use gridspan_topology::GridSpec;
@@ -56,7 +56,7 @@ fn run(spec: &str, processors: Option<u32>, pieces: u32) -> SimReport {
         let done: u64 = workers.reduction(Op::Sum).await?;
         if done == u64::from(count) { Ok(()) } else { Err("a worker is missing".into()) }
     });
-    let options = SimOptions { processors, ..SimOptions::default() };
+    let options = SimOptions::default().with_processors(processors);
     let report =
         Simulation::new(job, GridSpec::from_emulate(spec).unwrap(), options).unwrap().run();
     assert_eq!(report.outcome, Ok(()));
@@ -106,7 +106,7 @@ fn the_runtime_sees_what_part_it_gets_also_where_nothing_runs_any_more() {
     let (send, receive) = mpsc::channel::<Snapshot>();
     let job = Job::new("seen")
         .actor::<Worker>()
-        .strategy("greedy")
+        .strategy(Greedy)
         .balance_gate(false)
         .on_snapshot(move |snapshot, _| drop(send.send(snapshot.clone())))
         .main(async move |grid| {

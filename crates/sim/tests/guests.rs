@@ -5,7 +5,7 @@
 mod common;
 
 use common::comb::Comb;
-use gridspan_balance::stealing::STEALING_POLICIES;
+use gridspan_balance::stealing::{STEALING_POLICIES, StealingPolicyName};
 use gridspan_runtime::{GuestEvent, Job, JobError, PeId, SiteId};
 use gridspan_sim::{
     Departure, FaultPlan, GuestPlan, SessionFaults, SimOptions, SimReport, Simulation,
@@ -30,7 +30,10 @@ const TEETH: u32 = 14;
 fn job(policy: &str, is_search: bool) -> (Job, Arc<Mutex<Vec<GuestEvent>>>) {
     let events = Arc::new(Mutex::new(Vec::new()));
     let told = Arc::clone(&events);
-    let job = Job::new("comb").search::<Comb>().tasks::<Comb>().stealing(policy);
+    let job = Job::new("comb")
+        .search::<Comb>()
+        .tasks::<Comb>()
+        .stealing(policy.parse::<StealingPolicyName>().expect("it is a name"));
     let job = job.on_guests(move |event| told.lock().unwrap().push(event.clone()));
     let job = job.main(async move |grid| {
         let nodes = match is_search {
@@ -55,11 +58,11 @@ fn ms(milliseconds: u64) -> Duration {
 
 fn guest(site: u32, joins: u64, departs: Option<(u64, Departure)>) -> GuestPlan {
     let departs = departs.map(|(at, how)| (ms(at), how));
-    GuestPlan { site: SiteId(site), pes: 2, joins: ms(joins), departs }
+    GuestPlan::new(SiteId(site), 2, ms(joins)).with_departure(departs)
 }
 
 fn run(job: Job, spec: GridSpec, guests: Vec<GuestPlan>) -> SimReport {
-    let options = SimOptions { guests, silence: ms(30), ..SimOptions::default() };
+    let options = SimOptions::default().with_guests(guests).with_silence(ms(30));
     Simulation::new(job, spec, options).expect("a valid job").run()
 }
 
@@ -158,7 +161,9 @@ fn random_guests(dice: &mut Dice) -> Vec<GuestPlan> {
             _ => Some(Departure::Mistaken),
         };
         let pes = 1 + below(3) as u32;
-        GuestPlan { pes, ..guest(below(2) as u32, joins, how.map(|how| (departs, how))) }
+        let departs = how.map(|how| (ms(departs), how));
+        let site = SiteId(below(2) as u32);
+        GuestPlan::new(site, pes, ms(joins)).with_departure(departs)
     };
     (0..6).map(plan).collect()
 }
@@ -170,19 +175,14 @@ fn whatever_becomes_of_guests_on_a_faulty_network_counts_are_exact_and_runs_repe
         let guests = random_guests(&mut dice);
         let policy = STEALING_POLICIES[seed as usize % STEALING_POLICIES.len()];
         let simulate = || {
-            let faults = FaultPlan {
-                local_delay: 0.05,
-                delay_max: ms(2),
-                sessions: Some(SessionFaults { outage_max: ms(20), ..SessionFaults::default() }),
-                ..FaultPlan::default()
-            };
-            let options = SimOptions {
-                seed,
-                faults: Some(faults),
-                guests: guests.clone(),
-                silence: ms(30),
-                ..SimOptions::default()
-            };
+            let faults = FaultPlan::default()
+                .with_local_delay(0.05)
+                .with_delay_max(ms(2))
+                .with_sessions(SessionFaults::default().with_outage_max(ms(20)));
+            let options = SimOptions::with_seed(seed)
+                .with_faults(faults)
+                .with_guests(guests.clone())
+                .with_silence(ms(30));
             let (job, _) = job(policy, seed % 2 == 0);
             let job = job.tolerate_lost_guests(true).seed(seed);
             Simulation::new(job, sites(2), options).expect("a valid job").run()

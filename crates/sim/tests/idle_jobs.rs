@@ -2,6 +2,7 @@
 //! stalled.
 #![allow(missing_docs, clippy::unwrap_used)]
 
+use gridspan_balance::Refine;
 use gridspan_runtime::{Actor, Context, Ix1, Job, Op, To};
 use gridspan_sim::{Ending, SimOptions, SimReport, Simulation};
 use gridspan_topology::GridSpec;
@@ -44,9 +45,9 @@ impl Actor for Cell {
 const CELLS: u32 = 12;
 
 fn run(job: Job, grid: &str, every: Duration) -> SimReport {
-    let job = job.actor::<Cell>().strategy("refine").balance_every(every);
+    let job = job.actor::<Cell>().strategy(Refine).balance_every(every);
     let spec = GridSpec::from_emulate(grid).unwrap();
-    let options = SimOptions { time_limit: Duration::from_secs(600), ..SimOptions::default() };
+    let options = SimOptions::default().with_time_limit(Duration::from_secs(600));
     Simulation::new(job, spec, options).unwrap().run()
 }
 

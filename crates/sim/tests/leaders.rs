@@ -1,7 +1,7 @@
 //! Rebalances that the leaders of the sites plan, in virtual time.
 #![allow(missing_docs, clippy::unwrap_used)]
 
-use gridspan_balance::{BalanceReport, Cause};
+use gridspan_balance::{BalanceReport, Cause, LeaderCut, StrategyName};
 use gridspan_runtime::{
     Actor, Context, Ix1, Ix2, Job, JobError, Key, Layout, Op, PeId, Placement, Time, To,
 };
@@ -134,7 +134,7 @@ fn run(
     let (tell, leave) = (told.clone(), places.clone());
     let job = Job::new("mesh")
         .actor::<Cell>()
-        .strategy("leader-cut")
+        .strategy(LeaderCut::default())
         .placement("given", place)
         .on_balance(move |report| tell.lock().unwrap().push(report.clone()))
         .main(async move |grid| {
@@ -202,7 +202,9 @@ fn leaders_move_whom_one_place_that_holds_all_would_move() {
 #[test]
 fn leaders_cut_about_as_well_as_grid_cut_that_sees_everything() {
     let after = |strategy: &'static str| {
-        let outcome = run("3x2,wan=5ms", 1, vec![20], anywhere, |job| job.strategy(strategy));
+        let outcome = run("3x2,wan=5ms", 1, vec![20], anywhere, |job| {
+            job.strategy(strategy.parse::<StrategyName>().expect("it is a name"))
+        });
         outcome.told[0].after.messages
     };
 
@@ -239,7 +241,7 @@ fn synced(every: u32) -> (Duration, Vec<BalanceReport>) {
     let tell = told.clone();
     let job = Job::new("mesh")
         .actor::<Cell>()
-        .strategy("leader-cut")
+        .strategy(LeaderCut::default())
         .on_balance(move |report| tell.lock().unwrap().push(report.clone()))
         .main(async move |grid| {
             let cells = grid.create::<Cell>(Ix2::grid(SIDE, SIDE), |_| 1).await?;
@@ -307,7 +309,7 @@ fn what_leaders_tell_of_very_many_actors_does_not_need_to_fit_into_one_piece() {
     let tell = told.clone();
     let job = Job::new("many")
         .actor::<Idle>()
-        .strategy("leader-cut")
+        .strategy(LeaderCut::default())
         .balance_gate(false)
         .on_balance(move |report| tell.lock().unwrap().push(report.clone()))
         .main(async |grid| {

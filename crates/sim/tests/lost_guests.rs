@@ -5,7 +5,7 @@
 mod common;
 
 use common::comb::{Comb, Run, take_runs};
-use gridspan_balance::stealing::STEALING_POLICIES;
+use gridspan_balance::stealing::{STEALING_POLICIES, StealingPolicyName};
 use gridspan_runtime::{Job, PeId, SiteId};
 use gridspan_sim::{Departure, GuestPlan, SimOptions, Simulation};
 use gridspan_topology::dice::Dice;
@@ -33,7 +33,10 @@ impl Case {
     fn run(&self, dies: Option<(usize, Duration)>) -> (Vec<Run>, Duration) {
         let (is_search, teeth) = (self.is_search, self.teeth);
         let root = Comb::new(teeth, self.cost);
-        let job = Job::new("comb").search::<Comb>().tasks::<Comb>().stealing(self.policy);
+        let job = Job::new("comb")
+            .search::<Comb>()
+            .tasks::<Comb>()
+            .stealing(self.policy.parse::<StealingPolicyName>().expect("it is a name"));
         let job = job.tolerate_lost_guests(true).main(async move |grid| {
             let nodes = match is_search {
                 true => grid.run_search(root).await?.0,
@@ -49,10 +52,10 @@ impl Case {
         let spec = GridSpec::from_layout(&layout).unwrap().with_wan(Link::wan().with_latency(wan));
         let plan = |(at, &(site, pes)): (usize, &(u32, u32))| {
             let departs = dies.filter(|dies| dies.0 == at).map(|dies| (dies.1, Departure::Killed));
-            GuestPlan { site: SiteId(site), pes, joins: Duration::from_millis(2), departs }
+            GuestPlan::new(SiteId(site), pes, Duration::from_millis(2)).with_departure(departs)
         };
         let guests = self.guests.iter().enumerate().map(plan).collect();
-        let options = SimOptions { guests, silence: self.silence, ..SimOptions::default() };
+        let options = SimOptions::default().with_guests(guests).with_silence(self.silence);
         take_runs();
         let report = Simulation::new(job, spec, options).unwrap().run();
         assert_eq!(report.outcome, Ok(()), "{self:?}");

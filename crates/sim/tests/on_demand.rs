@@ -153,7 +153,7 @@ fn a_broadcast_reaches_members_that_exist_and_creates_none() {
 
 /// Main sends notes to a member whose home is far from the coordinator.
 fn noting(notes: usize) -> Job {
-    let limits = Limits { soft_bytes: 1 << 19, hard_bytes: 1 << 20, ..Limits::default() };
+    let limits = Limits::default().with_soft_bytes(1 << 19).with_hard_bytes(1 << 20);
     let job = Job::new("on demand").on_demand::<Speaker>(CreateAt::Home, |_| ()).limits(limits);
     job.placement("second", second).coordinator_on(0).main(async move |grid| {
         let placement = Placement::Custom("second".into());

@@ -186,14 +186,12 @@ async fn talk(grid: &Grid, seed: u64, turns: u32) -> Result<(u64, u64), JobError
 
 fn faults() -> FaultPlan {
     // Hundreds of frames are under way at a time, and a broken connection sends them all again.
-    let sessions = SessionFaults { bulk_bytes: 200, disconnect: 0.002, ..SessionFaults::default() };
-    FaultPlan {
-        local_delay: 0.1,
-        delay_max: Duration::from_millis(30),
-        reorder: true,
-        sessions: Some(sessions),
-        ..FaultPlan::default()
-    }
+    let sessions = SessionFaults::default().with_bulk_bytes(200).with_disconnect(0.002);
+    FaultPlan::default()
+        .with_local_delay(0.1)
+        .with_delay_max(Duration::from_millis(30))
+        .with_reorder(true)
+        .with_sessions(sessions)
 }
 
 #[test]
@@ -205,10 +203,9 @@ fn one_sender_is_heard_in_the_order_in_which_it_spoke_while_all_move_and_links_b
             assert_eq!(heard, said);
             Ok(())
         });
-        let options = SimOptions {
-            time_limit: Duration::from_secs(100),
-            ..SimOptions::with_seed(seed).with_faults(faults())
-        };
+        let options = SimOptions::with_seed(seed)
+            .with_faults(faults())
+            .with_time_limit(Duration::from_secs(100));
         let report = Simulation::new(job, spec, options).unwrap().run();
         assert_eq!(report.outcome, Ok(()), "seed {seed}: {}", report.pending);
         assert!(report.statistics.migrations > 30, "seed {seed}");

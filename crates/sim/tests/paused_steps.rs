@@ -2,7 +2,7 @@
 //! them, in virtual time.
 #![allow(missing_docs, clippy::unwrap_used)]
 
-use gridspan_balance::{BalanceReport, Cause};
+use gridspan_balance::{BalanceReport, Cause, StrategyName};
 use gridspan_runtime::{
     Actor, ActorIndex as _, Context, Ix1, Job, Layout, Op, PeId, Placement, To,
 };
@@ -70,7 +70,7 @@ fn run(strategy: &str, every: Duration) -> (Vec<BalanceReport>, Duration) {
     let (notes, took) = (told.clone(), last.clone());
     let job = Job::new("rows")
         .actor::<Row>()
-        .strategy(strategy)
+        .strategy(strategy.parse::<StrategyName>().expect("it is a name"))
         .balance_every(every)
         .placement("uneven", |key, _: &Layout| {
             let row = Ix1::from_key(key).0;

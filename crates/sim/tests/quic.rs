@@ -5,6 +5,7 @@
 mod common;
 
 use common::comb::{Comb, Nodes};
+use gridspan_balance::stealing::Directory;
 use gridspan_runtime::{GuestEvent, Job, Layout, SiteId, session};
 use gridspan_sim::campaign::{Campaign, Planted, Scenario, run_scenario};
 use gridspan_sim::{
@@ -18,15 +19,14 @@ use std::time::Duration;
 const COST: Duration = Duration::from_millis(3);
 const TEETH: u32 = 14;
 
-const FAULTS: QuicFaults = QuicFaults {
-    bulk_bytes: 64,
-    loss: 0.02,
-    duplicate: 0.05,
-    disconnect: 0.02,
-    partition: 0.3,
-    partition_max: Duration::from_millis(800),
-    planted: session::PlantedFault::None,
-};
+fn quic_faults() -> QuicFaults {
+    QuicFaults::default()
+        .with_bulk_bytes(64)
+        .with_loss(0.02)
+        .with_duplicate(0.05)
+        .with_disconnect(0.02)
+        .with_partitions(0.3, Duration::from_millis(800))
+}
 
 /// Two nodes at each of two sites.
 fn grid() -> GridSpec {
@@ -40,7 +40,8 @@ fn grid() -> GridSpec {
 fn count(seed: u64, departs: Option<Departure>) -> (SimReport, Vec<NodeId>) {
     let lost = Arc::new(Mutex::new(Vec::new()));
     let told = Arc::clone(&lost);
-    let job = Job::new("comb").search::<Comb>().stealing("directory").tolerate_lost_guests(true);
+    let job =
+        Job::new("comb").search::<Comb>().stealing(Directory::default()).tolerate_lost_guests(true);
     let job = job.on_guests(move |event| {
         if let GuestEvent::Lost { guest, .. } = event {
             told.lock().unwrap().push(*guest);
@@ -53,19 +54,17 @@ fn count(seed: u64, departs: Option<Departure>) -> (SimReport, Vec<NodeId>) {
     });
     let departs = departs.map(|how| (Duration::from_secs(1), how));
     let joins = Duration::from_millis(100);
-    let options = SimOptions {
-        guests: vec![GuestPlan { site: SiteId(1), pes: 2, joins, departs }],
+    let options = SimOptions::with_seed(seed)
+        .with_guests(vec![GuestPlan::new(SiteId(1), 2, joins).with_departure(departs)])
         // The simulation itself reports no loss within the duration of the job.
-        silence: Duration::from_secs(3_600),
-        faults: Some(FaultPlan {
-            frame_delay: 0.2,
-            delay_max: Duration::from_millis(10),
-            reorder: true,
-            quic: Some(FAULTS),
-            ..FaultPlan::default()
-        }),
-        ..SimOptions::with_seed(seed)
-    };
+        .with_silence(Duration::from_secs(3_600))
+        .with_faults(
+            FaultPlan::default()
+                .with_frame_delay(0.2)
+                .with_delay_max(Duration::from_millis(10))
+                .with_reorder(true)
+                .with_quic(quic_faults()),
+        );
     let report = Simulation::new(job, grid(), options).unwrap().run();
     let lost = lost.lock().unwrap().clone();
     (report, lost)
@@ -77,7 +76,9 @@ fn guest() -> NodeId {
 
 /// All fields of a report except its log.
 fn figures(report: &SimReport) -> String {
-    format!("{:?}", SimReport { log: Vec::new(), ..report.clone() })
+    let mut report = report.clone();
+    report.log.clear();
+    format!("{report:?}")
 }
 
 /// Runs `act` while another thread runs other seeds.

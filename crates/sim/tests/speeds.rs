@@ -2,6 +2,7 @@
 //! times show it.
 #![allow(missing_docs, clippy::unwrap_used)]
 
+use gridspan_balance::StrategyName;
 use gridspan_runtime::{Actor, Context, Ix1, Job, Op, Time, To};
 use gridspan_sim::{SimOptions, Simulation};
 use gridspan_topology::GridSpec;
@@ -82,7 +83,10 @@ fn run(case: Case) -> Ran {
     let times: Arc<Mutex<Vec<Time>>> = Arc::default();
     let moving: Arc<AtomicUsize> = Arc::default();
     let (noted, count) = (times.clone(), moving.clone());
-    let job = Job::new("speeds").actor::<Worker>().strategy(strategy).balance_gate(is_gated);
+    let job = Job::new("speeds")
+        .actor::<Worker>()
+        .strategy(strategy.parse::<StrategyName>().expect("it is a name"))
+        .balance_gate(is_gated);
     let job = job.on_balance(move |report| {
         println!("  {report} {:?}", report.refusal);
         count.fetch_add(usize::from(report.moved > 0), Ordering::Relaxed);

@@ -2,6 +2,7 @@
 //! another site.
 #![allow(missing_docs)]
 
+use gridspan_balance::StrategyName;
 use gridspan_runtime::{Actor, ActorRef, Context, Ix1, Job, Op, To};
 use gridspan_sim::{SimOptions, Simulation};
 use gridspan_topology::GridSpec;
@@ -149,7 +150,9 @@ impl Actor for Link {
 /// The order in which members 0 to 2 are woken, all of them by one handler.
 fn woken(strategy: &str) -> Vec<u64> {
     let (tell, told) = mpsc::channel();
-    let job = Job::new("links").actor::<Link>().strategy(strategy);
+    let job = Job::new("links")
+        .actor::<Link>()
+        .strategy(strategy.parse::<StrategyName>().expect("it is a name"));
     // Three are on the one PE of site a, one on that of site b.
     let job = job.placement("row", |key, _| gridspan_runtime::PeId(u32::from(key == last())));
     let job = job.main(async move |grid| {

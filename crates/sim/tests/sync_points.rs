@@ -1,6 +1,7 @@
 //! Sync points cost next to nothing: members wait at the first only.
 #![allow(missing_docs, clippy::unwrap_used)]
 
+use gridspan_balance::StrategyName;
 use gridspan_runtime::{Actor, CollectionRef, Context, Ix1, Job, Op, Time, To};
 use gridspan_sim::{SimOptions, Simulation};
 use gridspan_topology::GridSpec;
@@ -78,12 +79,15 @@ impl Actor for Point {
 
 /// Time of all steps on 18 PEs at three sites that are 2 ms apart.
 fn steps(strategy: &'static str, sync_every: u32) -> Duration {
-    let job = Job::new("ring").actor::<Point>().strategy(strategy).main(async move |grid| {
-        let points = grid.create::<Point>(Ix1::range(MEMBERS as u32), |_| sync_every).await?;
-        points.broadcast(Msg::Start);
-        assert_eq!(points.reduction::<u64>(Op::Sum).await?, MEMBERS as u64);
-        Ok(())
-    });
+    let job = Job::new("ring")
+        .actor::<Point>()
+        .strategy(strategy.parse::<StrategyName>().expect("it is a name"))
+        .main(async move |grid| {
+            let points = grid.create::<Point>(Ix1::range(MEMBERS as u32), |_| sync_every).await?;
+            points.broadcast(Msg::Start);
+            assert_eq!(points.reduction::<u64>(Op::Sum).await?, MEMBERS as u64);
+            Ok(())
+        });
     let spec = GridSpec::from_emulate("3x6,wan=2ms").unwrap();
     let report = Simulation::new(job, spec, SimOptions::default()).unwrap().run();
     report.outcome.unwrap();
@@ -201,7 +205,10 @@ fn members_that_come_and_go_between_sync_points_keep_nobody_waiting() {
     const SYNCS: u32 = 40;
     for (inserts_at, ends_at) in [(39, 0), (30, 0), (30, 28), (20, 0), (20, 15), (3, 1), (1, 0)] {
         for strategy in ["none", "refine", "rotate", "leader-cut"] {
-            let job = Job::new("runners").actor::<Runner>().actor::<Count>().strategy(strategy);
+            let job = Job::new("runners")
+                .actor::<Runner>()
+                .actor::<Count>()
+                .strategy(strategy.parse::<StrategyName>().expect("it is a name"));
             let job = job.main(async move |grid| {
                 let count = grid.create::<Count>(Ix1::range(1), |_| ()).await?;
                 let to = count.reference();

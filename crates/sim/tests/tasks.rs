@@ -4,7 +4,7 @@
 mod common;
 
 use common::comb::{Comb, Nodes};
-use gridspan_balance::stealing::STEALING_POLICIES;
+use gridspan_balance::stealing::{STEALING_POLICIES, StealingPolicyName};
 use gridspan_runtime::{Grid, Job, JobError, PeId, Search, SearchContext, StealStatistics};
 use gridspan_sim::{SimOptions, SimReport, Simulation};
 use gridspan_topology::{GridSpec, Latency, Layout, Link};
@@ -33,12 +33,15 @@ fn sites(nodes: usize, latency_ms: u64) -> GridSpec {
 
 fn simulate(policy: &str, spec: GridSpec, teeth: u32) -> (SimReport, StealStatistics, Duration) {
     let (out, results) = mpsc::channel();
-    let job = Job::new("comb").search::<Comb>().stealing(policy).main(async move |grid| {
-        let (nodes, statistics, took) = run(&grid, teeth).await?;
-        assert_eq!(nodes, Nodes(1 << teeth));
-        out.send((statistics, took)).map_err(|_| "the test has ended")?;
-        Ok(())
-    });
+    let job = Job::new("comb")
+        .search::<Comb>()
+        .stealing(policy.parse::<StealingPolicyName>().expect("it is a name"))
+        .main(async move |grid| {
+            let (nodes, statistics, took) = run(&grid, teeth).await?;
+            assert_eq!(nodes, Nodes(1 << teeth));
+            out.send((statistics, took)).map_err(|_| "the test has ended")?;
+            Ok(())
+        });
     let report = Simulation::new(job, spec, SimOptions::default()).expect("a valid job").run();
     assert_eq!(report.outcome, Ok(()), "{policy}");
     let (statistics, took) = results.recv().expect("main has sent it");
@@ -79,14 +82,17 @@ impl Search for Batch {
 /// Time of `tasks` tasks of a second on nodes with these numbers of PEs at one site.
 fn seconds(policy: &str, nodes: &[u32], tasks: u32) -> Duration {
     let (out, result) = mpsc::channel();
-    let job = Job::new("batch").search::<Batch>().stealing(policy).main(async move |grid| {
-        let pool = grid.search_pool().await?;
-        grid.sleep(Duration::from_secs(1)).await?;
-        let begin = grid.now().await?;
-        assert_eq!(pool.run(Batch::Root(tasks)).await?, Nodes(tasks.into()));
-        out.send(grid.now().await?.since(begin)).map_err(|_| "the test has ended")?;
-        Ok(())
-    });
+    let job = Job::new("batch")
+        .search::<Batch>()
+        .stealing(policy.parse::<StealingPolicyName>().expect("it is a name"))
+        .main(async move |grid| {
+            let pool = grid.search_pool().await?;
+            grid.sleep(Duration::from_secs(1)).await?;
+            let begin = grid.now().await?;
+            assert_eq!(pool.run(Batch::Root(tasks)).await?, Nodes(tasks.into()));
+            out.send(grid.now().await?.since(begin)).map_err(|_| "the test has ended")?;
+            Ok(())
+        });
     let layout = Layout::new(vec![("a".to_owned(), nodes.to_vec())]);
     let spec = GridSpec::from_layout(&layout).expect("a valid layout");
     let report = Simulation::new(job, spec, SimOptions::default()).expect("a valid job").run();

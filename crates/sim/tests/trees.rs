@@ -62,7 +62,7 @@ fn taken(grid: &GridSpec, mode: Mode, root: u32) -> BTreeSet<(u32, u32)> {
         out.send(Time(began)).map_err(|_| "the test has ended")?;
         Ok(())
     });
-    let options = SimOptions { log: true, ..SimOptions::default() };
+    let options = SimOptions::default().with_log(true);
     let report = Simulation::new(job, grid.clone(), options).unwrap().run();
     assert_eq!(report.outcome, Ok(()));
     let began = began.recv().unwrap();

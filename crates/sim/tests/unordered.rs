@@ -110,14 +110,12 @@ fn members_that_move_all_the_time_handle_each_broadcast_once() {
                 false => Err(JobError::Failed(format!("{heard} heard; {most}, {least}, {sum}"))),
             }
         });
-        let faults = FaultPlan {
-            reorder: true,
-            frame_delay: 0.2,
-            delay_max: Duration::from_millis(40),
-            sessions: Some(SessionFaults::default()),
-            ..FaultPlan::default()
-        };
-        let options = SimOptions { seed, faults: Some(faults), ..SimOptions::default() };
+        let faults = FaultPlan::default()
+            .with_reorder(true)
+            .with_frame_delay(0.2)
+            .with_delay_max(Duration::from_millis(40))
+            .with_sessions(SessionFaults::default());
+        let options = SimOptions::with_seed(seed).with_faults(faults);
         let spec = GridSpec::from_emulate("3x2,wan=8ms").unwrap();
         let report = Simulation::new(job, spec, options).unwrap().run();
         assert_eq!(report.outcome, Ok(()), "seed {seed}");

@@ -6,7 +6,7 @@
 
 use gridspan_rpc::calls::{Catalogue, Function, Functions, RpcError, Services, with_rpc};
 use gridspan_rpc::group::Mapper;
-use gridspan_runtime::{Grid, Job, JobError, driver};
+use gridspan_runtime::{Grid, Job, driver};
 use gridspan_topology::GridSpec;
 use gridspan_workflow::heuristics::{HeftC, Heuristic, MinCompletionTime};
 use gridspan_workflow::simulate::{Perturbations, execute};
@@ -137,8 +137,7 @@ fn main() -> ExitCode {
             simulated("chain", tasks, &chain(tasks)?, &platform)?;
         }
         let job = with_rpc::<Nothing>(Job::new("growth")).main(async move |grid: Grid| {
-            let failed = |error: RpcError| JobError::Failed(error.to_string());
-            let services = Services::on_all_pes(&grid).await.map_err(failed)?;
+            let services = Services::on_all_pes(&grid).await?;
             for calls in sizes {
                 for (is_chain, rescue) in [
                     (false, StragglerPolicy::None),
@@ -146,7 +145,7 @@ fn main() -> ExitCode {
                     (true, StragglerPolicy::None),
                 ] {
                     let all = carried_out(&services, calls, is_chain, rescue);
-                    all.await.map_err(failed)?;
+                    all.await?;
                 }
             }
             Ok(())

@@ -9,7 +9,7 @@
 //! - `--seeds N` or `--seeds A..B`: the seeds. Default 0..20.
 //! - `--threads T`: number of threads. Default one per core.
 
-use gridspan_balance::stealing::STEALING_POLICIES;
+use gridspan_balance::stealing::{STEALING_POLICIES, StealingPolicyName};
 use gridspan_jobs::uts::Visit;
 use gridspan_runtime::{GuestEvent, Job, JobError, SiteId};
 use gridspan_sim::{
@@ -123,7 +123,7 @@ fn run(seed: u64) -> Result<(SimReport, Sum), String> {
     let told = Arc::clone(&events);
     let job = Job::new("guests")
         .search::<Visit>()
-        .stealing(policy)
+        .stealing(policy.parse::<StealingPolicyName>().expect("it is a name"))
         .seed(seed)
         .tolerate_lost_guests(true)
         .on_guests(move |event| {
@@ -137,13 +137,10 @@ fn run(seed: u64) -> Result<(SimReport, Sum), String> {
             }
             Ok::<(), JobError>(())
         });
-    let options = SimOptions {
-        seed,
-        faults: Some(faults(&mut dice)),
-        guests: guests(&mut dice, spec.layout().site_count()),
-        silence: up_to_ms(&mut dice, 50),
-        ..SimOptions::default()
-    };
+    let options = SimOptions::with_seed(seed)
+        .with_faults(faults(&mut dice))
+        .with_guests(guests(&mut dice, spec.layout().site_count()))
+        .with_silence(up_to_ms(&mut dice, 50));
     let simulation = Simulation::new(job, spec, options).map_err(|error| error.to_string())?;
     let report = simulation.run();
     if let Err(error) = &report.outcome {
@@ -176,17 +173,14 @@ fn grid(dice: &mut Dice) -> Result<GridSpec, String> {
 
 /// Returns faults for two of three runs: broken connections, and nodes that pause.
 fn faults(dice: &mut Dice) -> FaultPlan {
-    let sessions =
-        SessionFaults { outage_max: Duration::from_millis(30), ..SessionFaults::default() };
-    let pauses = PauseFaults { probability: 0.001, longest: Duration::from_millis(10) };
-    FaultPlan {
-        local_delay: 0.02,
-        delay_max: Duration::from_millis(2),
-        reorder: dice.chance(0.5),
-        sessions: (dice.below(3_u32) > 0).then_some(sessions),
-        pauses: (dice.below(3_u32) > 0).then_some(pauses),
-        ..FaultPlan::default()
-    }
+    let sessions = SessionFaults::default().with_outage_max(Duration::from_millis(30));
+    let pauses = PauseFaults::new(0.001, Duration::from_millis(10));
+    FaultPlan::default()
+        .with_local_delay(0.02)
+        .with_delay_max(Duration::from_millis(2))
+        .with_reorder(dice.chance(0.5))
+        .with_sessions((dice.below(3_u32) > 0).then_some(sessions))
+        .with_pauses((dice.below(3_u32) > 0).then_some(pauses))
 }
 
 fn guests(dice: &mut Dice, sites: u32) -> Vec<GuestPlan> {
@@ -200,7 +194,7 @@ fn guests(dice: &mut Dice, sites: u32) -> Vec<GuestPlan> {
         };
         let departs = how.map(|how| (joins + up_to_ms(dice, 60), how));
         let site = SiteId(dice.below(sites));
-        GuestPlan { site, pes: 1 + dice.below(3_u32), joins, departs }
+        GuestPlan::new(site, 1 + dice.below(3_u32), joins).with_departure(departs)
     };
     (0..GUESTS).map(plan).collect()
 }

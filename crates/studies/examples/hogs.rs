@@ -8,7 +8,7 @@
 //! `cargo run --release -p gridspan-studies --example hogs [-- --runs 5 --hogs 1]`
 
 use clap::Parser;
-use gridspan_balance::BalanceReport;
+use gridspan_balance::{BalanceReport, StrategyName};
 use gridspan_runtime::driver::embedded;
 use gridspan_runtime::{Job, JobError};
 use rustix::thread::{CpuSet, Pid, sched_setaffinity};
@@ -129,15 +129,16 @@ fn run(options: &Options, (strategy, is_loaded): (&str, bool)) -> Result<Run, St
     let moves: Arc<Mutex<Vec<(f64, u64)>>> = Arc::default();
     let told = moves.clone();
     let explain = options.explain;
-    let job = job.strategy(strategy).balance_every(Duration::from_secs(1)).on_balance(
-        move |report: &BalanceReport| {
+    let job = job
+        .strategy(strategy.parse::<StrategyName>().expect("it is a name"))
+        .balance_every(Duration::from_secs(1))
+        .on_balance(move |report: &BalanceReport| {
             if explain {
                 println!("{}: {report} {:?}", report.at, report.refusal);
             }
             let at = report.at.as_nanos() as f64 * 1e-9;
             told.lock().unwrap_or_else(PoisonError::into_inner).push((at, report.moved));
-        },
-    );
+        });
     let job = job.on_snapshot(move |snapshot, _| {
         if explain {
             let loads = snapshot.load_per_pe();

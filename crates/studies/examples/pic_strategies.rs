@@ -9,7 +9,7 @@
 //! `cargo run --release -p gridspan-studies --example pic_strategies [-- --pes 16 --every 20ms]`
 
 use clap::Parser;
-use gridspan_balance::{BalanceReport, NAMES};
+use gridspan_balance::{BalanceReport, NAMES, StrategyName};
 use gridspan_jobs::pic::{args, job};
 use gridspan_runtime::Time;
 use gridspan_sim::{SimOptions, Simulation};
@@ -84,8 +84,9 @@ fn run(options: &Options, strategy: &str, placement: &str) -> Result<(Time, u64)
     let arguments = args::Options::try_parse_from(words).map_err(|error| error.to_string())?;
     let moves = Arc::new(Mutex::new(0));
     let told = moves.clone();
-    let mut job =
-        job::job(arguments).strategy(strategy).on_balance(move |report: &BalanceReport| {
+    let mut job = job::job(arguments)
+        .strategy(strategy.parse::<StrategyName>().expect("it is a name"))
+        .on_balance(move |report: &BalanceReport| {
             *told.lock().unwrap_or_else(PoisonError::into_inner) += report.moved;
         });
     job = job.balance_gate(!options.ungated);

@@ -8,6 +8,7 @@
 //! the search. Every count is checked against the published one.
 
 use clap::Parser;
+use gridspan_balance::stealing::StealingPolicyName;
 use gridspan_jobs::uts::Visit;
 use gridspan_runtime::{Job, JobError, StealStatistics};
 use gridspan_sim::{SimOptions, Simulation};
@@ -86,19 +87,22 @@ fn search(
 ) -> Result<(Duration, u64, StealStatistics), String> {
     let (root, sample) = Visit::root(tree).ok_or(format!("there is no tree {tree}"))?;
     let (tell, told) = mpsc::channel();
-    let job = Job::new("uts").search::<Visit>().stealing(policy).main(async move |grid| {
-        // Jobs on a real network measure the places of nodes at the start.
-        grid.places().await?;
-        let pool = grid.search_pool().await?;
-        let begin = grid.now().await?;
-        let census = pool.run(root).await?;
-        let took = grid.now().await?.since(begin);
-        if census != sample.census {
-            return Err(JobError::Failed(format!("{census:?} instead of {:?}", sample.census)));
-        }
-        tell.send((took, pool.statistics().await?)).map_err(|_| "the receiver is gone")?;
-        Ok(())
-    });
+    let job = Job::new("uts")
+        .search::<Visit>()
+        .stealing(policy.parse::<StealingPolicyName>().expect("it is a name"))
+        .main(async move |grid| {
+            // Jobs on a real network measure the places of nodes at the start.
+            grid.places().await?;
+            let pool = grid.search_pool().await?;
+            let begin = grid.now().await?;
+            let census = pool.run(root).await?;
+            let took = grid.now().await?.since(begin);
+            if census != sample.census {
+                return Err(JobError::Failed(format!("{census:?} instead of {:?}", sample.census)));
+            }
+            tell.send((took, pool.statistics().await?)).map_err(|_| "the receiver is gone")?;
+            Ok(())
+        });
     let wan_us = if sites == 1 { LAN_US } else { wan_ms * 1000 };
     let spec =
         GridSpec::from_emulate(&format!("{sites}x{},wan={wan_us}us,lan={LAN_US}us", nodes / sites));

@@ -232,6 +232,7 @@ impl Layout {
 
 /// Error of a stored layout. Nothing was read; write fewer PEs.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[non_exhaustive]
 pub enum LayoutError {
     /// The layout has more PEs than the limit, which bounds memory.
     #[error("the layout has {pes} PEs; write at most {MAX_STORED_PES}")]

@@ -116,6 +116,7 @@ impl Link {
 
 /// Error of a link. Nothing was changed; correct the number named.
 #[derive(Clone, Debug, PartialEq, Error)]
+#[non_exhaustive]
 pub enum LinkError {
     /// The loss is not a probability.
     #[error("a loss of {loss} is not a probability; write one between 0% and 100%")]

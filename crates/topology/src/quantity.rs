@@ -51,6 +51,7 @@ const UNLIMITED: &str = "unlimited";
 
 /// Error of a text that is not a quantity. Nothing was changed; the message says what to write.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[non_exhaustive]
 pub enum QuantityError {
     /// The text does not start with a number.
     #[error(

@@ -98,6 +98,7 @@ pub struct TaskGraph {
 
 /// The reason that tasks do not form a valid graph. Nothing was built.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[non_exhaustive]
 pub enum TaskGraphError {
     /// A task depends on itself.
     #[error("the task `{task}` depends on its own output; remove the cycle")]

@@ -38,6 +38,7 @@ impl Mapping {
 
 /// The reason that a group cannot be mapped. Nothing was mapped.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[non_exhaustive]
 pub enum MapError {
     /// There is no server.
     #[error("there are no servers to map to; start some")]

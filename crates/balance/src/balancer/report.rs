@@ -10,6 +10,7 @@ use std::time::Duration;
 /// Reason for a rebalance.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
+#[non_exhaustive]
 pub enum Cause {
     /// All members of a collection have reached their sync point.
     SyncPoint,
@@ -27,6 +28,7 @@ pub enum Cause {
 
 /// Result of one rebalance.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
 pub struct BalanceReport {
     /// Time of the decision.
     pub at: Time,

@@ -131,6 +131,7 @@ pub enum Verdict {
 
 /// Reason why a plan should not be carried out now.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
 pub enum Refusal {
     /// The last plan has not been judged yet.
     StillJudging,

@@ -20,6 +20,12 @@ pub struct LeaderCut {
     vertices: Option<u32>,
 }
 
+impl Default for LeaderCut {
+    fn default() -> Self {
+        Self::new(0)
+    }
+}
+
 /// Called for each note with its sender and receiver; `None` is the top.
 pub type Traced<'a> = &'a mut dyn FnMut(Option<SiteId>, Option<SiteId>, &Note);
 
@@ -29,7 +35,8 @@ impl LeaderCut {
         Self { seed, vertices: None }
     }
 
-    /// Sets the approximate greatest number of vertices of the coarse graph at the top.
+    /// Sets the approximate greatest number of vertices of the coarse graph at the top, for plans
+    /// from a snapshot. The leaders of a running job use the default.
     #[must_use]
     pub fn vertices(mut self, vertices: u32) -> Self {
         self.vertices = Some(vertices);
@@ -81,6 +88,10 @@ impl LeaderCut {
 impl Strategy for LeaderCut {
     fn name(&self) -> &'static str {
         "leader-cut"
+    }
+
+    fn seed(&mut self, seed: u64) {
+        self.seed = seed;
     }
 
     fn plan(&mut self, snapshot: &Snapshot) -> Plan {

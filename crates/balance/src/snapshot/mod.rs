@@ -117,6 +117,7 @@ impl Default for PeLoad {
 /// Why a snapshot is inconsistent. Nothing was changed; measure it again or correct the entry
 /// named.
 #[derive(Clone, Copy, Debug, PartialEq, Error)]
+#[non_exhaustive]
 pub enum SnapshotError {
     /// The format has another version.
     #[error("the snapshot has version {found}; this program reads version {}", Snapshot::VERSION)]

@@ -24,6 +24,12 @@ pub struct Lifeline {
     waiting: BTreeSet<NodeId>,
 }
 
+impl Default for Lifeline {
+    fn default() -> Self {
+        Self::new(Self::ATTEMPTS)
+    }
+}
+
 impl Lifeline {
     /// Number of random victims before sleep that the paper's experiments chose.
     pub const ATTEMPTS: u32 = 2;

@@ -5,7 +5,9 @@
 //!   between nodes.
 //! - [`StealingLayout`]: the nodes that take part, and their sites. It must be the same on every
 //!   node.
-//! - [`StealingPolicy`], [`Turn`]: the interface of policies; [`stealing_policy`] finds one.
+//! - [`StealingPolicy`], [`Turn`]: the interface of policies. A job is given a
+//!   [`MakeStealingPolicy`]: any policy that can be cloned, or a [`StealingPolicyName`].
+//!   [`stealing_policy`] finds one outside of a job.
 //! - [`RandomStealing`], [`HistoryPolicy`], [`ClusterAware`], [`Lifeline`]: published policies,
 //!   with their sources. [`Directory`]: the policy designed for Gridspan.
 //!
@@ -40,6 +42,6 @@ pub use layout::StealingLayout;
 pub use lifeline::Lifeline;
 pub use machine::Stealing;
 pub use message::{Demand, MAX_LISTED, Share, StandingRequest, StealMessage};
-pub use policy::{StealingPolicy, Turn};
+pub use policy::{MakeStealingPolicy, StealingPolicy, Turn};
 pub use random::RandomStealing;
-pub use registry::{STEALING_POLICIES, UnknownStealingPolicy, stealing_policy};
+pub use registry::{STEALING_POLICIES, StealingPolicyName, UnknownStealingPolicy, stealing_policy};

@@ -37,6 +37,25 @@ pub trait StealingPolicy: Send {
     fn woken(&mut self, _turn: &mut Turn<'_>) {}
 }
 
+/// Makes the stealing policy of each node of a job. Every [`StealingPolicy`] that can be cloned makes
+/// itself, and a [`StealingPolicyName`](super::StealingPolicyName) the policy of that name.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is not a stealing policy",
+    label = "a policy is a value, not a name",
+    note = "write a value such as `Lifeline::default()`; a name that a user gives becomes one by `name.parse::<StealingPolicyName>()?`"
+)]
+pub trait MakeStealingPolicy: Send + Sync + 'static {
+    /// Returns the policy as it is before the first event.
+    fn make(&self) -> Box<dyn StealingPolicy>;
+}
+
+#[diagnostic::do_not_recommend]
+impl<P: StealingPolicy + Clone + Sync + 'static> MakeStealingPolicy for P {
+    fn make(&self) -> Box<dyn StealingPolicy> {
+        Box::new(self.clone())
+    }
+}
+
 /// State and actions of a policy during one call.
 #[derive(Debug)]
 pub struct Turn<'a> {

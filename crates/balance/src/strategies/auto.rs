@@ -14,8 +14,10 @@ use crate::strategies::vacate::Vacate;
 use std::collections::BTreeSet;
 
 /// Takes the plan with the shortest predicted step, the cost of its moves included.
+#[derive(Clone, Debug)]
 pub struct Auto {
-    candidates: Vec<Box<dyn Strategy>>,
+    vacate: Vacate,
+    cut: GridCut,
     replicate: Replicate,
     chosen: &'static str,
 }
@@ -31,15 +33,8 @@ impl Auto {
     /// `grid-cut` and `greedy`; and `replicate` where there are deterministic actors and all other
     /// plans would wait for round trips between sites.
     pub fn new(seed: u64) -> Self {
-        let candidates: Vec<Box<dyn Strategy>> = vec![
-            Box::new(Vacate::default()),
-            Box::new(Refine),
-            Box::new(Border),
-            Box::new(GridCut::new(seed)),
-            Box::new(Greedy),
-        ];
-        let replicate = Replicate::new(seed);
-        Self { candidates, replicate, chosen: "none" }
+        let (cut, replicate) = (GridCut::new(seed), Replicate::new(seed));
+        Self { vacate: Vacate::default(), cut, replicate, chosen: "none" }
     }
 
     /// Returns the name of the strategy that made the last plan taken; `none` if no plan was taken.
@@ -48,16 +43,29 @@ impl Auto {
     }
 }
 
+impl Default for Auto {
+    fn default() -> Self {
+        Self::new(0)
+    }
+}
+
 impl Strategy for Auto {
     fn name(&self) -> &'static str {
         "auto"
+    }
+
+    fn seed(&mut self, seed: u64) {
+        self.cut.seed(seed);
+        self.replicate.seed(seed);
     }
 
     fn plan(&mut self, snapshot: &Snapshot) -> Plan {
         self.chosen = "none";
         let model = CostModel::default();
         let Some(mut choice) = Choice::new(snapshot, &model) else { return Plan::none() };
-        for strategy in &mut self.candidates {
+        let candidates: [&mut dyn Strategy; 5] =
+            [&mut self.vacate, &mut Refine, &mut Border, &mut self.cut, &mut Greedy];
+        for strategy in candidates {
             let plan = strategy.plan(snapshot);
             choice.look(strategy.name(), without_replicas(snapshot, &plan));
             choice.look(strategy.name(), plan);

@@ -59,16 +59,28 @@ impl GridCut {
         Self { seed, tolerance: 0.03, is_flat: false }
     }
 
-    /// Creates the strategy that cuts over all PEs at once, without regard to distances; Koenig and
-    /// Kalé (2007) improve upon it.
-    pub fn flat(seed: u64) -> Self {
-        Self { is_flat: true, ..Self::new(seed) }
+    /// Cuts over all PEs at once, without regard to distances; Koenig and Kalé (2007) improve upon
+    /// it.
+    #[must_use]
+    pub fn flat(mut self) -> Self {
+        self.is_flat = true;
+        self
+    }
+}
+
+impl Default for GridCut {
+    fn default() -> Self {
+        Self::new(0)
     }
 }
 
 impl Strategy for GridCut {
     fn name(&self) -> &'static str {
         if self.is_flat { "flat-cut" } else { "grid-cut" }
+    }
+
+    fn seed(&mut self, seed: u64) {
+        self.seed = seed;
     }
 
     fn plan(&mut self, snapshot: &Snapshot) -> Plan {

@@ -19,9 +19,19 @@ impl Random {
     }
 }
 
+impl Default for Random {
+    fn default() -> Self {
+        Self::new(0)
+    }
+}
+
 impl Strategy for Random {
     fn name(&self) -> &'static str {
         "random"
+    }
+
+    fn seed(&mut self, seed: u64) {
+        *self = Self::new(seed);
     }
 
     fn predicts(&self) -> bool {

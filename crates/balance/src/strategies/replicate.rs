@@ -18,7 +18,7 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Cuts over sites, and computes actors between them at both.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Replicate {
     cut: GridCut,
 }
@@ -102,6 +102,10 @@ fn without(snapshot: &Snapshot, mapping: &[PeId], left_out: &BTreeSet<u32>) -> S
 impl Strategy for Replicate {
     fn name(&self) -> &'static str {
         "replicate"
+    }
+
+    fn seed(&mut self, seed: u64) {
+        self.cut.seed(seed);
     }
 
     fn plan(&mut self, snapshot: &Snapshot) -> Plan {

@@ -12,8 +12,13 @@ use gridspan_topology::LinkChange;
 /// its state from one call to the next is private. A strategy made with the same seed and asked
 /// with the same snapshots gives the same plans.
 pub trait Strategy: Send {
-    /// The name by which users select it.
+    /// The name by which users select it. `none` means that it never moves actors, so that a job
+    /// does not measure them.
     fn name(&self) -> &'static str;
+
+    /// Seeds its dice. A job calls this once, with its own seed, before the first plan. Does
+    /// nothing by default.
+    fn seed(&mut self, _seed: u64) {}
 
     /// Returns the moves it proposes. For a snapshot that passes [`Snapshot::validate`], the plan
     /// passes [`Plan::validate`] against it.
@@ -33,4 +38,28 @@ pub trait Strategy: Send {
 
     /// Notifies it that a link between groups of nodes has changed. Does nothing by default.
     fn link_changed(&mut self, _change: &LinkChange) {}
+}
+
+/// Makes the strategy of a job: once where the coordinator starts, and again wherever it moves.
+///
+/// Every [`Strategy`] that can be cloned makes itself, and a
+/// [`StrategyName`](crate::StrategyName) the strategy of that name.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is not a balancing strategy",
+    label = "a strategy is a value, not a name",
+    note = "write a value such as `GridCut::default()`; a name that a user gives becomes one by `name.parse::<StrategyName>()?`",
+    note = "a strategy of your own implements `Strategy`, `Clone` and `Sync`"
+)]
+pub trait MakeStrategy: Send + Sync + 'static {
+    /// Returns the strategy as it is before the first plan, with its dice seeded.
+    fn make(&self, seed: u64) -> Box<dyn Strategy>;
+}
+
+#[diagnostic::do_not_recommend]
+impl<S: Strategy + Clone + Sync + 'static> MakeStrategy for S {
+    fn make(&self, seed: u64) -> Box<dyn Strategy> {
+        let mut strategy = self.clone();
+        strategy.seed(seed);
+        Box::new(strategy)
+    }
 }

@@ -15,6 +15,7 @@ pub const MODES: &[&str] = &["planned", "layout", "binomial", "star"];
 /// The mode in which broadcasts travel.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
+#[non_exhaustive]
 pub enum Mode {
     /// Over the advisor's plan, and over the tree of [`Mode::Layout`] where it has no better plan.
     #[default]

@@ -12,6 +12,8 @@ pub(crate) use rpc::{
 
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, Parser, Subcommand, ValueEnum};
+use gridspan_balance::stealing::{STEALING_POLICIES, StealingPolicyName};
+use gridspan_balance::{NAMES, StrategyName};
 use gridspan_bcast::{MODES, Mode};
 use std::ffi::OsString;
 use std::num::NonZeroU32;
@@ -282,7 +284,7 @@ pub(crate) struct BalanceFlags {
     /// Move actors by this strategy, whatever the program sets: at sync points, and in between when
     /// links or other programs' use of the processors change.
     #[arg(long, value_name = "STRATEGY", value_parser = strategies())]
-    pub(crate) balance: Option<String>,
+    pub(crate) balance: Option<StrategyName>,
     /// Also ask the strategy at this interval, such as 5s.
     #[arg(long, value_name = "TIME", value_parser = period)]
     pub(crate) balance_every: Option<Duration>,
@@ -291,7 +293,7 @@ pub(crate) struct BalanceFlags {
     pub(crate) balance_gate: Option<Switch>,
     /// Let nodes without tasks obtain some by this policy, whatever the program sets.
     #[arg(long, value_name = "POLICY", value_parser = policies())]
-    pub(crate) stealing: Option<String>,
+    pub(crate) stealing: Option<StealingPolicyName>,
     /// Send broadcasts this way, whatever the program sets: as planned while the job runs, or over
     /// the layout's tree, a binomial tree, or a star.
     #[arg(long, value_name = "WAY", value_parser = modes())]
@@ -347,7 +349,7 @@ pub(crate) struct ReplayArgs {
     pub(crate) format: SnapshotFormat,
     /// Ask this strategy; repeat it for more. Default: greedy, refine, grid-cut and auto.
     #[arg(short, long, value_name = "STRATEGY", value_parser = strategies())]
-    pub(crate) strategy: Vec<String>,
+    pub(crate) strategy: Vec<StrategyName>,
     /// Use the N-th rebalance, from 1. Default: the last.
     #[arg(short = 'n', long, value_name = "N")]
     pub(crate) number: Option<NonZeroU32>,
@@ -381,16 +383,16 @@ fn period(text: &str) -> Result<Duration, &'static str> {
     gridspan::variables::period(text).ok_or("write a time from 1ms, such as 5s or 200ms")
 }
 
-fn policies() -> clap::builder::PossibleValuesParser {
-    gridspan_balance::stealing::STEALING_POLICIES.into()
+fn policies() -> impl TypedValueParser<Value = StealingPolicyName> {
+    PossibleValuesParser::from(STEALING_POLICIES).try_map(|name| name.parse::<StealingPolicyName>())
 }
 
 fn modes() -> impl TypedValueParser<Value = Mode> {
     PossibleValuesParser::from(MODES).try_map(|name| name.parse::<Mode>())
 }
 
-fn strategies() -> clap::builder::PossibleValuesParser {
-    gridspan_balance::NAMES.into()
+fn strategies() -> impl TypedValueParser<Value = StrategyName> {
+    PossibleValuesParser::from(NAMES).try_map(|name| name.parse::<StrategyName>())
 }
 
 #[cfg(test)]

@@ -31,9 +31,9 @@ pub(crate) fn run(verb: &BalanceVerb) -> Result<ExitCode, CliError> {
 
 fn replay(args: &ReplayArgs) -> Result<ExitCode, CliError> {
     let snapshot = measured::read(&args.file, args.format, args.number)?;
-    let names: Vec<&str> = match args.strategy.is_empty() {
+    let names: Vec<&'static str> = match args.strategy.is_empty() {
         true => DEFAULT.into(),
-        false => args.strategy.iter().map(String::as_str).collect(),
+        false => args.strategy.iter().map(|&name| name.into()).collect(),
     };
     let mut reports = Vec::new();
     for name in names {

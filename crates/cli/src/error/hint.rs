@@ -103,7 +103,7 @@ impl CliError {
             Self::NoLinks { .. } => "run it with `--nodes`, `--grid` or `--emulate`".into(),
             Self::NotMeasuredYet { .. } => "try again once its nodes have met".into(),
             Self::System { error, .. } => system(error)?.into(),
-            Self::Grid(GridLoadError::Content { .. })
+            Self::Grid(_)
             | Self::Arguments(_)
             | Self::Registry(_)
             | Self::Call { .. }

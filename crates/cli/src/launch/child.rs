@@ -297,7 +297,7 @@ impl Reader {
                     self.outlets.reports.push_waiting(Report::Guest(event), 0);
                     return true;
                 }
-                None => return false,
+                _ => return false,
             }
         };
         // The launcher may have ended already.

@@ -121,7 +121,6 @@ pub fn job(options: Options) -> Job {
 }
 
 async fn run(grid: &Grid, options: &Options) -> Result<(), JobError> {
-    let failed = |error: RpcError| JobError::Failed(error.to_string());
     let plan = options.plan();
     if plan.problem.per_axis < options.n {
         let reason = format!(
@@ -136,10 +135,10 @@ async fn run(grid: &Grid, options: &Options) -> Result<(), JobError> {
         "{0} x {0} x {0} cells and {1} particles per edge on {servers} servers, up to {2} steps",
         options.n, plan.problem.per_axis, plan.steps
     );
-    let services = serve(grid, &options.speeds).await.map_err(failed)?;
+    let services = serve(grid, &options.speeds).await?;
     let mut ends = Vec::new();
     for &way in options.form.ways() {
-        let outcome = outcome(grid, &services, way, options).await.map_err(failed)?;
+        let outcome = outcome(grid, &services, way, options).await?;
         print(way, &outcome);
         let faults = outcome.faults();
         if !faults.is_empty() {

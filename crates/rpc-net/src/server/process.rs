@@ -67,9 +67,7 @@ pub fn serve<C: Catalogue>(
     let outcome = Arc::new(Mutex::new(Ok(())));
     let (of_job, pes) = (outcome.clone(), options.pes);
     let job = with_rpc::<C>(Job::new("serve")).main(async move |grid: Grid| {
-        let own = start::<C>(&grid, &options)
-            .await
-            .map_err(|error| JobError::Failed(error.to_string()))?;
+        let own = start::<C>(&grid, &options).await.map_err(JobError::failed)?;
         let (resolve, over) = oneshot::channel();
         runtime.spawn(async move {
             let served = match options.role {

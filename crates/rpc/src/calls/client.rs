@@ -299,7 +299,9 @@ impl<C: Catalogue> GridRpc<C> {
     pub async fn wait<O: DeserializeOwned>(&self, session: &CallSession<O>) -> Result<O, RpcError> {
         let id = self.own(session)?;
         let waited = self.wait_and(&[id]).await;
-        if let Err(RpcError::InvalidSessionId { .. } | RpcError::Other { .. }) = waited {
+        if let Err(RpcError::InvalidSessionId { .. } | RpcError::Grid(_) | RpcError::Other { .. }) =
+            waited
+        {
             waited?;
         }
         self.results(session).await

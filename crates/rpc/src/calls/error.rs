@@ -1,11 +1,13 @@
 //! The errors of GridRPC, one to one with the codes of the standard (GFD-R.P.052, section 4).
 
 use super::signature::Signature;
+use gridspan_runtime::{GridError, JobError};
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
 /// The error of a GridRPC verb. Each variant has a code of the standard.
 #[derive(Clone, Debug, PartialEq, Eq, Error, Serialize, Deserialize)]
+#[non_exhaustive]
 pub enum RpcError {
     /// The client is not initialised, or is finalised.
     #[error("the client is not initialised; call `initialize` first")]
@@ -82,6 +84,9 @@ pub enum RpcError {
     /// None of the calls has ended.
     #[error("none of the calls has ended yet; wait for one")]
     NoneCompleted,
+    /// An operation of the grid failed, for a reason other than a timeout.
+    #[error(transparent)]
+    Grid(#[from] GridError),
     /// An error for which the standard has no code.
     #[error("{reason}")]
     Other {
@@ -97,6 +102,15 @@ pub enum RpcError {
     /// The client is initialised already.
     #[error("the client is initialised already; finalise it first")]
     AlreadyInitialized,
+}
+
+impl From<RpcError> for JobError {
+    fn from(error: RpcError) -> Self {
+        match error {
+            RpcError::Grid(error) => Self::Grid(error),
+            error => Self::failed(error),
+        }
+    }
 }
 
 /// The standard's text for an unknown code.
@@ -151,7 +165,7 @@ impl RpcError {
             Self::SessionFailed { .. } => 10,
             Self::NotCompleted => 11,
             Self::NoneCompleted => 12,
-            Self::Other { .. } => 13,
+            Self::Grid(_) | Self::Other { .. } => 13,
             Self::Unknown { .. } => 14,
             Self::AlreadyInitialized => 15,
         }

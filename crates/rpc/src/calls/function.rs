@@ -10,6 +10,7 @@ use thiserror::Error;
 
 /// The time of a call cannot be computed. The function was not executed; correct its cost.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[non_exhaustive]
 pub enum CostError {
     /// The text is not a formula.
     #[error("the formula of the cost: {0}")]

@@ -79,7 +79,7 @@ impl<C: Catalogue> Clone for Services<C> {
 pub(super) fn from_grid(error: &GridError) -> RpcError {
     match error {
         GridError::Ask(gridspan_runtime::AskError::Timeout) => RpcError::CommunicationFailed,
-        error => RpcError::Other { reason: error.to_string() },
+        error => RpcError::Grid(error.clone()),
     }
 }
 

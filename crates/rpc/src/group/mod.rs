@@ -55,16 +55,14 @@
 //! }
 //!
 //! let job = with_rpc::<Numbers>(Job::new("sums")).main(async |grid: Grid| {
-//!     let failed = |error: gridspan_rpc::calls::RpcError| JobError::from(error.to_string());
-//!     let services: Services<Numbers> = Services::on_all_pes(&grid).await.map_err(failed)?;
+//!     let services: Services<Numbers> = Services::on_all_pes(&grid).await?;
 //!     let sum = Mapper::new(&services)
 //!         .map(&HeftC::default(), async |group| {
 //!             let (numbers,) = group.call(&FILL, (group.value(&10)?,));
 //!             let (sum,) = group.call(&SUM, (numbers,)); // the numbers stay where they were made
 //!             group.get(&sum).await
 //!         })
-//!         .await
-//!         .map_err(failed)?;
+//!         .await?;
 //!     assert_eq!(sum, 45);
 //!     Ok(())
 //! });

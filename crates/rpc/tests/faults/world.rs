@@ -308,17 +308,14 @@ pub(crate) fn run(seed: u64) -> (SimReport, Counts) {
     let dice = Dice::new(seed);
     let counts = Arc::new(Mutex::new(Counts::default()));
     let of_main = counts.clone();
-    let job = with_rpc::<Vectors>(Job::new("faults")).main(async move |grid| {
-        main(grid, dice, of_main).await.map_err(|error| JobError::Failed(error.to_string()))
-    });
-    let faults = FaultPlan {
-        local_delay: 0.05,
-        delay_max: Duration::from_millis(50),
-        reorder: true,
-        pauses: Some(PauseFaults { probability: 0.001, longest: Duration::from_millis(300) }),
-        sessions: Some(SessionFaults::default()),
-        ..FaultPlan::default()
-    };
+    let job = with_rpc::<Vectors>(Job::new("faults"))
+        .main(async move |grid| main(grid, dice, of_main).await.map_err(JobError::failed));
+    let faults = FaultPlan::default()
+        .with_local_delay(0.05)
+        .with_delay_max(Duration::from_millis(50))
+        .with_reorder(true)
+        .with_pauses(PauseFaults::new(0.001, Duration::from_millis(300)))
+        .with_sessions(SessionFaults::default());
     let spec = GridSpec::from_emulate("3x2,wan=10ms,jitter=2ms").unwrap();
     let options = SimOptions::with_seed(seed).with_faults(faults);
     let report = Simulation::new(job, spec, options).unwrap().run();

@@ -47,9 +47,7 @@ pub(crate) async fn servers(grid: &Grid) -> Result<Services<Sums>, RpcError> {
 
 pub(crate) fn job(main: impl AsyncFnOnce(Grid) -> Result<(), RpcError> + Send + 'static) -> Job {
     let job = with_rpc::<Sums>(Job::new("calls"));
-    job.main(async move |grid| {
-        main(grid).await.map_err(|error| JobError::Failed(error.to_string()))
-    })
+    job.main(async move |grid| main(grid).await.map_err(JobError::failed))
 }
 
 /// Runs `main` in virtual time, on one node of three PEs.

@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 /// Assigns each member a *home*: the PE that always knows where the member lives. Members created
 /// with the collection start at their home; a member inserted later starts where `insert` puts it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
 pub enum Placement {
     /// Keeps neighbouring indices together: cuts the members, in row-major order, into as many
     /// equal runs as there are PEs. Scatters sets without a shape, as [`Scatter`](Self::Scatter)

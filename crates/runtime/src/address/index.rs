@@ -35,6 +35,11 @@ impl fmt::Debug for Key {
 ///
 /// [`Ix1`] to [`Ix6`] serve grids. Any other type that packs into 128 bits can be an index too,
 /// for example a pair of cells.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is not an index of actors",
+    label = "a member cannot be named by this type",
+    note = "use `Ix1` to `Ix6`, or implement `ActorIndex` for a type of your own that packs into 128 bits"
+)]
 pub trait ActorIndex: Copy + Eq + fmt::Debug + Send + 'static {
     /// Packs the index. Different indices give different keys.
     fn key(self) -> Key;
@@ -43,6 +48,11 @@ pub trait ActorIndex: Copy + Eq + fmt::Debug + Send + 'static {
 }
 
 /// The set of indices over which a collection is created.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is not a set of indices",
+    label = "a collection is created over a box or a `Vec` of indices",
+    note = "write `Ix1::range(n)`, the box of another `Ix`, or a `Vec` such as `vec![Ix1(3), Ix1(5)]`"
+)]
 pub trait IndexSet {
     /// The kind of index.
     type Index: ActorIndex;

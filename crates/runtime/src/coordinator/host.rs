@@ -350,10 +350,11 @@ impl CoordinatorHost {
     fn check_budget(&mut self, out: &mut Vec<CoordinatorCommand>) {
         let (limit, held) = (self.common.limits.hard_bytes, self.budget.bytes());
         if held > limit {
-            let error = JobError::Failed(format!(
-                "{held} bytes wait on {} for the coordinator, which is moving to another node, above the limit of {limit}; raise the limit, or move the coordinator when the job is quieter",
-                self.node
-            ));
+            let error = JobError::CoordinatorOverBudget {
+                node: self.node,
+                held_bytes: held as u64,
+                limit_bytes: limit as u64,
+            };
             self.end(&error, out);
         }
     }

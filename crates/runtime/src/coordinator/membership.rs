@@ -125,9 +125,7 @@ impl Coordinator {
             return;
         }
         if fingerprint != self.common.definition.fingerprint {
-            let error = JobError::Failed(format!(
-                "{guest} runs another program than the job, or another version of it; use the job's build"
-            ));
+            let error = JobError::GuestOtherProgram { guest };
             return self.post(layout.leader(guest), Control::Stop { outcome: Err(error) });
         }
         let awaited: BTreeSet<PeId> = layout.nodes().map(|node| layout.leader(node)).collect();
@@ -205,9 +203,9 @@ impl Coordinator {
         }
         self.tell_founders(guest, stage);
         let outcome = match event {
-            GuestEvent::Lost { reason, .. } => Err(JobError::Failed(format!(
-                "the job continues without this node, which was declared lost ({reason}); join again with a new invitation"
-            ))),
+            GuestEvent::Lost { reason, .. } => {
+                Err(JobError::GuestDeclaredLost { reason: reason.clone() })
+            }
             _ => Ok(()),
         };
         self.post(self.common.layout.leader(guest), Control::Stop { outcome });

@@ -10,7 +10,7 @@ use super::event::Asker;
 use super::machine::Coordinator;
 use super::state::broadcasts::BroadcastRequest;
 use crate::address::id::{ActorId, CollectionId};
-use crate::error::JobError;
+use crate::error::Misuse;
 use crate::message::{Contribution, Control, ReductionGroup, Wanted};
 use crate::reduce::{Op, Reduction, Target, Value};
 
@@ -40,10 +40,10 @@ impl Coordinator {
             }
             match partial.finish() {
                 Some(value) => self.conclude(group, op, target, value),
-                None => self.fail(JobError::Failed(format!(
-                    "members of collection {} contributed values that {op:?} cannot combine",
-                    collection.0
-                ))),
+                None => {
+                    let (collection, operation) = (collection.0, format!("{op:?}"));
+                    self.fail(Misuse::CannotCombine { collection, operation }.into());
+                }
             }
         }
     }
@@ -107,10 +107,7 @@ impl Coordinator {
         let kind = state.info.kind;
         let Some(known) = self.common.kind(kind) else { return };
         let Some(message) = known.reduced(reduction) else {
-            return self.fail(JobError::Failed(format!(
-                "{} was sent the result of a reduction; implement `Actor::reduced` for it",
-                known.name()
-            )));
+            return self.fail(Misuse::NotReduced { actor: known.name().to_owned() }.into());
         };
         match member {
             None => {

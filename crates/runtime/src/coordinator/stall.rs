@@ -151,7 +151,7 @@ impl Coordinator {
         let waits = self.stall.sum.pending.stalled();
         self.common.watch.on_warning.iter().for_each(|tell| tell(&waits));
         if self.common.watch.fails {
-            self.fail(JobError::Stalled(waits));
+            self.fail(JobError::Stalled { waits });
         }
     }
 

@@ -18,7 +18,7 @@ use crate::message::{
 };
 use crate::schema::definition::Definition;
 use crate::{Actor, Context, Job};
-use gridspan_balance::PeLoad;
+use gridspan_balance::{PeLoad, Rotate};
 use gridspan_topology::{Layout, NodeId, PeId, SiteId, Time};
 use serde::Deserialize;
 use serde::Serialize;
@@ -275,7 +275,7 @@ impl Hosts {
 /// Two hosts of a job that is balanced and has no actors.
 fn balanced() -> Hosts {
     let layout = Layout::new(vec![("a".to_owned(), vec![1, 1])]);
-    let job = Job::new("moves").actor::<Idle>().strategy("rotate");
+    let job = Job::new("moves").actor::<Idle>().strategy(Rotate);
     let program = Program::new(job.main(async |_| Ok::<(), JobError>(())), layout).unwrap();
     let mut hosts = Hosts::new(2);
     hosts.hosts = [0, 1].map(|node| program.coordinator_host(NodeId(node))).into();

@@ -6,7 +6,7 @@ use super::main_thread;
 use super::net_driver::NetDriver;
 use super::node::{Node, check_pes};
 use crate::Job;
-use crate::error::JobError;
+use crate::error::{JobError, StartError};
 use crate::job::program::Program;
 use crate::net::TransportLimits;
 use crate::net::bootstrap::Joined;
@@ -37,7 +37,7 @@ pub fn run_with(job: Job, joined: Joined, begun: impl FnOnce(NodeHandle)) -> Res
     check_pes(program.layout().place(node).pes.len() as u32)?;
     let net = joined
         .into_loop(TransportLimits::for_job(&program.limits()))
-        .map_err(|error| JobError::Failed(format!("cannot join the job: {error}")))?;
+        .map_err(|error| StartError::Join { reason: error.to_string() })?;
     let net_driver = Arc::new(NetDriver::new(net).telling(program.on_failure()));
     let begin = Instant::now();
     thread::scope(|scope| {

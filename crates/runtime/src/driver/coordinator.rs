@@ -8,7 +8,7 @@
 //! That thread exists while the coordinator is on this node.
 
 use crate::coordinator::{CoordinatorCommand, CoordinatorEvent, CoordinatorHost};
-use crate::error::{JobError, panic_message};
+use crate::error::{JobError, StartError, panic_message};
 use gridspan_topology::Time;
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -203,7 +203,7 @@ impl CoordinatorDriver {
             Ok(commands) => commands,
             Err(panic) => {
                 let reason = panic_message(&*panic);
-                let error = JobError::Failed(format!("the coordinator panicked: {reason}"));
+                let error = JobError::CoordinatorPanicked { reason };
                 end(host, now, &error)
             }
         };
@@ -216,9 +216,8 @@ impl CoordinatorDriver {
         if machine.host.coordinator().is_some() && !machine.is_served {
             machine.is_served = true;
             if let Err(error) = surroundings.start_thread() {
-                let error = JobError::Failed(format!(
-                    "cannot start the thread of the coordinator ({error}); use fewer PEs"
-                ));
+                let thread = "the coordinator".to_owned();
+                let error = StartError::Thread { thread, reason: error.to_string() }.into();
                 let commands = end(&mut machine.host, self.now(), &error);
                 surroundings.obey(commands);
             }

@@ -4,7 +4,7 @@ use super::handle::NodeHandle;
 use super::main_thread;
 use super::node::{Node, check_pes};
 use crate::Job;
-use crate::error::JobError;
+use crate::error::{JobError, StartError};
 use crate::job::program::Program;
 use gridspan_topology::{Layout, NodeId, Speed};
 use std::thread;
@@ -79,7 +79,7 @@ fn run_counted(
     use std::sync::Arc;
 
     check_pes(spec.layout().pe_count())?;
-    let setup = |error: &dyn std::fmt::Display| JobError::Failed(format!("cannot start: {error}"));
+    let setup = |error: &dyn std::fmt::Display| StartError::Network { reason: error.to_string() };
     let authority = Authority::new("embedded").map_err(|error| setup(&error))?;
     let bundles = issue(&authority, spec).map_err(|error| setup(&error))?;
     let mut ports = Vec::new();

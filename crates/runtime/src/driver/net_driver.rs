@@ -232,7 +232,8 @@ impl NetDriver {
         }
         self.driven_ns.store(self.elapsed_ns(), Ordering::Relaxed);
         if let Err(error) = result {
-            fail(switch, JobError::Failed(format!("the node's UDP socket failed: {error}")));
+            let reason = format!("the node's UDP socket failed: {error}");
+            fail(switch, JobError::Network { reason });
         }
     }
 
@@ -279,7 +280,8 @@ impl NetDriver {
                 // A guest that the transport does not know yet, or has forgotten.
                 Err(SendError::NoSuchPeer(_)) if switch.layout.is_guest(to) => {}
                 Err(error) => {
-                    fail(switch, JobError::Failed(format!("cannot send to {to}: {error}")));
+                    let reason = format!("cannot send to {to}: {error}");
+                    fail(switch, JobError::Network { reason });
                 }
             }
         }

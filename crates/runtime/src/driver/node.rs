@@ -9,7 +9,7 @@ use super::watchdog::Watchdog;
 use super::worker::{self, Idle, Park};
 use crate::address::id::MAIN_PE;
 use crate::coordinator::CoordinatorEvent;
-use crate::error::JobError;
+use crate::error::{JobError, StartError};
 use crate::job::program::Program;
 use crate::pe::Pe;
 use gridspan_topology::{NodeId, PeId, Speed};
@@ -25,20 +25,20 @@ pub(super) fn check_pes(pes: u32) -> Result<(), JobError> {
     if pes <= PES_PER_PROCESS_MAX {
         return Ok(());
     }
-    Err(JobError::Failed(format!(
-        "{pes} PEs are more than the {PES_PER_PROCESS_MAX} of one process; use more nodes, or simulate them"
-    )))
+    Err(StartError::TooManyPes { pes, limit: PES_PER_PROCESS_MAX }.into())
 }
 
 /// Driver of a node's network; it has no values without the feature `net`.
 #[cfg(not(feature = "net"))]
 pub(super) enum NetDriver {}
 
-/// Reason of a job that ends because the thread of a PE has died.
-const DIED: &str = "the thread of a PE died; this is a bug in Gridspan";
+/// The error of a job that ends because the thread of a PE has died.
+fn died() -> JobError {
+    JobError::ThreadLost { thread: "a PE".to_owned(), end: "died".to_owned() }
+}
 
 fn cannot_start(error: &std::io::Error) -> JobError {
-    JobError::Failed(format!("cannot start the thread of a PE ({error}); use fewer PEs"))
+    StartError::Thread { thread: "a PE".to_owned(), reason: error.to_string() }.into()
 }
 
 /// Makes the first PE of a node report to the coordinator that the node is present.
@@ -75,7 +75,7 @@ struct Dying<'a>(&'a Switch, PeId);
 impl Drop for Dying<'_> {
     fn drop(&mut self) {
         if thread::panicking() {
-            abandon(self.0, self.1, &JobError::Failed(DIED.to_owned()));
+            abandon(self.0, self.1, &died());
         }
     }
 }
@@ -224,11 +224,11 @@ impl<'scope> Node<'scope> {
     /// Waits until the job is over on this node. Returns the outcome.
     pub(super) fn join(self) -> Result<(), JobError> {
         let Self { switch, pes, net_driver: _net_driver, watch, watchdog } = self;
-        let mut outcome = Err(JobError::Failed("a node without PEs".to_owned()));
+        let mut outcome = Err(StartError::NoPes.into());
         for (position, pe) in pes.into_iter().enumerate() {
             let ended = match pe.map(ScopedJoinHandle::join) {
                 Ok(Ok(ended)) => ended,
-                Ok(Err(_)) => Err(JobError::Failed(DIED.to_owned())),
+                Ok(Err(_)) => Err(died()),
                 Err(error) => Err(cannot_start(&error)),
             };
             if position == 0 {

@@ -50,6 +50,7 @@ struct Shared {
 
 /// Whether a group has a member per PE or per node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Per {
     /// One member on every PE; its index is the PE's number.
     Pe,
@@ -98,7 +99,10 @@ impl Grid {
     }
 
     fn kind<A: Actor>(&self) -> Result<KindId, GridError> {
-        self.shared.registry.find::<A>().ok_or(GridError::NotRegistered(type_name::<A>()))
+        self.shared
+            .registry
+            .find::<A>()
+            .ok_or(GridError::NotRegistered(type_name::<A>().to_owned()))
     }
 
     /// Creates a collection with one member for each index, built from `init(index)`, and placed in
@@ -191,11 +195,11 @@ impl Grid {
         let kind = self.kind::<B>()?;
         for (kind, name) in [(kind, type_name::<B>()), base.kind()?] {
             if self.shared.registry.deterministic().contains(&kind) {
-                return Err(GridError::BoundReplicas(name));
+                return Err(GridError::BoundReplicas(name.to_owned()));
             }
         }
         if self.shared.registry.on_demand().contains_key(&kind) {
-            return Err(GridError::BoundOnDemand(type_name::<B>()));
+            return Err(GridError::BoundOnDemand(type_name::<B>().to_owned()));
         }
         let is_box = indices.shape().is_some();
         let inits: Vec<_> =

@@ -6,16 +6,17 @@ pub(crate) mod promise;
 
 use crate::Actor;
 use crate::address::collection::{CreateAt, PlacementMap};
-use crate::error::JobError;
+use crate::error::{JobError, StartError};
 use crate::job::grid::Grid;
 use crate::message::limits::Limits;
 use crate::pe::actor::registry::Registry;
 use crate::pe::links::{Links, OnFailure, OnLinks};
 use crate::pe::watch::Watch;
-use crate::pe::{Balancing, Common, GuestEvent, OnGuests, PlantedFault, Source};
+use crate::pe::{Balancing, Common, GuestEvent, OnGuests, PlantedFault};
 use crate::reduce::{Custom, CustomOp, Op};
 use crate::schema::definition::{Definition, Origin};
-use gridspan_balance::{BalanceReport, Plan, Snapshot, Strategy};
+use gridspan_balance::stealing::{Directory, MakeStealingPolicy};
+use gridspan_balance::{BalanceReport, MakeStrategy, Plan, Snapshot};
 use gridspan_bcast::Mode;
 use gridspan_topology::{Layout, LinkChange, NodeId};
 use std::collections::BTreeSet;
@@ -27,9 +28,6 @@ use std::time::Duration;
 pub type MainFuture = Pin<Box<dyn Future<Output = Result<(), JobError>>>>;
 
 type Main = Box<dyn FnOnce(Grid) -> MainFuture + Send>;
-
-/// The default policy for stealing.
-const DEFAULT_VICTIM: &str = "directory";
 
 /// One program, defined identically on all nodes, which compare their definitions before they
 /// start.
@@ -47,7 +45,7 @@ pub struct Job {
     main: Option<Main>,
     limits: Limits,
     balancing: Balancing,
-    stealing: String,
+    stealing: Arc<dyn MakeStealingPolicy>,
     broadcasts: Mode,
     /// The node on which the coordinator runs.
     coordinator: NodeId,
@@ -72,7 +70,7 @@ impl Job {
             main: None,
             limits: Limits::default(),
             balancing: Balancing::default(),
-            stealing: DEFAULT_VICTIM.to_owned(),
+            stealing: Arc::new(Directory::default()),
             broadcasts: Mode::Planned,
             coordinator: NodeId(0),
             seed: 0,
@@ -209,22 +207,26 @@ impl Job {
         self
     }
 
-    /// Sets the balancing strategy: `none` (the default), or another of
-    /// [`NAMES`](gridspan_balance::NAMES). It runs at sync points, on
+    /// Sets the balancing strategy: one of [`gridspan_balance`], such as
+    /// [`GridCut::default()`](gridspan_balance::GridCut), one of your own that implements
+    /// [`Strategy`](gridspan_balance::Strategy) and can be cloned, or a
+    /// [`StrategyName`](gridspan_balance::StrategyName) that a user has given. Default
+    /// [`NoMoves`](gridspan_balance::NoMoves). It runs at sync points, on
     /// [request](Grid::rebalance), [periodically](Self::balance_every), and, unless it moves actors
     /// for the sake of moving, when a link or other programs' use of a processor has changed.
-    /// All actors continue meanwhile, except at sync points.
-    pub fn strategy(mut self, name: impl Into<String>) -> Self {
-        self.balancing.source = Source::Named(name.into().into());
-        self
-    }
-
-    /// Sets a custom balancing strategy, which `make` creates from the job's seed.
-    pub fn own_strategy(
-        mut self,
-        make: impl Fn(u64) -> Box<dyn Strategy> + Send + Sync + 'static,
-    ) -> Self {
-        self.balancing.source = Source::Made(Arc::new(make));
+    /// All actors continue meanwhile, except at sync points. The job seeds its dice.
+    ///
+    /// ```
+    /// use gridspan_balance::{GridCut, StrategyName};
+    /// # use gridspan_runtime::Job;
+    /// let job = Job::new("cut").strategy(GridCut::default().flat());
+    ///
+    /// let flag = "refine";
+    /// let job = Job::new("as the user likes").strategy(flag.parse::<StrategyName>()?);
+    /// # Ok::<(), gridspan_balance::UnknownStrategy>(())
+    /// ```
+    pub fn strategy(mut self, strategy: impl MakeStrategy) -> Self {
+        self.balancing = self.balancing.with(strategy);
         self
     }
 
@@ -242,9 +244,12 @@ impl Job {
     }
 
     /// Sets the policy by which nodes without tasks choose nodes to take tasks from: one of
-    /// [`STEALING_POLICIES`](gridspan_balance::stealing::STEALING_POLICIES).
-    pub fn stealing(mut self, name: impl Into<String>) -> Self {
-        self.stealing = name.into();
+    /// [`stealing`](gridspan_balance::stealing), such as
+    /// [`Lifeline::default()`](gridspan_balance::stealing::Lifeline), or a
+    /// [`StealingPolicyName`](gridspan_balance::stealing::StealingPolicyName) that a user has given.
+    /// Default [`Directory`].
+    pub fn stealing(mut self, policy: impl MakeStealingPolicy) -> Self {
+        self.stealing = Arc::new(policy);
         self
     }
 
@@ -400,25 +405,19 @@ impl Job {
     }
 
     /// Checks the definition against a layout.
-    pub(crate) fn check(&self, layout: &Layout) -> Result<(), JobError> {
+    pub(crate) fn check(&self, layout: &Layout) -> Result<(), StartError> {
         if self.coordinator.0 >= layout.node_count() {
-            return Err(JobError::Failed(format!(
-                "there is no {} for the coordinator; the job has {} nodes, counted from 0",
-                self.coordinator,
-                layout.node_count()
-            )));
+            let (node, nodes) = (self.coordinator, layout.node_count());
+            return Err(StartError::NoSuchCoordinator { node, nodes });
         }
         let maps = self.maps.iter().map(|(name, _)| ("placement map", name));
         let reducers = self.reducers.iter().map(|(name, _)| ("reducer", name));
         let mut names = BTreeSet::new();
         if let Some((what, name)) = maps.chain(reducers).find(|&entry| !names.insert(entry)) {
-            return Err(JobError::Failed(format!(
-                "the job has two definitions of the {what} `{name}`; give each its own name"
-            )));
+            let (what, name) = (what.to_owned(), name.clone());
+            return Err(StartError::DefinedTwice { what, name });
         }
-        gridspan_balance::stealing::stealing_policy(&self.stealing)
-            .map_err(|error| JobError::Failed(error.to_string()))?;
-        self.balancing.check().map_err(|error| JobError::Failed(error.to_string()))
+        Ok(())
     }
 
     /// Returns the data that all PEs share.
@@ -434,7 +433,7 @@ impl Job {
             reducers: self.reducers.iter().map(|(_, combine)| *combine).collect(),
             limits: self.limits,
             balancing: self.balancing.clone(),
-            stealing: self.stealing.as_str().into(),
+            stealing: self.stealing.clone(),
             broadcasts: self.broadcasts,
             seed: self.seed,
             definition: Arc::new(self.definition()),

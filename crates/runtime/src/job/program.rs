@@ -1,7 +1,7 @@
 //! A job together with the layout on which it runs; the input of every driver.
 
 use crate::coordinator::CoordinatorHost;
-use crate::error::JobError;
+use crate::error::{JobError, StartError};
 use crate::job::grid::{Grid, MainPort};
 use crate::job::promise::Awaited;
 use crate::pe::links::OnFailure;
@@ -21,7 +21,7 @@ pub struct Program {
 
 impl Program {
     /// Checks a job and binds it to a layout.
-    pub fn new(job: Job, layout: Layout) -> Result<Self, JobError> {
+    pub fn new(job: Job, layout: Layout) -> Result<Self, StartError> {
         job.check(&layout)?;
         let layout = Arc::new(layout);
         let common = job.common(&layout);
@@ -30,7 +30,7 @@ impl Program {
 
     /// Like [`new`](Self::new), for a guest with `pes` PEs: its layout is that of the founders and
     /// itself.
-    pub fn guest(job: Job, founders: Layout, guest: NodeId, pes: u32) -> Result<Self, JobError> {
+    pub fn guest(job: Job, founders: Layout, guest: NodeId, pes: u32) -> Result<Self, StartError> {
         Self::new(job, founders.for_guest(guest, pes))
     }
 

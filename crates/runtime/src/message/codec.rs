@@ -1,5 +1,6 @@
 //! Encoding of values as bytes, and decoding.
 
+use crate::error::AskError;
 use postcard::ser_flavors::Flavor;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -8,6 +9,7 @@ use serde::de::DeserializeOwned;
 /// types.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("cannot decode {what}: {reason}")]
+#[non_exhaustive]
 pub struct DecodeError {
     /// What was being decoded.
     pub what: &'static str,
@@ -18,6 +20,12 @@ pub struct DecodeError {
 impl DecodeError {
     pub(crate) fn new(what: &'static str, reason: impl std::fmt::Display) -> Self {
         Self { what, reason: reason.to_string() }
+    }
+}
+
+impl From<DecodeError> for AskError {
+    fn from(DecodeError { what, reason }: DecodeError) -> Self {
+        Self::Malformed { what: what.to_owned(), reason }
     }
 }
 

@@ -7,7 +7,7 @@ use super::migrant::{MemberRecord, Migrant};
 use crate::address::collection::{CollectionInfo, Map, PlanEntry};
 use crate::address::id::{ActorId, CollectionId, KindId, Phase, RebalanceId, SectionId, Timer};
 use crate::address::index::{Key, Shape};
-use crate::error::JobError;
+use crate::error::{JobError, Misuse};
 use crate::message::payload::Payload;
 use crate::message::probe::{ProbeOrder, ProbeReport};
 use crate::message::{
@@ -103,18 +103,16 @@ impl Contribution {
     pub(crate) fn combine(self, other: Self, reducers: &[CustomOp]) -> Result<Self, JobError> {
         let collection = self.group.collection().0;
         if (&self.op, self.target) != (&other.op, other.target) {
-            return Err(JobError::Failed(format!(
-                "members of collection {collection} contributed to one reduction with {:?} to {:?} and with {:?} to {:?}; all must agree",
-                self.op, self.target, other.op, other.target
-            )));
+            let [one, other] = [(&self.op, self.target), (&other.op, other.target)]
+                .map(|(op, target)| (format!("{op:?}"), format!("{target:?}")));
+            return Err(Misuse::DifferentReductions { collection, one, other }.into());
         }
         let count = self.count + other.count;
         let op = self.op;
         let partial = self.partial.combine(&op, other.partial, reducers);
         let partial = partial.ok_or_else(|| {
-            JobError::Failed(format!(
-                "members of collection {collection} contributed values of different kinds or lengths to one reduction with {op:?}"
-            ))
+            let operation = format!("{op:?}");
+            Misuse::DifferentValues { collection, operation }
         })?;
         Ok(Self { count, partial, ..other })
     }

@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 
 /// Byte budgets of one PE.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
 pub struct Limits {
     /// Number of bytes of ready messages above which a PE takes no more messages from its inbox
     /// before it has handled some; the node stops reading from the network, and QUIC stalls the
@@ -28,6 +29,29 @@ impl Default for Limits {
 /// value.
 #[cfg(feature = "net")]
 const MESSAGE_BYTES_MAX: usize = 1 << 30;
+
+impl Limits {
+    /// Sets the number of bytes above which a PE takes no more messages from its inbox.
+    #[must_use]
+    pub fn with_soft_bytes(mut self, soft_bytes: usize) -> Self {
+        self.soft_bytes = soft_bytes;
+        self
+    }
+
+    /// Sets the number of bytes above which the job ends with an error.
+    #[must_use]
+    pub fn with_hard_bytes(mut self, hard_bytes: usize) -> Self {
+        self.hard_bytes = hard_bytes;
+        self
+    }
+
+    /// Sets the size of the largest message that crosses to another node.
+    #[must_use]
+    pub fn with_message_bytes(mut self, message_bytes: usize) -> Self {
+        self.message_bytes = message_bytes;
+        self
+    }
+}
 
 impl Limits {
     /// Returns the size of the largest message, within its bounds.

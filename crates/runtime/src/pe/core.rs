@@ -47,6 +47,7 @@ use crate::pe::watch::Watch;
 use crate::reduce::{CustomOp, Reduction};
 use crate::schema::definition::{Definition, Part};
 use bytes::Bytes;
+use gridspan_balance::stealing::MakeStealingPolicy;
 use gridspan_bcast::BroadcastPlan;
 use gridspan_bcast::{Mode, Tree};
 use gridspan_topology::{Hierarchy, Layout, NodeId, PeId, SiteId, Speed, Time};
@@ -171,7 +172,7 @@ pub(crate) struct Common {
     /// The mode that determines how broadcasts travel.
     pub(crate) broadcasts: Mode,
     /// The name of the policy by which nodes find tasks.
-    pub(crate) stealing: Arc<str>,
+    pub(crate) stealing: Arc<dyn MakeStealingPolicy>,
     pub(crate) seed: u64,
     pub(crate) definition: Arc<Definition>,
     pub(crate) fault: PlantedFault,

@@ -8,6 +8,7 @@ use std::sync::Arc;
 /// A change of a guest's state.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "what", rename_all = "lowercase")]
+#[non_exhaustive]
 pub enum GuestEvent {
     /// The guest takes part.
     Joined {

@@ -63,7 +63,7 @@ pub use self::command::PeCommand;
 pub use self::core::{Action, Core, Stopwatch};
 pub(crate) use self::core::{Common, Deliver, Kind, Store};
 pub use crate::message::pending_work::PendingWork;
-pub(crate) use balancing::{Balancing, Source};
+pub(crate) use balancing::Balancing;
 pub(crate) use delivery::{
     Accounted, Budget, OnDemand, Queue, TypedQueue, broadcasts_of, message_bytes,
 };

@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 
 /// An operation that combines two contributions. All are associative and commutative.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[non_exhaustive]
 pub enum Op {
     /// Adds; `f64` exactly, integers wrapping around.
     Sum,

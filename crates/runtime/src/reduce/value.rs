@@ -7,6 +7,7 @@ use std::fmt;
 
 /// A contributed or combined value.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
 pub enum Value {
     /// No value; the reduction is a barrier.
     Unit,
@@ -67,6 +68,11 @@ impl fmt::Display for Value {
 }
 
 /// A type that can be contributed to a reduction, or awaited from one.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` cannot be contributed to a reduction",
+    label = "this type has no form that reductions combine",
+    note = "contribute a number, a `bool`, a `Vec` or an array of numbers, `Statistics`, or a tuple of these; wrap values of other types as `List(vec![value])`, with `Concat`"
+)]
 pub trait Reducible: Sized {
     /// Converts it into a value.
     fn into_value(self) -> Value;

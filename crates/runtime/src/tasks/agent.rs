@@ -19,9 +19,7 @@ use crate::message::steal_agent::{Nudge, StealAgent, StealCommand, StealEvent};
 use crate::message::{MembershipEvent, Stage};
 use crate::pe::Budget;
 use bytes::Bytes;
-use gridspan_balance::stealing::{
-    Amount, Command, Grant, StealMessage, Stealing, StealingLayout, stealing_policy,
-};
+use gridspan_balance::stealing::{Amount, Command, Grant, StealMessage, Stealing, StealingLayout};
 use gridspan_topology::{Hierarchy, Layout, NodeId, Time};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -67,8 +65,7 @@ impl<W: Work> PoolAgent<W> {
             return None;
         }
         let common = &cx.core.common;
-        // The policy's name was checked with the job.
-        let policy = stealing_policy(&common.stealing).ok()?;
+        let policy = common.stealing.make();
         let workers = layout.place(me).pes.len() as u32;
         let mut agent = Box::new(Self {
             stealing: Stealing::new(policy, me, workers, places(cx), common.seed),

@@ -50,6 +50,11 @@ use std::time::Duration;
 ///     }
 /// }
 /// ```
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is not a task",
+    label = "this type does not implement `Task`",
+    note = "write `impl Task for {Self}`; for a tree whose nodes only add to one total, `impl Search for {Self}` and `Job::search`"
+)]
 pub trait Task: Serialize + DeserializeOwned + Send + 'static {
     /// Its output.
     type Output: Serialize + DeserializeOwned + Send + 'static;

@@ -12,6 +12,11 @@ use std::marker::PhantomData;
 use std::time::Duration;
 
 /// A result that is assembled from parts, in any order and grouping.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` cannot be the total of a search",
+    label = "this type does not implement `Merge`",
+    note = "write `impl Merge for {Self}`, which adds another part to this one; a number needs a struct around it"
+)]
 pub trait Merge: Default {
     /// Adds another part. Must be associative and commutative, with the default as the neutral
     /// element.
@@ -22,6 +27,11 @@ pub trait Merge: Default {
 ///
 /// A node may be visited more than once, like a [`Task`](crate::Task) that runs more than once; it
 /// counts once.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is not a search",
+    label = "this type does not implement `Search`",
+    note = "write `impl Search for {Self}`; for tasks with results of their own, `impl Task for {Self}` and `Job::tasks`"
+)]
 pub trait Search: Serialize + DeserializeOwned + Send + 'static {
     /// The total that all nodes add to.
     type Total: Merge + Serialize + DeserializeOwned + Send + 'static;

@@ -241,7 +241,7 @@ impl<W: Work> Stream<W> {
                 self.note_given(number);
                 self.expected.note(output.len());
                 let output = codec::decode(W::name(), &output);
-                let output = output.map_err(|error| AskError::Malformed(error.to_string()).into());
+                let output = output.map_err(|error| AskError::from(error).into());
                 return Some(output.map(|output| (number, output)));
             }
             if self.begun == self.given {
@@ -314,7 +314,7 @@ impl<W: Work> Stream<W> {
 
 /// Whether an error replaces the output of one task, so that others still come.
 fn is_of_one_task(error: &GridError) -> bool {
-    matches!(error, GridError::TooLarge { .. } | GridError::Ask(AskError::Malformed(_)))
+    matches!(error, GridError::TooLarge { .. } | GridError::Ask(AskError::Malformed { .. }))
 }
 
 impl<W: Work> Drop for Stream<W> {

@@ -40,7 +40,9 @@ impl<W: Work> Pool<W> {
     pub(super) async fn open(grid: &Grid, method: &'static str) -> Result<Self, GridError> {
         let created = grid.create_group(Per::Pe, |_| ()).await;
         let workers = created.map_err(|error| match error {
-            GridError::NotRegistered(_) => GridError::NoSuchTask { name: W::name(), method },
+            GridError::NotRegistered(_) => {
+                GridError::NoSuchTask { name: W::name().to_owned(), method: method.to_owned() }
+            }
             other => other,
         })?;
         Ok(Self { workers, grid: grid.clone(), is_closed: Arc::default(), streams: Arc::default() })
@@ -67,7 +69,7 @@ impl<W: Work> Pool<W> {
             worker.ask(FOREVER, |reply| WorkerMessage::Begin { item, reply }).await?;
         let output = output.ok_or(GridError::PoolClosed)?;
         let decoded = codec::decode(W::name(), &output);
-        decoded.map_err(|error| AskError::Malformed(error.to_string()).into())
+        decoded.map_err(|error| AskError::from(error).into())
     }
 
     /// The best value of the bound that the first node knows.

@@ -3,7 +3,7 @@
 use crate::{ASK, everywhere};
 use gridspan_runtime::driver::embedded;
 use gridspan_runtime::{
-    Actor, ActorRef, Collection, CollectionRef, Context, Grid, GridError, Ix1, Job, JobError, Op,
+    Actor, ActorRef, Collection, CollectionRef, Context, Grid, GridError, Ix1, Job, Op,
     PeId, Per, Placement, Reply, To,
 };
 use serde::{Deserialize, Serialize};
@@ -211,7 +211,7 @@ fn partners_are_created_together_and_move_together_whichever_of_them_moves() {
 fn strategies_move_partners_together_whether_they_are_at_sync_points_or_not() {
     for strategy in ["rotate", "random", "greedy"] {
         everywhere(|| {
-            job().strategy(strategy).main(async |grid| {
+            job().strategy(strategy.parse::<StrategyName>().expect("it is a name")).main(async |grid| {
                 let (cells, swarms) = create(&grid).await?;
                 for _ in 0..4 {
                     cells.broadcast(Order::Pass(PASSES));

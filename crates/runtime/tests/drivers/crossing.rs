@@ -89,7 +89,7 @@ fn a_message_beyond_the_limit_says_how_to_raise_it_and_passes_then() {
     };
 
     let error = embedded::run_emulated(send(), &two_sites()).unwrap_err().to_string();
-    let raised = Limits { message_bytes: 80 << 20, ..Limits::default() };
+    let raised = Limits::default().with_message_bytes(80 << 20);
     let passed = embedded::run_emulated(send().limits(raised), &two_sites());
 
     assert!(error.contains("raise `message_bytes` of the job's `Limits`"), "{error}");

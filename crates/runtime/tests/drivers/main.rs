@@ -11,6 +11,7 @@ mod sections;
 
 use blob::{Blob, BlobMsg};
 use cell::{Cell, MEMBERS, Msg};
+use gridspan_balance::{Rotate, StrategyName};
 use gridspan_runtime::driver::embedded;
 use gridspan_runtime::{
     AskError, CollectionRef, GridError, Ix1, Job, JobError, Limits, Numbers, Op, PeId, Per,
@@ -113,18 +114,20 @@ fn actors_move_and_keep_their_state_and_their_messages() {
 fn a_sync_point_moves_everyone_and_resumes_everyone() {
     for strategy in ["none", "rotate", "random"] {
         everywhere(|| {
-            job().strategy(strategy).main(async |grid| {
-                let cells = grid.create::<Cell>(Ix1::range(30), |_| 1).await?;
-                for round in 1..=3 {
-                    cells.broadcast(Msg::Sync);
-                    grid.quiescence().await?;
-                    for i in [0, 17, 29] {
-                        let resumed: u32 = cells.member(Ix1(i)).ask(ASK, Msg::Resumed).await?;
-                        assert_eq!(resumed, round);
+            job().strategy(strategy.parse::<StrategyName>().expect("it is a name")).main(
+                async |grid| {
+                    let cells = grid.create::<Cell>(Ix1::range(30), |_| 1).await?;
+                    for round in 1..=3 {
+                        cells.broadcast(Msg::Sync);
+                        grid.quiescence().await?;
+                        for i in [0, 17, 29] {
+                            let resumed: u32 = cells.member(Ix1(i)).ask(ASK, Msg::Resumed).await?;
+                            assert_eq!(resumed, round);
+                        }
                     }
-                }
-                Ok(())
-            })
+                    Ok(())
+                },
+            )
         });
     }
 }
@@ -210,7 +213,7 @@ fn a_panicking_handler_ends_the_job_and_is_named() {
 #[test]
 fn mailboxes_over_their_budget_end_the_job_and_are_named() {
     let flooded = || {
-        let limits = Limits { soft_bytes: 1 << 20, hard_bytes: 8 << 20, ..Limits::default() };
+        let limits = Limits::default().with_soft_bytes(1 << 20).with_hard_bytes(8 << 20);
         job().limits(limits).main(async |grid| {
             let cells = grid.create::<Cell>(Ix1::range(10), |_| 0).await?;
             cells.member(Ix1(9)).send(Msg::Flood);
@@ -345,7 +348,7 @@ fn members_of_groups_are_found_where_an_actor_lives() {
 #[test]
 fn actors_are_balanced_on_request_while_messages_fly() {
     everywhere(|| {
-        job().strategy("rotate").main(async |grid| {
+        job().strategy(Rotate).main(async |grid| {
             let cells = grid.create::<Cell>(Ix1::range(MEMBERS), |_| 0).await?;
             cells.member(Ix1(0)).send(Msg::Hop(2_000));
             let pes = grid.layout().pe_count() as usize;

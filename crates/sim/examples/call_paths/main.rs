@@ -170,8 +170,8 @@ fn main() -> ExitCode {
             return ExitCode::FAILURE;
         }
     };
-    let guest = GuestPlan { site: SiteId(1), pes: 1, joins: Duration::from_secs(5), departs: None };
-    let options = SimOptions { guests: vec![guest], ..SimOptions::default() };
+    let guest = GuestPlan::new(SiteId(1), 1, Duration::from_secs(5));
+    let options = SimOptions::default().with_guests(vec![guest]);
     let outcome = Simulation::new(job(), spec, options).map(|simulation| simulation.run().outcome);
     match outcome {
         Ok(Ok(())) => ExitCode::SUCCESS,

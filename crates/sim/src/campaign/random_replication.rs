@@ -1,24 +1,29 @@
 //! A strategy that follows another one, and also adds and removes replicas of deterministic actors
 //! at random.
 
-use gridspan_balance::{ActorKey, Move, Plan, Replica, Snapshot, Strategy, by_name};
+use gridspan_balance::{
+    ActorKey, MakeStrategy, Move, Plan, Replica, Snapshot, Strategy, StrategyName,
+};
 use gridspan_topology::PeId;
 use gridspan_topology::dice::Dice;
 use std::collections::BTreeSet;
 
+/// Makes a strategy that follows the one of this name, and replicates at random.
+pub(super) struct RandomlyReplicated(pub(super) StrategyName);
+
+impl MakeStrategy for RandomlyReplicated {
+    fn make(&self, seed: u64) -> Box<dyn Strategy> {
+        Box::new(RandomReplication { inner: self.0.make(seed), dice: Dice::new(seed) })
+    }
+}
+
 /// Follows another strategy, and replicates at random.
-pub(super) struct RandomReplication {
+struct RandomReplication {
     inner: Box<dyn Strategy>,
     dice: Dice,
 }
 
 impl RandomReplication {
-    /// Follows the strategy of this name, or makes no moves if there is none.
-    pub(super) fn new(name: &str, seed: u64) -> Self {
-        let inner = by_name(name, seed).unwrap_or_else(|_| Box::new(gridspan_balance::NoMoves));
-        Self { inner, dice: Dice::new(seed) }
-    }
-
     /// Random actors, for a replica to serve.
     fn some(&mut self, snapshot: &Snapshot) -> Vec<ActorKey> {
         let all = snapshot.actors.iter().map(|actor| actor.id);

@@ -6,7 +6,7 @@ use super::latecomers::Latecomer;
 use super::partners::{Base, Bound};
 use super::pools::Comb;
 use super::random_actor::RandomActor;
-use super::random_replication::RandomReplication;
+use super::random_replication::RandomlyReplicated;
 use super::reader::Reader;
 use super::{Planted, ledger, script};
 use crate::faults::{FaultPlan, PauseFaults, QuicFaults, SessionFaults};
@@ -14,7 +14,8 @@ use crate::guests::{Departure, GuestPlan};
 use crate::options::SimOptions;
 use crate::report::SimError;
 use crate::simulation::Simulation;
-use gridspan_balance::stealing::STEALING_POLICIES;
+use gridspan_balance::StrategyName;
+use gridspan_balance::stealing::{STEALING_POLICIES, StealingPolicyName};
 use gridspan_runtime::{CreateAt, Job, Layout, Placement};
 use gridspan_topology::dice::Dice;
 use gridspan_topology::{GridSpec, Latency, Link, SiteId};
@@ -159,16 +160,19 @@ impl Scenario {
         let job = if self.has_partners { job.actor::<Base>().actor::<Bound>() } else { job };
         let job = match self.stealing {
             Some(policy) => {
+                let policy: StealingPolicyName =
+                    policy.parse().expect("the scenario draws known names");
                 let job = job.tasks::<Comb>().search::<Comb>().stealing(policy);
                 job.tolerate_lost_guests(true)
             }
             None => job,
         };
         let name = self.strategy;
+        let strategy: StrategyName = name.parse().expect("the scenario draws known names");
         // Replicas cannot be added to the plans of site leaders.
         let job = match self.doubles && name != "leader-cut" {
-            true => job.own_strategy(move |seed| Box::new(RandomReplication::new(name, seed))),
-            false => job.strategy(name),
+            true => job.strategy(RandomlyReplicated(strategy)),
+            false => job.strategy(strategy),
         };
         let job = match self.every {
             Some(every) => job.balance_every(every),

@@ -54,7 +54,8 @@ impl Simulation {
         let returned = if self.main.is_done() { "main has returned; " } else { "" };
         let error = match ending {
             Ending::Stalled => {
-                JobError::Stalled(format!("{}; {returned}at {}", pending.stalled(), self.now))
+                let waits = format!("{}; {returned}at {}", pending.stalled(), self.now);
+                JobError::Stalled { waits }
             }
             _ => JobError::TimeLimit {
                 limit: self.options.time_limit,

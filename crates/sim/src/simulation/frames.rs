@@ -165,7 +165,7 @@ impl Simulation {
         let joined = quic.join(self.now, guest);
         self.obey_quic();
         joined.unwrap_or_else(|reason| {
-            self.broken.get_or_insert(JobError::Failed(reason));
+            self.broken.get_or_insert(JobError::Network { reason });
             String::new()
         })
     }

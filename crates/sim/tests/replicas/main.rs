@@ -5,7 +5,7 @@
 mod cells;
 
 use cells::{Cells, PAIRS};
-use gridspan_balance::{ActorKey, Move, Plan, Replica, Snapshot, Strategy};
+use gridspan_balance::{ActorKey, Move, Plan, Replica, Snapshot, Strategy, StrategyName};
 use gridspan_runtime::{Ix1, Job, PeId};
 use gridspan_sim::{FaultPlan, PauseFaults, SessionFaults, SimOptions, SimReport, Simulation};
 use gridspan_topology::GridSpec;
@@ -23,6 +23,7 @@ enum Act {
     Nothing,
 }
 
+#[derive(Clone)]
 struct Play {
     acts: &'static [Act],
     next: usize,
@@ -66,7 +67,7 @@ impl Strategy for Play {
 }
 
 fn play(job: Job, acts: &'static [Act]) -> Job {
-    job.own_strategy(move |_| Box::new(Play { acts, next: 0 })).balance_gate(false)
+    job.strategy(Play { acts, next: 0 }).balance_gate(false)
 }
 
 fn simulate(job: Job, emulate: &str, options: SimOptions) -> SimReport {
@@ -120,17 +121,15 @@ fn replicas_come_and_go_and_actors_move_while_messages_fly() {
 #[test]
 fn nothing_is_lost_or_repeated_under_faults_and_a_seed_repeats_a_run() {
     let run = |seed| {
-        let faults = FaultPlan {
-            frame_delay: 0.3,
-            local_delay: 0.1,
-            delay_max: Duration::from_millis(80),
-            reorder: true,
-            pauses: Some(PauseFaults { probability: 0.001, longest: Duration::from_millis(200) }),
-            sessions: (seed % 2 == 0).then(SessionFaults::default),
-            ..FaultPlan::default()
-        };
+        let faults = FaultPlan::default()
+            .with_frame_delay(0.3)
+            .with_local_delay(0.1)
+            .with_delay_max(Duration::from_millis(80))
+            .with_reorder(true)
+            .with_pauses(PauseFaults::new(0.001, Duration::from_millis(200)))
+            .with_sessions((seed % 2 == 0).then(SessionFaults::default));
         let cells = Cells { steps: 60, wanders: seed % 3 == 0, rebalances: 14, ..SLOW };
-        let options = SimOptions { faults: Some(faults), ..SimOptions::with_seed(seed) };
+        let options = SimOptions::with_seed(seed).with_faults(faults);
         simulate(play(cells.job(), BUSY), "2x2,wan=15ms", options)
     };
     for seed in 0..20 {
@@ -181,7 +180,10 @@ fn a_type_that_breaks_its_promise_ends_the_job_instead_of_stalling_a_rebalance()
 fn strategies_give_replicas_where_latency_decides_and_only_there() {
     let replicas = |strategy: &str, emulate: &str| {
         let cells = Cells { steps: 300, ..SLOW };
-        let job = cells.job().strategy(strategy).balance_every(Duration::from_millis(1500));
+        let job = cells
+            .job()
+            .strategy(strategy.parse::<StrategyName>().expect("it is a name"))
+            .balance_every(Duration::from_millis(1500));
         let report = simulate(job, emulate, SimOptions::default());
         assert_eq!(report.outcome, Ok(()), "{strategy}");
         report.statistics.replicas

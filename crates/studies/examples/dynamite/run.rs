@@ -2,7 +2,7 @@
 
 use super::profile::{LATENCY, MESSAGE_BYTES, Profile};
 use super::task::{Message, Plan, Task};
-use gridspan_balance::BalanceReport;
+use gridspan_balance::{BalanceReport, StrategyName};
 use gridspan_runtime::{Ix1, Job, Op, Placement};
 use gridspan_sim::{SimOptions, Simulation};
 use gridspan_topology::{GridSpec, HostSpec, Latency, Link, SiteSpec};
@@ -73,7 +73,7 @@ pub(crate) fn run(
     let told = balances.clone();
     let job = Job::new("dynamite")
         .actor::<Task>()
-        .strategy(strategy)
+        .strategy(strategy.parse::<StrategyName>().expect("it is a name"))
         .balance_every(LOOK)
         .on_balance(move |report: &BalanceReport| {
             let (moves, plans) = &mut *told.lock().unwrap_or_else(PoisonError::into_inner);

@@ -6,6 +6,7 @@ use gridspan_balance::{Plan, Snapshot, Strategy};
 use gridspan_topology::PeId;
 
 /// Cuts from scratch at each sync point, ignoring the current places of actors.
+#[derive(Clone)]
 pub(crate) struct Metis {
     pub(crate) seed: u64,
     /// Cut into sites first, by messages alone, and then within each site.
@@ -15,6 +16,10 @@ pub(crate) struct Metis {
 impl Strategy for Metis {
     fn name(&self) -> &'static str {
         if self.has_two_phases { "metis-two-phase" } else { "metis" }
+    }
+
+    fn seed(&mut self, seed: u64) {
+        self.seed = seed;
     }
 
     fn plan(&mut self, snapshot: &Snapshot) -> Plan {

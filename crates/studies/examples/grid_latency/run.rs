@@ -2,6 +2,7 @@
 
 use crate::metis::Metis;
 use crate::problem::Problem;
+use gridspan_balance::StrategyName;
 use gridspan_jobs::leanmd::job::job_with;
 use gridspan_jobs::leanmd::schedule::{HandlingOrder, WorkMode};
 use gridspan_runtime::driver::embedded;
@@ -70,11 +71,10 @@ pub(crate) fn median_step(
     });
     // A single strategy runs without the gate; `auto` runs with it, as for a user.
     let job = job.balance_gate(series.strategy == "auto").seed(1);
-    let metis = |has_two_phases| move |seed| Box::new(Metis { seed, has_two_phases }) as Box<_>;
     let job = match series.strategy {
-        "metis" => job.own_strategy(metis(false)),
-        "metis-two-phase" => job.own_strategy(metis(true)),
-        name => job.strategy(name),
+        "metis" => job.strategy(Metis { seed: 0, has_two_phases: false }),
+        "metis-two-phase" => job.strategy(Metis { seed: 0, has_two_phases: true }),
+        name => job.strategy(name.parse::<StrategyName>().expect("it is a name")),
     };
     match time {
         Time::Virtual => Simulation::new(job, spec, SimOptions::default())

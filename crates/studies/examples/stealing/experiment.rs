@@ -1,5 +1,6 @@
 //! One experiment as a job in virtual time.
 
+use gridspan_balance::stealing::StealingPolicyName;
 use gridspan_runtime::{
     Grid, GridError, Job, JobError, Merge, PeId, Search, SearchContext, SearchPool, StealStatistics,
 };
@@ -74,29 +75,31 @@ pub(crate) fn run(experiment: &StealingExperiment, policy: &str) -> Result<Found
     let load = spread.batches(nodes, tasks, batches, seed);
     let (tell, told) = mpsc::channel();
     let notice = notice(experiment);
-    let job = Job::new("stealing").search::<Work>().stealing(policy).main(async move |grid| {
-        // Jobs on a real network measure the places of nodes at the start.
-        grid.places().await?;
-        let pool = grid.search_pool::<Work>().await?;
-        let mut makespan = Duration::ZERO;
-        for batch in load {
-            let (took, done) = appear(&grid, &pool, &batch, (task, notice)).await?;
-            makespan += took;
-            if done != tasks {
-                return Err(JobError::Failed(format!("{done} of {tasks} tasks were done")));
+    let job = Job::new("stealing")
+        .search::<Work>()
+        .stealing(policy.parse::<StealingPolicyName>().expect("it is a name"))
+        .main(async move |grid| {
+            // Jobs on a real network measure the places of nodes at the start.
+            grid.places().await?;
+            let pool = grid.search_pool::<Work>().await?;
+            let mut makespan = Duration::ZERO;
+            for batch in load {
+                let (took, done) = appear(&grid, &pool, &batch, (task, notice)).await?;
+                makespan += took;
+                if done != tasks {
+                    return Err(JobError::Failed(format!("{done} of {tasks} tasks were done")));
+                }
             }
-        }
-        let statistics = pool.statistics().await?;
-        tell.send(Found { statistics, makespan }).map_err(|_| "the receiver is gone")?;
-        Ok(())
-    });
+            let statistics = pool.statistics().await?;
+            tell.send(Found { statistics, makespan }).map_err(|_| "the receiver is gone")?;
+            Ok(())
+        });
     let micros = |time: Duration| time.as_micros();
     let (wide, local) = (micros(experiment.wide_area), micros(StealingExperiment::LOCAL));
     let spec =
         GridSpec::from_emulate(&format!("{sites}x{},wan={wide}us,lan={local}us", nodes / sites))
             .map_err(|error| error.to_string())?;
-    let options =
-        SimOptions { message_cost: StealingExperiment::HANDLER, ..SimOptions::with_seed(seed) };
+    let options = SimOptions::with_seed(seed).with_message_cost(StealingExperiment::HANDLER);
     let simulation = Simulation::new(job, spec, options).map_err(|error| error.to_string())?;
     simulation.run().outcome.map_err(|error| error.to_string())?;
     told.recv().map_err(|_| "main has sent nothing".to_owned())

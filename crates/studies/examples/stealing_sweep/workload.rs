@@ -1,6 +1,7 @@
 //! The jobs of the sweep, each with its known answer.
 
 use crate::random_tree::{RandomTree, Shape};
+use gridspan_balance::stealing::StealingPolicyName;
 use gridspan_jobs::fib::Fib;
 use gridspan_jobs::mandelbrot::Rows;
 use gridspan_jobs::queens::Board;
@@ -49,7 +50,8 @@ impl Workload {
 
     /// Returns the job, which sends its outcome to `tell`.
     pub(crate) fn job(&self, policy: &str, tell: Sender<Outcome>) -> Result<Job, String> {
-        let job = Job::new("sweep").stealing(policy);
+        let job =
+            Job::new("sweep").stealing(policy.parse::<StealingPolicyName>().expect("it is a name"));
         Ok(match self.clone() {
             Self::Fib(n) => job.tasks::<Fib>().main(async move |grid| {
                 let known = (0..n).fold((0, 1), |(a, b), _| (b, a + b)).0;

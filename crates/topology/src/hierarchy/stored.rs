@@ -12,6 +12,7 @@ pub(super) const MAX_PAIRED_CHILDREN: usize = 256;
 
 /// Error of a stored hierarchy. Nothing was read; store it again or infer it again.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[non_exhaustive]
 pub enum HierarchyError {
     /// There are no levels, or more than latencies can separate.
     #[error("the hierarchy has {levels} levels; store 1 to {MAX_LEVELS}")]

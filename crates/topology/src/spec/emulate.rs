@@ -17,6 +17,7 @@ const OPTIONS: &str = "`wan`, `rate`, `jitter`, `loss`, `queue`, `lan`, `lanrate
 
 /// Error of a shorthand. Nothing was created; the message says what to write.
 #[derive(Clone, Debug, PartialEq, Error)]
+#[non_exhaustive]
 pub enum EmulateError {
     /// The text does not start with numbers of sites and hosts.
     #[error("`{}` is not a shape; write SITESxHOSTS or SITESxHOSTSxPES, such as `2x4`", shorten(.text))]

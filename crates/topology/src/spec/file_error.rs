@@ -40,6 +40,7 @@ pub(super) struct Located {
 
 /// A problem of a grid file.
 #[derive(Clone, Debug, PartialEq, Error)]
+#[non_exhaustive]
 pub enum GridFileProblem {
     /// The file is larger than any grid needs.
     #[error("the file is larger than {max_bytes} bytes; use ranges such as `d[001-500]`")]

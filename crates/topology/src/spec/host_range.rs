@@ -10,6 +10,7 @@ const MAX_PATTERN_BYTES: usize = 1024;
 
 /// Error of a host pattern. Nothing was added; the message says what to write.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[non_exhaustive]
 pub enum HostRangeError {
     /// A bracket is missing, or brackets are nested.
     #[error("the brackets do not match; write them as in `d[01-04]`")]

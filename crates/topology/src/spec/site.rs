@@ -74,6 +74,7 @@ impl HostSpec {
 
 /// Error of a site that cannot be part of a grid. Nothing was added; correct the site named.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[non_exhaustive]
 pub enum SiteError {
     /// The name is empty, too long or has invalid characters.
     #[error("`{}` is not a site name; write at most {MAX_SITE_NAME_BYTES} letters, digits, `.`, `-` and `_`", shorten(.name))]

@@ -12,6 +12,7 @@ use thiserror::Error;
 
 /// Error of a stored description. Nothing was read; correct the part named.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[non_exhaustive]
 pub enum GridSpecError {
     /// A site is invalid.
     #[error(transparent)]

@@ -23,6 +23,7 @@ const LOAD_MAX: u32 = 1024;
 
 /// Error of a change. Nothing was changed; the message says what to write.
 #[derive(Clone, Debug, PartialEq, Error)]
+#[non_exhaustive]
 pub enum TimelineError {
     /// The text does not have the form of a change.
     #[error("`{}` is not a change; write {FORM}", shorten(.text))]

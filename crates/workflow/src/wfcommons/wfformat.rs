@@ -27,6 +27,7 @@ pub struct Workflow {
 
 /// The reason that a file is not a workflow. Nothing was read.
 #[derive(Debug, Error)]
+#[non_exhaustive]
 pub enum WorkflowError {
     /// The text is not JSON, or does not contain tasks.
     #[error("this is not a workflow in WfFormat 1.4 or later: {0}")]

@@ -16,6 +16,11 @@ use serde::de::DeserializeOwned;
 ///
 /// Only one thread at a time runs an actor, and a handler runs to completion; an actor waits by
 /// returning. State, messages and [`Init`](Self::Init) cross the network in `serde` encoding.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is not an actor",
+    label = "this type does not implement `Actor`",
+    note = "write `impl Actor for {Self}` with the types `Index`, `Init` and `Message` and the functions `create` and `handle`; where an actor is asked for, name its type, not that of its messages"
+)]
 pub trait Actor: Serialize + DeserializeOwned + Send + 'static {
     /// The index that names a member of a collection of these actors.
     type Index: ActorIndex;

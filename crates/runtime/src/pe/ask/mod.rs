@@ -33,9 +33,7 @@ impl Core {
             }),
         );
         let resume: Resume<Self> = Box::new(move |core, answer| {
-            let answer = answer.and_then(|payload| {
-                payload.open().map_err(|error| AskError::Malformed(error.to_string()))
-            });
+            let answer = answer.and_then(|payload| payload.open().map_err(AskError::from));
             resume(core, answer);
         });
         self.waits.pending.insert(slot, (resume, timer));

@@ -13,7 +13,7 @@
 use crate::Actor;
 use crate::address::id::{COORDINATOR, Sender, Slot};
 use crate::address::index::Key;
-use crate::error::JobError;
+use crate::error::{JobError, Misuse};
 use crate::message::{Contribution, Control, ReductionGroup};
 use crate::pe::actor::reference::SectionRef;
 use crate::pe::collective::accumulator::Accumulator;
@@ -48,10 +48,9 @@ impl Core {
     fn refuses(&mut self, slot: Slot, op: &Op, value: &Value) -> bool {
         let is_unsound = op.is_unsound() || value.is_unsound();
         if is_unsound {
-            let name = self.kind(slot.kind).map_or("an actor", |kind| kind.name());
-            self.fail(JobError::Failed(format!(
-                "{name} contributed {value} with {op:?}; a tuple has at most 16 elements, and none of them is a tuple"
-            )));
+            let actor = self.kind(slot.kind).map_or("an actor", |kind| kind.name()).to_owned();
+            let (value, operation) = (value.to_string(), format!("{op:?}"));
+            self.fail(Misuse::UnsoundTuple { actor, value, operation }.into());
         }
         is_unsound
     }

@@ -16,7 +16,7 @@ use super::channels::{BROADCAST, Channels};
 use super::directory::Place;
 use super::state::UNKNOWN_MEMBER_HOLD;
 use crate::address::id::{ActorId, COORDINATOR, KindId};
-use crate::error::JobError;
+use crate::error::{JobError, Misuse};
 use crate::message::{Control, Insertion, Tombstone};
 use crate::pe::collective::is_stream;
 use crate::pe::core::Core;
@@ -91,9 +91,7 @@ impl Core {
     ) -> Option<Box<Insertion>> {
         let Insertion { id, at, .. } = *insertion;
         if !self.common.layout.contains(at) {
-            self.fail(JobError::Failed(format!(
-                "a member cannot be inserted on {at}: there is no such PE"
-            )));
+            self.fail(Misuse::InsertedNowhere { pe: at }.into());
             return None;
         }
         let here = self.resident(id).is_some()
@@ -133,9 +131,7 @@ impl Core {
     }
 
     pub(in crate::pe) fn fail_occupied(&mut self, id: ActorId) {
-        self.fail(JobError::Failed(format!(
-            "collection {} already has a member {:?}; destroy it first or choose another index",
-            id.collection.0, id.key
-        )));
+        let (collection, member) = (id.collection.0, format!("{:?}", id.key));
+        self.fail(Misuse::IndexTaken { collection, member }.into());
     }
 }

@@ -116,7 +116,7 @@ impl Core {
         }
         let kind = self.common.kind_of(TypeId::of::<A>());
         if kind.is_none() {
-            self.fail(GridError::NotRegistered(type_name::<A>()).into());
+            self.fail(GridError::NotRegistered(type_name::<A>().to_owned()).into());
         }
         kind
     }

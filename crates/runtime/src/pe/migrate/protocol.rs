@@ -18,7 +18,7 @@
 use super::record::{channels, held, member, record};
 use crate::address::collection::PlanEntry;
 use crate::address::id::{ActorId, KindId, RebalanceId};
-use crate::error::JobError;
+use crate::error::{JobError, Misuse};
 use crate::message::codec;
 use crate::message::limits::PIECE_BYTES_MAX;
 use crate::message::{Accepted, Control, Migrant};
@@ -312,16 +312,12 @@ impl Core {
         let migratable =
             self.collections.get(id.collection).is_some_and(|local| local.info.migratable());
         if !migratable || !self.common.layout.contains(to) {
-            self.fail(JobError::Failed(format!(
-                "member {:?} of collection {} cannot move to {to}: {}",
-                id.key,
-                id.collection.0,
-                if migratable {
-                    "there is no such PE"
-                } else {
-                    "members of groups stay where they are"
-                },
-            )));
+            let (collection, member) = (id.collection.0, format!("{:?}", id.key));
+            let misuse = match migratable {
+                true => Misuse::MovedNowhere { collection, member, pe: to },
+                false => Misuse::MovedInGroup { collection, member, pe: to },
+            };
+            self.fail(misuse.into());
             return false;
         }
         if self.rebalance.is_some() {

@@ -31,7 +31,7 @@
 
 use super::{PrimaryStage, ReplicaState, Role, Then};
 use crate::address::id::{ActorId, KindId, RebalanceId, Slot};
-use crate::error::JobError;
+use crate::error::Misuse;
 use crate::message::codec;
 use crate::message::limits::PIECE_BYTES_MAX;
 use crate::message::{Control, MemberRecord, Migrant};
@@ -193,11 +193,8 @@ impl Core {
     pub(crate) fn breaks_promise(&mut self, kind: KindId, deed: &str) -> bool {
         let is_deterministic = self.common.is_deterministic(kind);
         if is_deterministic {
-            let name = self.kind(kind).map_or("an actor", |kind| kind.name());
-            self.fail(JobError::Failed(format!(
-                "{name} was declared deterministic and cannot {deed}: that would happen at each of its replicas; \
-                 let another actor do it, or declare it with `Job::actor`"
-            )));
+            let actor = self.kind(kind).map_or("an actor", |kind| kind.name()).to_owned();
+            self.fail(Misuse::NotAtReplicas { actor, deed: deed.to_owned() }.into());
         }
         is_deterministic
     }
@@ -308,12 +305,8 @@ impl Core {
             }
         }
         if let Some(kind) = broken {
-            let name = self.kind(kind).map_or("an actor", |kind| kind.name());
-            self.fail(JobError::Failed(format!(
-                "{name} was declared deterministic, but two replicas of an actor that had handled the same messages have not sent \
-                 the same ones; remove what makes them differ, such as state that is not its own or the order of \
-                 different senders' messages, or declare it with `Job::actor`"
-            )));
+            let actor = self.kind(kind).map_or("an actor", |kind| kind.name()).to_owned();
+            self.fail(Misuse::ReplicasDiffer { actor }.into());
         }
         finished
     }

@@ -4,6 +4,7 @@ use super::super::{Merge, Search, SearchContext, Searching};
 use super::*;
 use crate::tasks::engine::Engine;
 use crate::tasks::frame::{FrameId, Frames, Lender};
+use gridspan_balance::stealing::RandomStealing;
 use gridspan_topology::{PeId, SiteId};
 use serde::{Deserialize, Serialize, Serializer};
 
@@ -53,7 +54,7 @@ fn agent<S: Search>(tasks: Vec<S>) -> (PoolAgent<Searching<S>>, Engine<Searching
     }
     engine.share();
     let (me, places) = (NodeId(0), StealingLayout::new(&Hierarchy::from_layout(&layout)));
-    let policy = stealing_policy("random").unwrap();
+    let policy = Box::new(RandomStealing::one());
     let stealing = Stealing::new(policy, me, 2, Arc::new(places), 0);
     let (budget, due) = (Budget::default(), None);
     (

@@ -1,0 +1,77 @@
+//! Errors of a job that could not start.
+
+use gridspan_topology::NodeId;
+use serde::{Deserialize, Serialize};
+
+/// Why a job could not start on a node.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error, Serialize, Deserialize)]
+#[non_exhaustive]
+pub enum StartError {
+    /// The coordinator was to run on a node that the job does not have.
+    #[error("there is no {node} for the coordinator; the job has {nodes} nodes, counted from 0")]
+    NoSuchCoordinator {
+        /// The node that was named.
+        node: NodeId,
+        /// Number of nodes of the job.
+        nodes: u32,
+    },
+    /// The job's definition has one name twice.
+    #[error("the job has two definitions of the {what} `{name}`; give each its own name")]
+    DefinedTwice {
+        /// What bears the name.
+        what: String,
+        /// The name.
+        name: String,
+    },
+    /// A node of the job has no PEs.
+    #[error("a node without PEs")]
+    NoPes,
+    /// One process cannot run so many PEs.
+    #[error("{pes} PEs are more than the {limit} of one process; use more nodes, or simulate them")]
+    TooManyPes {
+        /// Number of PEs.
+        pes: u32,
+        /// The limit.
+        limit: u32,
+    },
+    /// The system refused a thread.
+    #[error("cannot start the thread of {thread} ({reason}); use fewer PEs")]
+    Thread {
+        /// What the thread is for.
+        thread: String,
+        /// The error of the system.
+        reason: String,
+    },
+    /// No ports, keys or certificates could be had for the nodes of this process.
+    #[error("cannot start: {reason}")]
+    Network {
+        /// The error of the system, or of the certificate.
+        reason: String,
+    },
+    /// The node could not join the network of the job.
+    #[error("cannot join the job: {reason}")]
+    Join {
+        /// The error of the socket, or of the certificate.
+        reason: String,
+    },
+    /// The process cannot notice the end of its launcher.
+    #[error("cannot watch the launcher: {reason}")]
+    Launcher {
+        /// The error of the system.
+        reason: String,
+    },
+    /// The settings of a simulation do not fit its grid.
+    #[error("{reason}")]
+    Simulation {
+        /// The problem.
+        reason: String,
+    },
+    /// The program was built without what the job needs.
+    #[error("{what} needs the feature `{feature}` of `gridspan`")]
+    Feature {
+        /// What the job needs.
+        what: String,
+        /// The feature.
+        feature: String,
+    },
+}

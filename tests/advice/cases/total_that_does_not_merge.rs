@@ -1,0 +1,14 @@
+//! Total that does not merge, which must not compile.
+
+use gridspan::prelude::*;
+
+#[derive(Serialize, Deserialize)]
+struct Board;
+
+impl Search for Board {
+    type Total = u64;
+
+    fn visit(self, _cx: &mut SearchContext<'_, Self>) {}
+}
+
+fn main() {}

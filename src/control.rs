@@ -27,6 +27,17 @@ pub const MARK: &str = "\u{1e}gridspan ";
 const TEXT_BYTES_MAX: usize = 8 << 10;
 
 /// The content of a control line.
+///
+/// ```
+/// use gridspan::control::{Control, MARK};
+///
+/// let warning = Control::Warning("one handler takes long".to_owned());
+/// let mut line = Vec::new();
+/// warning.print(&mut line)?;
+/// let content = line.strip_prefix(MARK.as_bytes()).unwrap();
+/// assert_eq!(Control::parse(content), Some(warning));
+/// # Ok::<(), std::io::Error>(())
+/// ```
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 #[non_exhaustive]
@@ -46,6 +57,15 @@ pub enum Control {
 }
 
 /// The failure of a job, as known to one of its processes.
+///
+/// ```
+/// use gridspan::control::{Control, Failure};
+/// use gridspan::topology::NodeId;
+///
+/// let failure = Failure::new("the disk is full", Some("free some space"), Some(NodeId(3)));
+/// assert!(!failure.is_loss());
+/// Control::Failed(failure).tell(); // to the launcher that reads standard output
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Failure {
     /// The error.
@@ -64,7 +84,7 @@ pub struct Failure {
 }
 
 impl Control {
-    /// Prints the line and flushes it.
+    /// Prints the line and flushes it. Fails if `to` does.
     pub fn print(&self, to: &mut impl Write) -> io::Result<()> {
         let json = serde_json::to_string(self)?;
         writeln!(to, "{MARK}{json}")?;

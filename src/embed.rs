@@ -132,6 +132,18 @@ use std::time::Duration;
 const EVENTS_MAX: usize = 1024;
 
 /// Where, and for how long, a job runs.
+///
+/// ```
+/// use gridspan::embed::Runner;
+/// use gridspan::prelude::*;
+///
+/// let runner = Runner::on_threads(2).seed(7).time_limit(Duration::from_secs(60));
+/// let job = Job::new("count").main(async |grid: Grid| {
+///     println!("{} PEs", grid.layout().pe_count());
+///     Ok(())
+/// });
+/// assert_eq!(runner.run(job), Ok(()));
+/// ```
 #[derive(Clone, Debug)]
 #[must_use = "a job runs once it is started"]
 pub struct Runner {
@@ -255,7 +267,8 @@ impl Runner {
         Running { reader: Reader::new(shared), value, thread, is_detached: false }
     }
 
-    /// Runs a job with its own main, and returns its outcome. Blocks this thread.
+    /// Runs a job with its own main, and returns its outcome. Blocks this thread. Fails with the
+    /// error that ended the job, or that prevented its start.
     pub fn run(self, job: Job) -> Result<(), JobError> {
         self.carry_out(job, &Arc::default())
     }
@@ -333,6 +346,20 @@ fn reporting(job: Job, shared: &Arc<Shared>, reports_links: bool) -> Job {
 }
 
 /// An event in a running job.
+///
+/// ```
+/// use gridspan::embed::Event;
+///
+/// fn line(event: &Event) -> String {
+///     match event {
+///         Event::Balanced(report) => format!("rebalanced: {report}"),
+///         Event::LinksChanged(changes) => format!("{} links have changed", changes.len()),
+///         Event::Warning(text) => format!("warning: {text}"),
+///         _ => String::new(),
+///     }
+/// }
+/// # assert_eq!(line(&Event::Warning("slow".to_owned())), "warning: slow");
+/// ```
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum Event {
@@ -365,6 +392,16 @@ pub fn node(job: Job) -> Option<ExitCode> {
 /// A job that runs beside the program that has started it; see the [module](self).
 ///
 /// As a future it resolves to the result of the job, once. Dropping it cancels the job.
+///
+/// ```
+/// use gridspan::embed::{Runner, Running};
+/// use gridspan::prelude::*;
+///
+/// let running: Running<u32> = Runner::on_threads(2).start(Job::new("count"), async |grid| {
+///     Ok(grid.layout().pe_count())
+/// });
+/// assert_eq!(running.wait(), Ok(2));
+/// ```
 #[must_use = "dropping a running job cancels it; wait for it, or detach it"]
 pub struct Running<T> {
     reader: Reader,
@@ -437,6 +474,17 @@ impl<T> fmt::Debug for Running<T> {
 }
 
 /// Cancels a running job.
+///
+/// ```
+/// use gridspan::embed::Runner;
+/// use gridspan::prelude::*;
+///
+/// let running = Runner::on_threads(1).start(Job::new("wait"), async |grid| {
+///     Ok(grid.sleep(Duration::from_secs(3_600)).await?)
+/// });
+/// running.cancel_handle().cancel();
+/// assert_eq!(running.wait(), Err(JobError::Cancelled));
+/// ```
 #[derive(Clone)]
 pub struct CancelHandle(Arc<Shared>);
 
@@ -457,6 +505,18 @@ impl fmt::Debug for CancelHandle {
 /// The events of a running job, up to its end. Each event is read once.
 ///
 /// Of more than 1,024 events that nothing reads, the oldest are dropped. As an iterator it blocks; [`next_event`](Self::next_event) is for async code.
+///
+/// ```
+/// use gridspan::embed::Runner;
+/// use gridspan::prelude::*;
+///
+/// let running = Runner::on_threads(1).start(Job::new("nothing"), async |_grid| Ok(()));
+/// // Ends with the job.
+/// for event in running.events() {
+///     println!("{event:?}");
+/// }
+/// assert_eq!(running.wait(), Ok(()));
+/// ```
 pub struct Events(Reader);
 
 impl Events {

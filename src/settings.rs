@@ -11,6 +11,20 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 /// The way to run a job.
+///
+/// ```
+/// use gridspan::prelude::*;
+/// use gridspan::topology::GridSpec;
+/// use gridspan::{Driver, Settings, Start};
+///
+/// let start = Start {
+///     driver: Driver::Embedded(GridSpec::single(2)),
+///     settings: Settings { seed: Some(7), ..Settings::default() },
+///     report_lines: false,
+/// };
+/// let job = Job::new("nothing").main(async |_grid: Grid| Ok(()));
+/// assert_eq!(gridspan::run(job, &start), ExitCode::SUCCESS);
+/// ```
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct Start {
@@ -23,6 +37,17 @@ pub struct Start {
 }
 
 /// The driver of a job.
+///
+/// ```
+/// use gridspan::Driver;
+/// use gridspan::topology::GridSpec;
+///
+/// // Four nodes of one process, at two sites.
+/// let grid = GridSpec::from_emulate("2x2,wan=32ms")?;
+/// let driver = Driver::Embedded(grid);
+/// # assert!(matches!(driver, Driver::Embedded(_)));
+/// # Ok::<(), gridspan::topology::EmulateError>(())
+/// ```
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum Driver {
@@ -37,6 +62,15 @@ pub enum Driver {
 }
 
 /// Settings that override those of the program.
+///
+/// ```
+/// use gridspan::prelude::*;
+/// use gridspan::Settings;
+///
+/// let settings = Settings { time_limit: Some(Duration::from_secs(60)), ..Settings::default() };
+/// let job = settings.apply(Job::new("nothing"));
+/// assert_eq!(gridspan::embed::Runner::on_threads(1).run(job), Ok(()));
+/// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Settings {

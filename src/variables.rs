@@ -155,7 +155,7 @@ pub enum GridLoadError {
     },
 }
 
-/// Reads a grid file.
+/// Reads a grid file. Fails if the file cannot be read, or is invalid.
 pub fn load_grid(path: &Path) -> Result<GridSpec, GridLoadError> {
     let text = std::fs::read_to_string(path)
         .map_err(|error| GridLoadError::Read { path: path.to_owned(), error })?;
@@ -172,20 +172,21 @@ pub fn cores() -> u32 {
 type Get<'a> = &'a dyn Fn(&'static str) -> Result<Option<String>, VariableError>;
 
 impl Start {
-    /// Reads the start from the environment.
+    /// Reads the start from the environment. Fails if a variable is invalid.
     pub fn from_environment() -> Result<Self, VariableError> {
         start(&from_process)
     }
 }
 
 impl Settings {
-    /// Reads the settings from the environment.
+    /// Reads the settings from the environment. Fails if a variable is invalid.
     pub fn from_environment() -> Result<Self, VariableError> {
         settings(&from_process)
     }
 }
 
-/// Returns the grid that the environment describes, if any.
+/// Returns the grid that the environment describes, if any. Fails if a variable is invalid, or two
+/// describe the grid.
 pub fn grid_from_environment() -> Result<Option<GridSpec>, VariableError> {
     grid(&from_process)
 }

@@ -5,7 +5,9 @@ mod effects;
 mod imports;
 mod stored;
 
-use gridspan_studies::structure::{Circle, SharedName, Source, circles, read, shared_names};
+use gridspan_studies::structure::{
+    Circle, SharedName, Source, circles, read, shared_names, types_without_example,
+};
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -66,6 +68,59 @@ const LAYERS: &[(&str, &[&str])] = &[
             "driver",
         ],
     ),
+];
+
+/// Types of crates that the facade re-exports whole, which users construct or implement.
+const MET_IN_WHOLE_CRATES: &[(&str, &str)] = &[
+    ("rpc", "CallGroup"),
+    ("rpc", "CallSession"),
+    ("rpc", "Catalogue"),
+    ("rpc", "Config"),
+    ("rpc", "Function"),
+    ("rpc", "Functions"),
+    ("rpc", "GridRpc"),
+    ("rpc", "Handle"),
+    ("rpc", "Lazy"),
+    ("rpc", "Mapper"),
+    ("rpc", "Room"),
+    ("rpc", "ServerPlan"),
+    ("rpc", "Services"),
+    ("workflow", "ClientSpec"),
+    ("workflow", "Endpoint"),
+    ("workflow", "Exhaustive"),
+    ("workflow", "GraphBuilder"),
+    ("workflow", "Heft"),
+    ("workflow", "HeftC"),
+    ("workflow", "Heuristic"),
+    ("workflow", "Mapping"),
+    ("workflow", "MinCompletionTime"),
+    ("workflow", "Platform"),
+    ("workflow", "Portfolio"),
+    ("workflow", "RandomMapping"),
+    ("workflow", "ReadyList"),
+    ("workflow", "Rule"),
+    ("workflow", "ServerSpec"),
+    ("workflow", "Site"),
+    ("workflow", "TaskGraph"),
+];
+
+/// Types that need no example, besides identifiers and errors, which end in `Id` and `Error`.
+const WITHOUT_EXAMPLE: &[&str] = &[
+    // Errors of other names, and a part of one.
+    "GridFileProblem",
+    "UnknownMode",
+    "UnknownStrategy",
+    // Results, which users only read.
+    "BalanceReport",
+    "Cause",
+    "Ending",
+    "FaultCounts",
+    "LinkReport",
+    "LogEntry",
+    "Outcome",
+    "QuicCounts",
+    "Refusal",
+    "Summary",
 ];
 
 fn root() -> PathBuf {
@@ -188,6 +243,18 @@ fn a_name_of_a_public_type_means_one_thing() {
     };
     let rule = "public types of two crates have different names";
     stored::assert_only_shrinks("names.txt", rule, &found, is_listed);
+}
+
+#[test]
+fn types_that_users_meet_have_an_example_in_their_documentation() {
+    let needs_none = |name: &str| {
+        name.ends_with("Id") || name.ends_with("Error") || WITHOUT_EXAMPLE.contains(&name)
+    };
+    let found: Vec<_> = types_without_example(&sources(), MET_IN_WHOLE_CRATES)
+        .into_iter()
+        .filter(|found| !needs_none(&found.name))
+        .collect();
+    assert!(found.is_empty(), "rule: an example shows how to use a type; none has {found:#?}");
 }
 
 #[test]

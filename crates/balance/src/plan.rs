@@ -7,6 +7,28 @@ use std::collections::{BTreeMap, BTreeSet};
 use thiserror::Error;
 
 /// A list of migrations, each actor at most once.
+///
+/// ```
+/// # use gridspan_balance::{ActorKey, ActorLoad, Edge, PeLoad, Snapshot};
+/// # use gridspan_topology::{Layout, PeId};
+/// # use std::time::Duration;
+/// # let actors = (0..4_u32).map(|index| ActorLoad {
+/// #     id: ActorKey { collection: 0, index: index.into() },
+/// #     pe: PeId(0),
+/// #     load: Duration::from_millis(100),
+/// #     bytes: 1_000,
+/// #     migratable: true,
+/// #     pace: None,
+/// # });
+/// # let (actors, pes) = (actors.collect(), vec![PeLoad::default(); 2]);
+/// # let snapshot = Snapshot::new(actors, vec![], pes, Layout::single(2));
+/// use gridspan_balance::Plan;
+///
+/// // Every second actor goes to PE 1.
+/// let plan = Plan::placing(&snapshot, |actor| PeId(actor.id.index as u32 % 2));
+/// assert_eq!(plan.validate(&snapshot), Ok(()));
+/// assert_eq!(plan.moves.len(), 2);
+/// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Plan {
     /// The migrations. They happen at once, so that their order has no meaning.
@@ -20,6 +42,16 @@ pub struct Plan {
 }
 
 /// One migration.
+///
+/// ```
+/// use gridspan_balance::{ActorKey, Move, Plan};
+/// use gridspan_topology::PeId;
+///
+/// let actor = ActorKey { collection: 0, index: 7 };
+/// let moves = vec![Move { actor, from: PeId(0), to: PeId(3) }];
+/// let plan = Plan { moves, ..Plan::none() };
+/// # assert_eq!(plan.moves[0].to, PeId(3));
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Move {
     /// The actor.
@@ -208,7 +240,8 @@ impl Plan {
         self.changes() == 0
     }
 
-    /// Checks that the plan can be carried out on `snapshot`.
+    /// Checks that the plan can be carried out on `snapshot`. Fails at the first move or replica
+    /// that cannot.
     pub fn validate(&self, snapshot: &Snapshot) -> Result<(), PlanError> {
         let places = self.mapping(snapshot)?;
         if let Some(replica) = self.end.iter().find(|replica| !snapshot.replicas.contains(replica))
@@ -233,6 +266,7 @@ impl Plan {
     }
 
     /// Returns the PE of each actor of `snapshot`, in its order, after the plan is carried out.
+    /// Fails if it cannot be.
     pub fn mapping(&self, snapshot: &Snapshot) -> Result<Vec<PeId>, PlanError> {
         let targets = self.checked_targets(snapshot)?;
         Ok(snapshot

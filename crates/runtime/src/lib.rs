@@ -53,6 +53,7 @@ pub use pe::GuestEvent;
 pub use pe::actor::Actor;
 pub use pe::actor::abilities::To;
 pub use pe::actor::context::Context;
+pub use pe::actor::options::{BroadcastOptions, InStep, Priority, SendOptions, Unordered};
 pub use pe::actor::published::Published;
 pub use pe::actor::reference::{ActorRef, CollectionRef, Reply, SectionRef};
 pub use pe::links::{Links, Locality};

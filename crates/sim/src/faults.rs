@@ -7,6 +7,29 @@ use std::time::Duration;
 
 /// Faults, each drawn from the seed of the simulation. The default has none. All of them leave the
 /// delivery guarantee intact, so that a correct runtime hides every one.
+///
+/// ```
+/// # use gridspan_runtime::{Grid, Job};
+/// # use gridspan_topology::GridSpec;
+/// # use std::time::Duration;
+/// # let job = Job::new("pause").main(async |grid: Grid| {
+/// #     Ok(grid.sleep(Duration::from_secs(2)).await?)
+/// # });
+/// # let grid = GridSpec::from_emulate("2x2,wan=32ms").unwrap();
+/// use gridspan_sim::{FaultPlan, SimOptions, Simulation};
+///
+/// // One frame in ten is late, and others overtake it.
+/// let faults = FaultPlan {
+///     frame_delay: 0.1,
+///     delay_max: Duration::from_millis(50),
+///     reorder: true,
+///     ..FaultPlan::default()
+/// };
+/// let options = SimOptions::with_seed(1).with_faults(faults);
+/// let report = Simulation::new(job, grid, options)?.run();
+/// assert_eq!(report.outcome, Ok(()));
+/// # Ok::<(), gridspan_sim::SimError>(())
+/// ```
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct FaultPlan {
@@ -80,6 +103,15 @@ impl FaultPlan {
 }
 
 /// Nodes that pause: all PEs of a node do nothing for a while, and then continue.
+///
+/// ```
+/// use gridspan_sim::{FaultPlan, PauseFaults};
+/// use std::time::Duration;
+///
+/// let pauses = PauseFaults { probability: 0.001, longest: Duration::from_millis(20) };
+/// let faults = FaultPlan { pauses: Some(pauses), ..FaultPlan::default() };
+/// # assert!(faults.quic.is_none());
+/// ```
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub struct PauseFaults {
@@ -97,6 +129,14 @@ impl PauseFaults {
 }
 
 /// Connections between nodes that fail.
+///
+/// ```
+/// use gridspan_sim::{FaultPlan, SessionFaults};
+///
+/// let fragile = SessionFaults { disconnect: 0.05, ..SessionFaults::default() };
+/// let faults = FaultPlan { sessions: Some(fragile), ..FaultPlan::default() };
+/// # assert!(faults.quic.is_none());
+/// ```
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub struct SessionFaults {
@@ -191,6 +231,25 @@ impl SessionFaults {
 
 /// A network under QUIC that fails. Nodes are lost after 3 s of silence: partitions must be
 /// shorter.
+///
+/// ```
+/// # use gridspan_runtime::{Grid, Job};
+/// # use gridspan_topology::GridSpec;
+/// # use std::time::Duration;
+/// # let job = Job::new("pause").main(async |grid: Grid| {
+/// #     Ok(grid.sleep(Duration::from_secs(2)).await?)
+/// # });
+/// # let grid = GridSpec::from_emulate("2x2,wan=32ms").unwrap();
+/// use gridspan_sim::{FaultPlan, QuicFaults, SimOptions, Simulation};
+///
+/// let lossy = QuicFaults { loss: 0.02, ..QuicFaults::default() };
+/// let faults = FaultPlan { quic: Some(lossy), ..FaultPlan::default() };
+/// let options = SimOptions::with_seed(1).with_faults(faults);
+/// let report = Simulation::new(job, grid, options)?.run();
+/// assert_eq!(report.outcome, Ok(()));
+/// assert!(report.quic.datagrams > 0);
+/// # Ok::<(), gridspan_sim::SimError>(())
+/// ```
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub struct QuicFaults {

@@ -6,6 +6,29 @@ use std::ops::{Index, IndexMut};
 use std::time::Duration;
 
 /// A node that joins the job. Times are relative to the start of the job.
+///
+/// ```
+/// # use gridspan_runtime::{Grid, Job};
+/// # use gridspan_topology::GridSpec;
+/// # use std::time::Duration;
+/// # let job = Job::new("pause").main(async |grid: Grid| {
+/// #     Ok(grid.sleep(Duration::from_secs(2)).await?)
+/// # });
+/// # let grid = GridSpec::from_emulate("2x2,wan=32ms").unwrap();
+/// use gridspan_runtime::SiteId;
+/// use gridspan_sim::{Departure, GuestPlan, SimOptions, Simulation};
+///
+/// let guest = GuestPlan {
+///     site: SiteId(1),
+///     pes: 2,
+///     joins: Duration::from_millis(500),
+///     departs: Some((Duration::from_secs(1), Departure::Leaves)),
+/// };
+/// let options = SimOptions { guests: vec![guest], ..SimOptions::default() };
+/// let report = Simulation::new(job, grid, options)?.run();
+/// assert_eq!(report.outcome, Ok(()));
+/// # Ok::<(), gridspan_sim::SimError>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct GuestPlan {
@@ -34,6 +57,17 @@ impl GuestPlan {
 }
 
 /// Kind of a guest's departure.
+///
+/// ```
+/// use gridspan_runtime::SiteId;
+/// use gridspan_sim::{Departure, GuestPlan};
+/// use std::time::Duration;
+///
+/// let [joins, dies] = [1, 5].map(Duration::from_secs);
+/// let departs = Some((dies, Departure::Killed));
+/// let guest = GuestPlan { site: SiteId(0), pes: 1, joins, departs };
+/// # assert!(guest.departs.is_some());
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Departure {

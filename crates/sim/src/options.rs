@@ -6,6 +6,25 @@ use std::time::Duration;
 
 /// The settings of a simulation. The network and the load of other users are not among them; they
 /// are part of the [`GridSpec`](gridspan_topology::GridSpec).
+///
+/// ```
+/// # use gridspan_runtime::{Grid, Job};
+/// # use gridspan_topology::GridSpec;
+/// # use std::time::Duration;
+/// # let job = Job::new("pause").main(async |grid: Grid| {
+/// #     Ok(grid.sleep(Duration::from_secs(2)).await?)
+/// # });
+/// # let grid = GridSpec::from_emulate("2x2,wan=32ms").unwrap();
+/// use gridspan_sim::{SimOptions, Simulation};
+///
+/// let options = SimOptions {
+///     message_cost: Duration::from_micros(2),
+///     ..SimOptions::with_seed(7).with_processors(1)
+/// };
+/// let report = Simulation::new(job, grid, options)?.run();
+/// assert_eq!(report.outcome, Ok(()));
+/// # Ok::<(), gridspan_sim::SimError>(())
+/// ```
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct SimOptions {

@@ -47,6 +47,22 @@ pub enum Ending {
 }
 
 /// A run in figures: the same for the same job, grid and options.
+///
+/// ```
+/// # use gridspan_runtime::{Grid, Job};
+/// # use gridspan_topology::GridSpec;
+/// # use std::time::Duration;
+/// # let job = Job::new("pause").main(async |grid: Grid| {
+/// #     Ok(grid.sleep(Duration::from_secs(2)).await?)
+/// # });
+/// # let grid = GridSpec::from_emulate("2x2,wan=32ms").unwrap();
+/// use gridspan_sim::{Ending, SimOptions, Simulation};
+///
+/// let report = Simulation::new(job, grid, SimOptions::default())?.run();
+/// assert_eq!(report.ending, Ending::Finished);
+/// println!("{} events, {} bytes between sites", report.events, report.wide_area_bytes);
+/// # Ok::<(), gridspan_sim::SimError>(())
+/// ```
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct SimReport {

@@ -95,6 +95,23 @@ struct Arrival {
 }
 
 /// A job on a simulated grid.
+///
+/// ```
+/// use gridspan_runtime::{Grid, Job};
+/// use gridspan_sim::{SimOptions, Simulation};
+/// use gridspan_topology::GridSpec;
+/// use std::time::Duration;
+///
+/// let job = Job::new("pause").main(async |grid: Grid| {
+///     grid.sleep(Duration::from_secs(3_600)).await?; // takes no real time
+///     Ok(())
+/// });
+/// let grid = GridSpec::from_emulate("2x2,wan=32ms").unwrap();
+/// let report = Simulation::new(job, grid, SimOptions::with_seed(1))?.run();
+/// assert_eq!(report.outcome, Ok(()));
+/// assert!(report.virtual_time.as_secs_f64() >= 3_600.0);
+/// # Ok::<(), gridspan_sim::SimError>(())
+/// ```
 pub struct Simulation {
     layout: Arc<Layout>,
     stations: Roster<Station>,
@@ -139,6 +156,8 @@ struct Counts {
 
 impl Simulation {
     /// Lays out a job on a grid. Memory: about 8 KB for each PE, plus the state of its actors.
+    /// Fails if the job's definition is invalid, a guest's site does not exist, or nodes over QUIC
+    /// cannot get certificates.
     pub fn new(job: Job, spec: GridSpec, mut options: SimOptions) -> Result<Self, SimError> {
         let program = Program::new(job, spec.layout().clone())?;
         if let Some(limit) = program.time_limit() {

@@ -3,7 +3,8 @@
 #![allow(missing_docs, clippy::unwrap_used)]
 
 use gridspan_runtime::{
-    Actor, CollectionRef, Context, Grid, Ix1, Job, JobError, Op, PeId, SectionRef, Time, To,
+    Actor, CollectionRef, Context, Grid, Ix1, Job, JobError, Op, PeId, Priority, SectionRef, Time,
+    To,
 };
 use gridspan_sim::{FaultPlan, SessionFaults, SimOptions, Simulation};
 use gridspan_topology::GridSpec;
@@ -138,12 +139,12 @@ impl Speaker {
             let word = |word| Msg::Word { from, priority, word };
             let rank = PRIORITIES[priority];
             match self.below(10) {
-                0..2 => cx.broadcast_with_priority(&all, rank, word(self.said.all(priority))),
-                2 => cx.multicast_with_priority(&section, rank, word(self.said.some(priority))),
+                0..2 => cx.broadcast_with(Priority(rank), &all, word(self.said.all(priority))),
+                2 => cx.multicast_with(Priority(rank), &section, word(self.said.some(priority))),
                 _ => {
                     let to = self.below(MEMBERS as u64) as usize;
                     let message = word(self.said.one(priority, to));
-                    cx.send_with_priority(&all.at(Ix1(to as i32)), rank, message);
+                    cx.send_with(Priority(rank), &all.at(Ix1(to as i32)), message);
                 }
             }
         }

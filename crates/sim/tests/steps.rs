@@ -3,7 +3,7 @@
 #![allow(missing_docs)]
 
 use gridspan_balance::StrategyName;
-use gridspan_runtime::{Actor, ActorRef, Context, Ix1, Job, Op, To};
+use gridspan_runtime::{Actor, ActorRef, Context, InStep, Ix1, Job, Op, To};
 use gridspan_sim::{SimOptions, Simulation};
 use gridspan_topology::GridSpec;
 use serde::{Deserialize, Serialize};
@@ -39,7 +39,7 @@ impl Actor for Clerk {
                 let to = cx.collection().at(Ix1(1));
                 for (step, number) in notes {
                     match step {
-                        Some(step) => cx.send_in_step(&to, step, Order::Note(number)),
+                        Some(step) => cx.send_with(InStep(step), &to, Order::Note(number)),
                         None => cx.send(&to, Order::Note(number)),
                     }
                 }
@@ -131,13 +131,13 @@ impl Actor for Link {
         match talk {
             Talk::Chat if me + 1 < LINKS => {
                 let next = cx.collection().at(Ix1(me + 1));
-                cx.send_in_step(&next, 1, Talk::Chat);
+                cx.send_with(InStep(1), &next, Talk::Chat);
             }
             Talk::Chat => {}
             Talk::Wake { watch } => {
                 for other in 0..LINKS - 1 {
                     let to = cx.collection().at(Ix1(other));
-                    cx.send_in_step(&to, 5, Talk::Awake { watch });
+                    cx.send_with(InStep(5), &to, Talk::Awake { watch });
                 }
             }
             Talk::Awake { watch } => cx.send(&watch, Talk::Woken(me as u64)),

@@ -4,7 +4,7 @@
 mod common;
 
 use common::speaker::times_ms;
-use gridspan_runtime::{Actor, Context, Ix1, Job, JobError, Op, PeId, To};
+use gridspan_runtime::{Actor, Context, Ix1, Job, JobError, Op, PeId, To, Unordered};
 use gridspan_sim::{FaultPlan, SessionFaults, SimOptions, Simulation};
 use gridspan_topology::GridSpec;
 use serde::{Deserialize, Serialize};
@@ -68,7 +68,7 @@ impl Actor for RandomActor {
             Step::Walk { left } => {
                 let (me, all) = (cx.index().0 as u32, cx.collection());
                 let number = u64::from(me * WALKS + left) + 1;
-                cx.broadcast_unordered(&all, Step::Heard { number });
+                cx.broadcast_with(Unordered, &all, Step::Heard { number });
                 if left > 0 {
                     let pause = Duration::from_millis(u64::from(1 + (me * 7 + left * 5) % 11));
                     cx.send_after(pause, &cx.me(), Step::Walk { left: left - 1 });

@@ -19,6 +19,17 @@ const LAST_PE: u32 = i32::MAX as u32;
 /// Their numbers follow those of the founders and encode their site, so that every node can compute
 /// the site of a guest without any message about it. A number is never used again. Counts and lists
 /// here cover founders only.
+///
+/// ```
+/// use gridspan_topology::{Layout, NodeId, PeId, SiteId};
+///
+/// // Two nodes of two PEs at one site, one node of four PEs at another.
+/// let sites = [("delft", vec![2, 2]), ("urbana", vec![4])];
+/// let layout = Layout::new(sites.map(|(name, pes)| (name.to_owned(), pes)).to_vec());
+/// assert_eq!(layout.pe_count(), 8);
+/// assert_eq!(layout.node_of(PeId(5)), NodeId(2));
+/// assert_eq!(layout.site_of(PeId(5)), SiteId(1));
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "Vec<StoredSite>", into = "Vec<StoredSite>")]
 pub struct Layout {
@@ -33,6 +44,14 @@ pub struct Layout {
 }
 
 /// The place of one node and its PEs.
+///
+/// ```
+/// use gridspan_topology::{Layout, NodeId, SiteId};
+///
+/// let layout = Layout::new(vec![("delft".to_owned(), vec![2, 2])]);
+/// let second = layout.place(NodeId(1));
+/// assert_eq!((second.site, second.pes.clone()), (SiteId(0), 2..4));
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NodePlace {
     /// The site that contains the node.

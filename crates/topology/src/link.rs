@@ -7,6 +7,14 @@ use thiserror::Error;
 
 /// One direction of a link. The fields are plain numbers so that a caller can change one of them;
 /// [`Link::validate`] checks that they are consistent, and deserialisation calls it.
+///
+/// ```
+/// use gridspan_topology::{Latency, Link};
+///
+/// let link = Link::wan().with_latency(Latency::from_millis(32)).with_loss(0.001);
+/// assert_eq!(link.validate(), Ok(()));
+/// assert!(link.with_loss(1.5).validate().is_err());
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(try_from = "Unchecked")]
 pub struct Link {
@@ -101,7 +109,8 @@ impl Link {
         self
     }
 
-    /// Checks the numbers.
+    /// Checks the numbers. Fails if the loss is no probability, or latency and jitter together
+    /// exceed [`Link::MAX_DELAY`].
     pub fn validate(&self) -> Result<(), LinkError> {
         if !(0.0..=1.0).contains(&self.loss) {
             return Err(LinkError::Loss { loss: self.loss });

@@ -113,7 +113,8 @@ pub enum QuantityError {
     },
 }
 
-/// Reads a duration in whole nanoseconds, such as `1.5s` (units: ns, us, ms, s, min, h).
+/// Reads a duration in whole nanoseconds, such as `1.5s` (units: ns, us, ms, s, min, h). Fails for
+/// a text that is no number with such a unit, or too large.
 pub fn parse_duration(text: &str) -> Result<Duration, QuantityError> {
     parse_scaled(text, DURATIONS, "32ms").map(Duration::from_nanos)
 }
@@ -159,6 +160,13 @@ impl fmt::Display for Bandwidth {
 }
 
 /// A number of bytes; `u64::MAX` is written `unlimited`.
+///
+/// ```
+/// use gridspan_topology::ByteCount;
+///
+/// assert_eq!("64KiB".parse(), Ok(ByteCount(65_536)));
+/// assert_eq!(ByteCount(1_000_000).to_string(), "1MB");
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ByteCount(pub u64);
 
@@ -184,6 +192,13 @@ impl fmt::Display for ByteCount {
 }
 
 /// A probability, `0.0..=1.0`.
+///
+/// ```
+/// use gridspan_topology::Probability;
+///
+/// assert_eq!("0.1%".parse(), Ok(Probability(0.001)));
+/// assert!("110%".parse::<Probability>().is_err());
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, PartialOrd)]
 pub struct Probability(pub f64);
 

@@ -8,6 +8,15 @@ use std::time::Duration;
 
 /// The speed of an otherwise idle processor: 1 is an ordinary one, and 0.5 takes twice as long.
 /// From 0.01 to 100, in millionths.
+///
+/// ```
+/// use gridspan_topology::Speed;
+/// use std::time::Duration;
+///
+/// let slow: Speed = "1/2".parse()?;
+/// assert_eq!(slow.takes(Duration::from_millis(10)), Duration::from_millis(20));
+/// # Ok::<(), gridspan_topology::QuantityError>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(transparent)]
 pub struct Speed(u32);

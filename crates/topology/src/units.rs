@@ -8,6 +8,16 @@ use std::time::Duration;
 /// A point in time: nanoseconds since the start of the job. It is real in the embedded and cluster
 /// drivers and virtual in the simulator; unlike `std::time::Instant` it can be recorded and
 /// replayed.
+///
+/// ```
+/// use gridspan_topology::Time;
+/// use std::time::Duration;
+///
+/// let begin = Time::ZERO + Duration::from_millis(5);
+/// let end = begin + Duration::from_millis(20);
+/// assert_eq!(end.since(begin), Duration::from_millis(20));
+/// assert_eq!(end.to_string(), "0.025000s");
+/// ```
 #[derive(
     Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
 )]
@@ -71,6 +81,13 @@ impl fmt::Display for Time {
 }
 
 /// The time that the first byte takes over a link, one way.
+///
+/// ```
+/// use gridspan_topology::Latency;
+///
+/// assert_eq!("32ms".parse(), Ok(Latency::from_millis(32)));
+/// assert_eq!(Latency::from_micros(1_500).to_string(), "1500us");
+/// ```
 #[derive(
     Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
 )]
@@ -99,6 +116,15 @@ impl Latency {
 
 /// The rate at which bytes follow each other over a link. It is never zero bits per second: a link
 /// without a limit is [`Bandwidth::UNLIMITED`].
+///
+/// ```
+/// use gridspan_topology::Bandwidth;
+/// use std::time::Duration;
+///
+/// let link: Bandwidth = "100mbit".parse()?;
+/// assert_eq!(link.time_for(1_250_000), Duration::from_millis(100));
+/// # Ok::<(), gridspan_topology::QuantityError>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Bandwidth(#[serde(deserialize_with = "at_least_one")] u64);

@@ -222,6 +222,21 @@ fn between(tasks: usize, data: &[Data]) -> DiGraph<TaskId, DataId> {
 }
 
 /// Builds a [`TaskGraph`] from calls in any order.
+///
+/// ```
+/// use gridspan_workflow::{Endpoint, GraphBuilder};
+///
+/// let mut calls = GraphBuilder::default();
+/// let input = calls.external("matrix", 8_000_000, [Endpoint::Client]);
+/// let factor = calls.task("factor", 12.0);
+/// calls.read(factor, input);
+/// let factors = calls.write(factor, "factors", 8_000_000);
+/// let solve = calls.task("solve", 0.5);
+/// calls.read(solve, factors);
+/// let graph = calls.build()?;
+/// assert_eq!(graph.order(), [factor, solve]);
+/// # Ok::<(), gridspan_workflow::TaskGraphError>(())
+/// ```
 #[derive(Clone, Debug, Default)]
 pub struct GraphBuilder {
     tasks: Vec<TaskSpec>,

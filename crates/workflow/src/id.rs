@@ -43,6 +43,15 @@ dense_id!(
 );
 
 /// A holder of data: the client or a server.
+///
+/// ```
+/// use gridspan_workflow::{Endpoint, GraphBuilder, ServerId};
+///
+/// let mut calls = GraphBuilder::default();
+/// // The client and the second server have it before the calls begin.
+/// calls.external("matrix", 8_000_000, [Endpoint::Client, Endpoint::Server(ServerId(1))]);
+/// # assert!(calls.build().is_ok());
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum Endpoint {
     /// A server.

@@ -6,6 +6,16 @@ use crate::platform::Platform;
 use thiserror::Error;
 
 /// A server for each task, and the order in which servers and links prefer tasks.
+///
+/// ```
+/// use gridspan_workflow::{Mapping, ServerId, TaskId};
+///
+/// // Three tasks on two servers; the last task goes first.
+/// let servers = vec![ServerId(0), ServerId(1), ServerId(0)];
+/// let order = [TaskId(2), TaskId(0), TaskId(1)];
+/// let mapping = Mapping::in_order(servers, &order, true, 12.5);
+/// assert_eq!(mapping.places, [1, 2, 0]);
+/// ```
 #[derive(Clone, Debug, PartialEq)]
 pub struct Mapping {
     /// The server of each task.

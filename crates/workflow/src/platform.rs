@@ -10,6 +10,15 @@ use gridspan_topology::{Bandwidth, Link};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// A server.
+///
+/// ```
+/// use gridspan_workflow::ServerSpec;
+///
+/// let name = "delft/1".to_owned();
+/// let server = ServerSpec { name, site: 0, cores: 4, speed: 2.0, is_direct: true };
+/// let work_s = 10.0;
+/// assert_eq!(work_s / server.speed, 5.0);
+/// ```
 #[derive(Clone, Debug, PartialEq)]
 pub struct ServerSpec {
     /// Name of the server.
@@ -26,6 +35,15 @@ pub struct ServerSpec {
 }
 
 /// A site.
+///
+/// ```
+/// use gridspan_topology::{Bandwidth, Link};
+/// use gridspan_workflow::Site;
+///
+/// let uplink = Link::wan().with_bandwidth(Bandwidth::from_bits_per_second(100_000_000));
+/// let site = Site { name: "delft".to_owned(), lan: Link::lan(), uplink };
+/// # assert_eq!(site.lan, Link::lan());
+/// ```
 #[derive(Clone, Debug, PartialEq)]
 pub struct Site {
     /// Name of the site.
@@ -37,6 +55,16 @@ pub struct Site {
 }
 
 /// The site and the link of the client.
+///
+/// ```
+/// use gridspan_topology::Link;
+/// use gridspan_workflow::ClientSpec;
+///
+/// // At the first site, or at none.
+/// let near = ClientSpec { site: Some(0), link: Link::lan() };
+/// let far = ClientSpec { site: None, link: Link::wan() };
+/// # assert_ne!(near, far);
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct ClientSpec {
     /// Position of its site; `None` if it has its own link to the wide area.
@@ -46,6 +74,24 @@ pub struct ClientSpec {
 }
 
 /// Servers, sites and links.
+///
+/// ```
+/// use gridspan_topology::Link;
+/// use gridspan_workflow::{ClientSpec, Platform, ServerSpec, Site};
+///
+/// let site = Site { name: "delft".to_owned(), lan: Link::lan(), uplink: Link::wan() };
+/// let server = ServerSpec {
+///     name: "delft/1".to_owned(),
+///     site: 0,
+///     cores: 4,
+///     speed: 1.0,
+///     is_direct: true,
+/// };
+/// // The client is outside of all sites.
+/// let client = ClientSpec { site: None, link: Link::wan() };
+/// let platform = Platform::new(vec![server], vec![site], client);
+/// assert_eq!(platform.servers().len(), 1);
+/// ```
 #[derive(Clone, Debug, PartialEq)]
 pub struct Platform {
     servers: Vec<ServerSpec>,

@@ -6,6 +6,12 @@ use std::fmt;
 use std::time::Duration;
 
 /// Identifies an actor without its type.
+///
+/// ```
+/// use gridspan_balance::ActorKey;
+///
+/// assert_eq!(ActorKey { collection: 1, index: 7 }.to_string(), "actor 1.7");
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct ActorKey {
     /// Number of its collection.
@@ -21,6 +27,25 @@ impl fmt::Display for ActorKey {
 }
 
 /// One actor in the measured window.
+///
+/// ```
+/// use gridspan_balance::{ActorKey, ActorLoad};
+/// use gridspan_topology::PeId;
+/// use std::time::Duration;
+///
+/// /// An actor that computes for a tenth of a second.
+/// fn busy(index: u128, pe: u32) -> ActorLoad {
+///     ActorLoad {
+///         id: ActorKey { collection: 0, index },
+///         pe: PeId(pe),
+///         load: Duration::from_millis(100),
+///         bytes: 4_096,
+///         migratable: true,
+///         pace: None,
+///     }
+/// }
+/// # assert_eq!(busy(3, 1).id.index, 3);
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ActorLoad {
     /// The actor.
@@ -39,6 +64,16 @@ pub struct ActorLoad {
 }
 
 /// Average processor time of an actor per message.
+///
+/// ```
+/// use gridspan_balance::HandlingTime;
+/// use gridspan_topology::PeId;
+/// use std::time::Duration;
+///
+/// let [now, before] = [30, 20].map(Duration::from_micros);
+/// let time = HandlingTime { now, before, pe_before: PeId(3) };
+/// assert!(time.now > time.before, "a message takes longer here than it took on PE 3");
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct HandlingTime {
     /// Time per message in this window, on its present PE.
@@ -50,6 +85,16 @@ pub struct HandlingTime {
 }
 
 /// The replica of an actor.
+///
+/// ```
+/// use gridspan_balance::{ActorKey, Replica};
+/// use gridspan_topology::PeId;
+///
+/// let key = |index| ActorKey { collection: 0, index };
+/// // The replica on PE 5 sends to two actors, the primary to all others.
+/// let replica = Replica { actor: key(0), at: PeId(5), serves: vec![key(8), key(9)] };
+/// assert!(replica.serves.is_sorted());
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Replica {
     /// The replicated actor.

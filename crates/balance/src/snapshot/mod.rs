@@ -9,6 +9,27 @@ use thiserror::Error;
 
 /// The object graph of a job and the PEs on which it runs. Other tools can store and read it; a
 /// snapshot that was read should pass [`Snapshot::validate`] before a strategy receives it.
+///
+/// ```
+/// use gridspan_balance::{ActorKey, ActorLoad, Edge, PeLoad, Snapshot};
+/// use gridspan_topology::{Layout, PeId};
+/// use std::time::Duration;
+///
+/// // Four actors, all on the first of two PEs.
+/// let actors = (0..4).map(|index| ActorLoad {
+///     id: ActorKey { collection: 0, index },
+///     pe: PeId(0),
+///     load: Duration::from_millis(100),
+///     bytes: 1_000,
+///     migratable: true,
+///     pace: None,
+/// });
+/// let edges = vec![Edge { from: 0, to: 1, messages: 10, bytes: 640 }];
+/// let pes = vec![PeLoad::default(); 2];
+/// let snapshot = Snapshot::new(actors.collect(), edges, pes, Layout::single(2));
+/// assert_eq!(snapshot.validate(), Ok(()));
+/// assert_eq!(snapshot.load_per_pe(), [Duration::from_millis(400), Duration::ZERO]);
+/// ```
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Snapshot {
     /// The version of this format: [`Snapshot::VERSION`].
@@ -46,6 +67,17 @@ pub struct Snapshot {
 }
 
 /// A link from one site to another.
+///
+/// ```
+/// use gridspan_balance::SiteLink;
+/// use gridspan_topology::{Bandwidth, Latency, SiteId};
+///
+/// let (from, to) = (SiteId(0), SiteId(1));
+/// let bandwidth = Bandwidth::from_bits_per_second(100_000_000);
+/// let there = SiteLink { from, to, latency: Latency::from_millis(32), bandwidth };
+/// let back = SiteLink { from: to, to: from, ..there };
+/// # assert_eq!((back.from, back.latency), (to, there.latency));
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SiteLink {
     /// The site that sends.
@@ -59,6 +91,14 @@ pub struct SiteLink {
 }
 
 /// The messages from one actor to another in the measured window.
+///
+/// ```
+/// use gridspan_balance::Edge;
+///
+/// // The first actor of the snapshot has sent ten messages to the third.
+/// let edge = Edge { from: 0, to: 2, messages: 10, bytes: 640 };
+/// assert_eq!(edge.bytes / edge.messages, 64);
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Edge {
     /// The sender as a position in [`Snapshot::actors`].
@@ -72,6 +112,14 @@ pub struct Edge {
 }
 
 /// One PE in the measured window.
+///
+/// ```
+/// use gridspan_balance::PeLoad;
+///
+/// // Another program takes half of a processor of ordinary speed.
+/// let shared = PeLoad { available: 0.5, ..PeLoad::default() };
+/// assert_eq!(shared.effective_speed(), 0.5);
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct PeLoad {
     /// Speed when it has a processor, where 1.0 is an ordinary PE; above zero.
@@ -226,7 +274,7 @@ impl Snapshot {
         }
     }
 
-    /// Checks that the parts of the snapshot fit together.
+    /// Checks that the parts of the snapshot fit together. Fails at the first part that does not.
     pub fn validate(&self) -> Result<(), SnapshotError> {
         if self.version != Self::VERSION {
             return Err(SnapshotError::Version { found: self.version });

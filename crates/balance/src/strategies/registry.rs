@@ -42,7 +42,8 @@ pub struct UnknownStrategy {
     pub name: String,
 }
 
-/// Creates the strategy of this name. Strategies with dice seed them with `seed`.
+/// Creates the strategy of this name. Strategies with dice seed them with `seed`. Fails for a name
+/// that is not in [`NAMES`].
 pub fn by_name(name: &str, seed: u64) -> Result<Box<dyn Strategy>, UnknownStrategy> {
     name.parse::<StrategyName>().map(|name| name.make(seed))
 }

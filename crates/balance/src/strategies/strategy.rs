@@ -11,6 +11,37 @@ use gridspan_topology::LinkChange;
 /// not depend on the runtime: its input is the snapshot, its dice are seeded when it is made, and
 /// its state from one call to the next is private. A strategy made with the same seed and asked
 /// with the same snapshots gives the same plans.
+///
+/// ```
+/// # use gridspan_balance::{ActorKey, ActorLoad, Edge, PeLoad, Snapshot};
+/// # use gridspan_topology::{Layout, PeId};
+/// # use std::time::Duration;
+/// # let actors = (0..4_u32).map(|index| ActorLoad {
+/// #     id: ActorKey { collection: 0, index: index.into() },
+/// #     pe: PeId(0),
+/// #     load: Duration::from_millis(100),
+/// #     bytes: 1_000,
+/// #     migratable: true,
+/// #     pace: None,
+/// # });
+/// # let (actors, pes) = (actors.collect(), vec![PeLoad::default(); 2]);
+/// # let snapshot = Snapshot::new(actors, vec![], pes, Layout::single(2));
+/// use gridspan_balance::{Plan, Strategy};
+///
+/// /// Spreads actors by their index.
+/// struct Spread;
+///
+/// impl Strategy for Spread {
+///     fn name(&self) -> &'static str { "spread" }
+///
+///     fn plan(&mut self, snapshot: &Snapshot) -> Plan {
+///         let pes = u128::from(snapshot.layout.pe_count());
+///         Plan::placing(snapshot, |actor| PeId((actor.id.index % pes) as u32))
+///     }
+/// }
+///
+/// assert_eq!(Spread.plan(&snapshot).moves.len(), 2);
+/// ```
 pub trait Strategy: Send {
     /// The name by which users select it. `none` means that it never moves actors, so that a job
     /// does not measure them.

@@ -13,6 +13,18 @@ use thiserror::Error;
 pub const MODES: &[&str] = &["planned", "layout", "binomial", "star"];
 
 /// The mode in which broadcasts travel.
+///
+/// ```
+/// use gridspan_bcast::Mode;
+/// use gridspan_topology::{Layout, NodeId};
+///
+/// let mode: Mode = "layout".parse()?;
+/// let layout = Layout::new(vec![("a".to_owned(), vec![1; 4]), ("b".to_owned(), vec![1; 4])]);
+/// let tree = mode.tree(&layout, NodeId(0));
+/// let far = |node: &NodeId| layout.site_of_node(*node) != layout.site_of_node(NodeId(0));
+/// assert_eq!(tree.children(NodeId(0)).iter().filter(|node| far(node)).count(), 1);
+/// # Ok::<(), gridspan_bcast::UnknownMode>(())
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 #[non_exhaustive]

@@ -13,7 +13,7 @@ use super::payload::{Digest, payload};
 use crate::entry::{Entry, parse};
 use crate::paired::MedianEstimate;
 use clap::Parser;
-use gridspan_runtime::{Collection, Grid, Ix1, Job, JobError, Op, Per};
+use gridspan_runtime::{Collection, Grid, Ix1, Job, JobError, Op, Per, Unordered};
 use gridspan_topology::ByteCount;
 use std::time::Duration;
 
@@ -170,7 +170,7 @@ impl Bench<'_> {
         self.payloads += 1;
         let digest = Digest::of(&payload(bytes, round));
         // Unordered, so that the root broadcasts alone.
-        self.members.broadcast_unordered(Message::Verify { payloads: self.payloads, digest });
+        self.members.broadcast_with(Unordered, Message::Verify { payloads: self.payloads, digest });
         let whole: u64 = self.members.reduction(Op::Sum).await?;
         if whole == u64::from(self.nodes) {
             return Ok(());

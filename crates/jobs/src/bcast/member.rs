@@ -4,7 +4,7 @@
 
 use super::binomial::children;
 use super::payload::{Digest, payload};
-use gridspan_runtime::{Actor, Context, Ix1, Numbers, Op, Reduction, Reply, Time, To};
+use gridspan_runtime::{Actor, Context, Ix1, Numbers, Op, Reduction, Reply, Time, To, Unordered};
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
 
@@ -182,7 +182,7 @@ impl BcastMember {
                 cx.broadcast(&all, Message::Payload { way: Way::Runtime, bytes });
             }
             Question::Broadcast { way: Way::Unordered, .. } => {
-                cx.broadcast_unordered(&all, Message::Payload { way: Way::Unordered, bytes });
+                cx.broadcast_with(Unordered, &all, Message::Payload { way: Way::Unordered, bytes });
             }
             Question::Broadcast { way: Way::Binomial, .. } => {
                 self.take(Way::Binomial, bytes, cx);

@@ -27,7 +27,7 @@ use super::integrate::{Motion, drift, kick};
 use super::protocol::{
     Cell, CellInit, CellMessage, FRAME_NUMBERS, Pair, PairMessage, pack, unpack,
 };
-use super::schedule::{HandlingOrder, Schedule, WorkMode};
+use super::schedule::{Schedule, WorkMode};
 
 /// Reciprocal of the probability that a cell migrates after a step, if actors wander.
 const WANDER_ODDS: u64 = 8;
@@ -119,10 +119,7 @@ impl Cell {
         if let Some(pairs) = &self.pairs {
             let step = self.step;
             let message = PairMessage::Positions { step, cell, positions };
-            match schedule.order {
-                HandlingOrder::Steps => cx.multicast_in_step(pairs, step, message),
-                HandlingOrder::Arrival => cx.multicast(pairs, message),
-            }
+            cx.multicast_with(schedule.options(step), pairs, message);
         }
     }
 
@@ -194,7 +191,8 @@ impl Cell {
             let atoms = leavers.remove(&neighbour).unwrap_or_default();
             let atoms: Vec<f64> = atoms.into_iter().flat_map(pack).collect();
             let step = self.step;
-            schedule.send(&to, step, CellMessage::Leavers { step, atoms: atoms.into() }, cx);
+            let message = CellMessage::Leavers { step, atoms: atoms.into() };
+            cx.send_with(schedule.options(step), &to, message);
         }
         self.is_exchanging = true;
         self.try_absorb(schedule, cx);

@@ -127,6 +127,7 @@ impl Pair {
         let [x, y, z] = to;
         let cell = self.cells.at(Ix3(x, y, z));
         let step = self.step;
-        schedule.send(&cell, step, CellMessage::Forces { step, partner, forces }, cx);
+        let message = CellMessage::Forces { step, partner, forces };
+        cx.send_with(schedule.options(step), &cell, message);
     }
 }

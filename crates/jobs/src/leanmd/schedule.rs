@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use clap::ValueEnum;
-use gridspan_runtime::{Actor, ActorRef, Context};
+use gridspan_runtime::{Actor, Context, InStep, SendOptions};
 use gridspan_topology::dice::{GOLDEN_GAMMA, mix};
 use serde::{Deserialize, Serialize};
 
@@ -133,17 +133,11 @@ impl Schedule {
         }
     }
 
-    /// Sends a message that belongs to a step.
-    pub(super) fn send<A: Actor, B: Actor>(
-        &self,
-        to: &ActorRef<B>,
-        step: u64,
-        message: B::Message,
-        cx: &mut Context<'_, A>,
-    ) {
+    /// The options of messages that belong to a step.
+    pub(super) fn options(&self, step: u64) -> SendOptions {
         match self.order {
-            HandlingOrder::Steps => cx.send_in_step(to, step, message),
-            HandlingOrder::Arrival => cx.send(to, message),
+            HandlingOrder::Steps => InStep(step).into(),
+            HandlingOrder::Arrival => SendOptions::default(),
         }
     }
 

@@ -11,6 +11,19 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
 /// The functions of a program. All nodes of a job have the same catalogue.
+///
+/// ```
+/// use gridspan_rpc::calls::{Catalogue, Function, Functions};
+///
+/// const SQUARE: Function<u64, u64> = Function::new("square", |n, _| Ok(n * n));
+///
+/// struct Numbers;
+///
+/// impl Catalogue for Numbers {
+///     fn functions() -> Functions { Functions::new().with(&SQUARE) }
+/// }
+/// # assert_eq!(Numbers::functions().names().count(), 1);
+/// ```
 pub trait Catalogue: Send + Sync + 'static {
     /// The functions that servers can execute.
     fn functions() -> Functions;
@@ -46,6 +59,18 @@ pub enum CallForm {
 }
 
 /// Functions by name.
+///
+/// ```
+/// use gridspan_rpc::calls::{Function, Functions};
+///
+/// const SQUARE: Function<u64, u64> = Function::new("square", |n, _| Ok(n * n));
+/// // Arguments and results are tuples, so that groups can call it.
+/// const FILL: Function<(u64,), (Vec<u64>,)> =
+///     Function::new("fill", |(n,), _| Ok(((0..n).collect(),)));
+///
+/// let functions = Functions::new().with(&SQUARE).with_parts(&FILL);
+/// assert!(functions.names().eq(["fill", "square"]));
+/// ```
 #[derive(Default)]
 pub struct Functions {
     entries: BTreeMap<&'static str, Entry>,

@@ -21,6 +21,31 @@ use std::task::Poll;
 
 /// A function that this client calls, on any server or bound to one (the standard's function
 /// handle).
+///
+/// ```
+/// # use gridspan_rpc::calls::*;
+/// # use gridspan_runtime::{Grid, Job, driver};
+/// # const SQUARE: Function<u64, u64> = Function::new("square", |n, _| Ok(n * n));
+/// # struct Numbers;
+/// # impl Catalogue for Numbers {
+/// #     fn functions() -> Functions { Functions::new().with(&SQUARE) }
+/// # }
+/// # async fn example(grid: &Grid) -> Result<(), RpcError> {
+/// # let services: Services<Numbers> = Services::on_all_pes(grid).await?;
+/// # let mut client = GridRpc::new(&services);
+/// # client.initialize(&Config::default())?;
+/// let square: Handle<u64, u64> = client.handle(&SQUARE).await?;
+/// assert_eq!((square.name(), square.is_bound()), ("square", false));
+/// for n in 1..=3 {
+///     assert_eq!(client.call(&square, &n).await?, n * n);
+/// }
+/// # Ok(())
+/// # }
+/// # let job = with_rpc::<Numbers>(Job::new("numbers")).main(async |grid: Grid| {
+/// #     example(&grid).await.map_err(|error| error.to_string().into())
+/// # });
+/// # driver::embedded::run(job, 2).unwrap();
+/// ```
 #[derive(Debug)]
 pub struct Handle<I, O> {
     owner: u32,
@@ -61,6 +86,31 @@ impl<I, O> Handle<I, O> {
 }
 
 /// A call that does not block, and the type of its results.
+///
+/// ```
+/// # use gridspan_rpc::calls::*;
+/// # use gridspan_runtime::{Grid, Job, driver};
+/// # const SQUARE: Function<u64, u64> = Function::new("square", |n, _| Ok(n * n));
+/// # struct Numbers;
+/// # impl Catalogue for Numbers {
+/// #     fn functions() -> Functions { Functions::new().with(&SQUARE) }
+/// # }
+/// # async fn example(grid: &Grid) -> Result<(), RpcError> {
+/// # let services: Services<Numbers> = Services::on_all_pes(grid).await?;
+/// # let mut client = GridRpc::new(&services);
+/// # client.initialize(&Config::default())?;
+/// let square = client.handle(&SQUARE).await?;
+/// let first: CallSession<u64> = client.call_async(&square, &12).await?;
+/// let second = client.call_async(&square, &13).await?; // both calls are under way
+/// assert_eq!(client.wait(&first).await?, 144);
+/// assert_eq!(client.wait(&second).await?, 169);
+/// # Ok(())
+/// # }
+/// # let job = with_rpc::<Numbers>(Job::new("numbers")).main(async |grid: Grid| {
+/// #     example(&grid).await.map_err(|error| error.to_string().into())
+/// # });
+/// # driver::embedded::run(job, 2).unwrap();
+/// ```
 #[derive(Debug)]
 pub struct CallSession<O> {
     owner: u32,
@@ -100,6 +150,29 @@ struct Open<C: Catalogue> {
 
 /// A client of servers. Dropping it [finalises](Self::finalize) it. The results of a session are
 /// kept until they are taken or the client ends.
+///
+/// ```
+/// # use gridspan_rpc::calls::*;
+/// # use gridspan_runtime::{Grid, Job, driver};
+/// # const SQUARE: Function<u64, u64> = Function::new("square", |n, _| Ok(n * n));
+/// # struct Numbers;
+/// # impl Catalogue for Numbers {
+/// #     fn functions() -> Functions { Functions::new().with(&SQUARE) }
+/// # }
+/// # async fn example(grid: &Grid) -> Result<(), RpcError> {
+/// let services: Services<Numbers> = Services::on_all_pes(grid).await?;
+/// let mut client = GridRpc::new(&services);
+/// client.initialize(&Config::default())?;
+/// let square = client.handle(&SQUARE).await?;
+/// assert_eq!(client.call(&square, &12).await?, 144);
+/// client.finalize().await?;
+/// # Ok(())
+/// # }
+/// # let job = with_rpc::<Numbers>(Job::new("numbers")).main(async |grid: Grid| {
+/// #     example(&grid).await.map_err(|error| error.to_string().into())
+/// # });
+/// # driver::embedded::run(job, 2).unwrap();
+/// ```
 pub struct GridRpc<C: Catalogue> {
     services: Services<C>,
     open: Option<Open<C>>,

@@ -9,6 +9,15 @@ use std::time::Duration;
 pub(super) const FOREVER: Duration = Duration::from_secs(100 * 365 * 86_400);
 
 /// The settings of a client.
+///
+/// ```
+/// use gridspan_rpc::calls::Config;
+/// use std::time::Duration;
+///
+/// let config = Config::parse("timeout = \"30s\"\nattempts = 2")?;
+/// assert_eq!(config, Config { timeout: Duration::from_secs(30), attempts: 2 });
+/// # Ok::<(), gridspan_rpc::calls::RpcError>(())
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Config {
     /// Time that a server has to answer before the next is tried. From 1 ms to a year; an hour by

@@ -23,6 +23,15 @@ use std::time::Duration;
 pub(super) const BESIDE_MAIN: &str = "rpc beside main";
 
 /// A server to start.
+///
+/// ```
+/// use gridspan_rpc::calls::ServerPlan;
+/// use gridspan_runtime::PeId;
+///
+/// let offers = vec!["square".to_owned()];
+/// let plan = ServerPlan { speed: 2.0, offers, ..ServerPlan::new("delft/fast", PeId(3)) };
+/// assert!(plan.is_direct);
+/// ```
 #[derive(Clone, Debug, PartialEq)]
 pub struct ServerPlan {
     /// Name of the server, which must be unique.
@@ -55,6 +64,31 @@ impl ServerPlan {
 }
 
 /// The registry and the servers of a catalogue. Clones share them.
+///
+/// ```
+/// # use gridspan_rpc::calls::*;
+/// # use gridspan_runtime::{Grid, Job, driver};
+/// # const SQUARE: Function<u64, u64> = Function::new("square", |n, _| Ok(n * n));
+/// # struct Numbers;
+/// # impl Catalogue for Numbers {
+/// #     fn functions() -> Functions { Functions::new().with(&SQUARE) }
+/// # }
+/// # async fn example(grid: &Grid) -> Result<(), RpcError> {
+/// use gridspan_runtime::PeId;
+///
+/// let services: Services<Numbers> = Services::new(grid).await?;
+/// services.join(ServerPlan::new("only", PeId(1))).await?;
+/// let mut client = GridRpc::new(&services);
+/// # client.initialize(&Config::default())?;
+/// # let square = client.handle(&SQUARE).await?;
+/// # assert_eq!(client.call(&square, &12).await?, 144);
+/// # Ok(())
+/// # }
+/// # let job = with_rpc::<Numbers>(Job::new("numbers")).main(async |grid: Grid| {
+/// #     example(&grid).await.map_err(|error| error.to_string().into())
+/// # });
+/// # driver::embedded::run(job, 2).unwrap();
+/// ```
 pub struct Services<C: Catalogue> {
     grid: Grid,
     registries: Collection<Registry>,

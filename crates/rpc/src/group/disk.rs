@@ -12,6 +12,16 @@ use std::os::unix::fs::FileExt;
 use std::path::PathBuf;
 
 /// Space that a server has for the data of groups, in a job or in a server process.
+///
+/// ```
+/// use gridspan_rpc::calls::ServerPlan;
+/// use gridspan_rpc::group::Room;
+/// use gridspan_runtime::PeId;
+///
+/// let room = Room { memory_bytes: 4 << 30, ..Room::default() };
+/// let plan = ServerPlan { room, ..ServerPlan::new("large", PeId(1)) };
+/// # assert_eq!(plan.room.disk_bytes, 64 << 30);
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Room {
     /// Bytes in memory. The least recently used data beyond that goes to disk. Default 1 GiB.

@@ -20,6 +20,36 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 /// Maps groups of calls to servers `S`, and remembers the times of functions.
+///
+/// ```
+/// # use gridspan_rpc::calls::*;
+/// # use gridspan_rpc::group::*;
+/// # use gridspan_runtime::{Grid, Job, driver};
+/// # use gridspan_workflow::heuristics::HeftC;
+/// # const FILL: Function<(u64,), (Vec<u64>,)> =
+/// #     Function::new("fill", |(n,), _| Ok(((0..n).collect(),)));
+/// # const SUM: Function<(Vec<u64>,), (u64,)> =
+/// #     Function::new("sum", |(v,), _| Ok((v.iter().sum(),)));
+/// # struct Numbers;
+/// # impl Catalogue for Numbers {
+/// #     fn functions() -> Functions { Functions::new().with_parts(&FILL).with_parts(&SUM) }
+/// # }
+/// # async fn example(grid: &Grid) -> Result<(), RpcError> {
+/// # let services: Services<Numbers> = Services::on_all_pes(grid).await?;
+/// let mapper = Mapper::new(&services);
+/// let calls = async |group: &CallGroup<'_, Services<Numbers>>| {
+///     let (numbers,) = group.call(&FILL, (group.value(&10)?,));
+///     let (sum,) = group.call(&SUM, (numbers,));
+///     group.get(&sum).await
+/// };
+/// assert_eq!(mapper.map(&HeftC::default(), calls).await?, 45);
+/// # Ok(())
+/// # }
+/// # let job = with_rpc::<Numbers>(Job::new("numbers")).main(async |grid: Grid| {
+/// #     example(&grid).await.map_err(|error| error.to_string().into())
+/// # });
+/// # driver::embedded::run(job, 2).unwrap();
+/// ```
 pub struct Mapper<S> {
     pub(super) services: S,
     pub(super) learned: RefCell<BTreeMap<&'static str, Learned>>,
@@ -105,6 +135,38 @@ pub(super) enum LockKey {
 }
 
 /// A group of calls. Once it has ended or was dropped, servers keep no data of it.
+///
+/// ```
+/// # use gridspan_rpc::calls::*;
+/// # use gridspan_rpc::group::*;
+/// # use gridspan_runtime::{Grid, Job, driver};
+/// # use gridspan_workflow::heuristics::HeftC;
+/// # const FILL: Function<(u64,), (Vec<u64>,)> =
+/// #     Function::new("fill", |(n,), _| Ok(((0..n).collect(),)));
+/// # const SUM: Function<(Vec<u64>,), (u64,)> =
+/// #     Function::new("sum", |(v,), _| Ok((v.iter().sum(),)));
+/// # struct Numbers;
+/// # impl Catalogue for Numbers {
+/// #     fn functions() -> Functions { Functions::new().with_parts(&FILL).with_parts(&SUM) }
+/// # }
+/// # async fn example(grid: &Grid) -> Result<(), RpcError> {
+/// # let services: Services<Numbers> = Services::on_all_pes(grid).await?;
+/// /// The sum of the numbers below `n`, which stay on the server that has made them.
+/// async fn sum(group: &CallGroup<'_, Services<Numbers>>, n: u64) -> Result<u64, RpcError> {
+///     let (numbers,) = group.call(&FILL, (group.value(&n)?,));
+///     let (sum,) = group.call(&SUM, (numbers,));
+///     group.get(&sum).await
+/// }
+///
+/// let mapper = Mapper::new(&services);
+/// assert_eq!(mapper.map(&HeftC::default(), async |group| sum(group, 10).await).await?, 45);
+/// # Ok(())
+/// # }
+/// # let job = with_rpc::<Numbers>(Job::new("numbers")).main(async |grid: Grid| {
+/// #     example(&grid).await.map_err(|error| error.to_string().into())
+/// # });
+/// # driver::embedded::run(job, 2).unwrap();
+/// ```
 pub struct CallGroup<'a, S: ServerPool> {
     pub(super) mapper: &'a Mapper<S>,
     pub(super) heuristic: &'a dyn Heuristic,

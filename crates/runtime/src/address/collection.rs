@@ -9,6 +9,32 @@ use serde::{Deserialize, Serialize};
 
 /// Assigns each member a *home*: the PE that always knows where the member lives. Members created
 /// with the collection start at their home; a member inserted later starts where `insert` puts it.
+///
+/// ```
+/// use gridspan::Placement;
+/// # use gridspan::{embed::Runner, prelude::*};
+/// # #[derive(Serialize, Deserialize)]
+/// # struct Cell(u64);
+/// # impl Actor for Cell {
+/// #     type Index = Ix1;
+/// #     type Init = ();
+/// #     type Message = u64;
+/// #     fn create((): (), _cx: &mut Context<Self>) -> Self { Cell(0) }
+/// #     fn handle(&mut self, number: u64, cx: &mut Context<Self>) {
+/// #         self.0 += number;
+/// #         cx.contribute(Sum, self.0, To::main());
+/// #     }
+/// # }
+/// # let job = Job::new("cells").actor::<Cell>().main(async |grid: Grid| {
+///
+/// let members = Ix1::range(6);
+/// let cells = grid.create_placed::<Cell>(Placement::RoundRobin, members, |_| ()).await?;
+/// # cells.broadcast(1);
+/// # assert_eq!(cells.reduction::<u64>(Sum).await?, 6);
+/// # Ok(())
+/// # });
+/// # Runner::on_threads(2).run(job).unwrap();
+/// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub enum Placement {

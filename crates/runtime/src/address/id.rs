@@ -93,6 +93,36 @@ pub(crate) enum Sender {
 
 /// Handle of a message that is sent later, with which it can be
 /// [cancelled](crate::Context::cancel).
+///
+/// ```
+/// # use gridspan::{embed::Runner, prelude::*};
+/// # #[derive(Serialize, Deserialize)]
+/// # struct Cell(u64);
+/// impl Actor for Cell {
+///     # type Index = Ix1;
+///     # type Init = ();
+///     # type Message = u64;
+///     # fn create((): (), _cx: &mut Context<Self>) -> Self { Cell(0) }
+///     fn handle(&mut self, number: u64, cx: &mut Context<Self>) {
+///         match number {
+///             0 => {
+///                 let me = cx.me();
+///                 let alarm: Timer = cx.send_after(Duration::from_secs(60), &me, 2);
+///                 cx.send_after(Duration::from_millis(1), &me, 1);
+///                 cx.cancel(alarm);
+///             }
+///             number => cx.contribute(Sum, number, To::main()),
+///         }
+///     }
+/// }
+/// # let job = Job::new("cells").actor::<Cell>().main(async |grid: Grid| {
+/// # let cells = grid.create::<Cell>(Ix1::range(3), |_| ()).await?;
+/// # cells.broadcast(0);
+/// # assert_eq!(cells.reduction::<u64>(Sum).await?, 3);
+/// # Ok(())
+/// # });
+/// # Runner::on_threads(2).run(job).unwrap();
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Timer {
     pub(crate) pe: PeId,
@@ -103,6 +133,36 @@ pub struct Timer {
 
 /// A phase of a job that ends when completion is detected. Made by
 /// [`Grid::phase`](crate::Grid::phase), and sent to the actors that take part in it.
+///
+/// ```
+/// # use gridspan::{embed::Runner, prelude::*};
+/// # #[derive(Serialize, Deserialize)]
+/// # struct Cell(u64);
+/// impl Actor for Cell {
+///     # type Index = Ix1;
+///     # type Init = ();
+///     # type Message = (Phase, bool);
+///     # fn create((): (), _cx: &mut Context<Self>) -> Self { Cell(0) }
+///     fn handle(&mut self, (phase, is_first): (Phase, bool), cx: &mut Context<Self>) {
+///         if is_first {
+///             let next = cx.collection().at(Ix1((cx.index().0 + 1) % 10));
+///             cx.send(&next, (phase, false));
+///             cx.produce(phase, 1);
+///             cx.producer_done(phase);
+///         } else {
+///             cx.consume(phase, 1);
+///         }
+///     }
+/// }
+/// # let job = Job::new("cells").actor::<Cell>().main(async |grid: Grid| {
+/// let cells = grid.create::<Cell>(Ix1::range(10), |_| ()).await?;
+/// let phase: Phase = grid.phase(10);
+/// cells.broadcast((phase, true));
+/// grid.completion(phase).await?; // all ten messages were received
+/// # Ok(())
+/// # });
+/// # Runner::on_threads(2).run(job).unwrap();
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Phase {
     pub(crate) number: u32,

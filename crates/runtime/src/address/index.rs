@@ -8,6 +8,14 @@ use std::hash::Hash;
 ///
 /// Packed, because every message and every actor carries several, and the alignment of 128-bit
 /// numbers would round all of those structures up to multiples of 16 bytes.
+///
+/// ```
+/// use gridspan::{ActorIndex, Ix2, Key};
+///
+/// let key = Ix2(1, 2).key();
+/// assert_eq!(key, Key(1 << 32 | 2));
+/// assert_eq!(Ix2::from_key(key), Ix2(1, 2));
+/// ```
 #[derive(Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(from = "u128", into = "u128")]
 #[repr(Rust, packed(4))]
@@ -35,6 +43,23 @@ impl fmt::Debug for Key {
 ///
 /// [`Ix1`] to [`Ix6`] serve grids. Any other type that packs into 128 bits can be an index too,
 /// for example a pair of cells.
+///
+/// ```
+/// use gridspan::{ActorIndex, Key};
+///
+/// /// A pair of cells.
+/// #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// struct PairIx { low: u32, high: u32 }
+///
+/// impl ActorIndex for PairIx {
+///     fn key(self) -> Key { Key(u128::from(self.low) << 32 | u128::from(self.high)) }
+///
+///     fn from_key(Key(key): Key) -> Self { PairIx { low: (key >> 32) as u32, high: key as u32 } }
+/// }
+///
+/// let pair = PairIx { low: 3, high: 8 };
+/// assert_eq!(PairIx::from_key(pair.key()), pair);
+/// ```
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not an index of actors",
     label = "a member cannot be named by this type",
@@ -48,6 +73,16 @@ pub trait ActorIndex: Copy + Eq + fmt::Debug + Send + 'static {
 }
 
 /// The set of indices over which a collection is created.
+///
+/// ```
+/// use gridspan::{IndexSet, Ix1, Ix2};
+///
+/// // A box, or any indices.
+/// assert_eq!(Ix2::grid(3, 4).into_indices().count(), 12);
+/// let odd: Vec<Ix1> = (0..10).filter(|i| i % 2 == 1).map(Ix1).collect();
+/// assert!(odd.shape().is_none());
+/// assert_eq!(odd.into_indices().next(), Some(Ix1(1)));
+/// ```
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not a set of indices",
     label = "a collection is created over a box or a `Vec` of indices",
@@ -168,6 +203,14 @@ impl Shape {
 }
 
 /// All indices of a box, in row-major order. Made by [`Ix1::range`], [`Ix2::grid`], …
+///
+/// ```
+/// use gridspan::{IndexBox, IndexSet, Ix2};
+///
+/// let square: IndexBox<Ix2> = Ix2::grid(2, 2);
+/// let all: Vec<Ix2> = square.into_indices().collect();
+/// assert_eq!(all, [Ix2(0, 0), Ix2(0, 1), Ix2(1, 0), Ix2(1, 1)]);
+/// ```
 #[derive(Clone, Copy, Debug)]
 pub struct IndexBox<I> {
     shape: Shape,
@@ -242,26 +285,68 @@ macro_rules! grid_index {
 
 grid_index!(
     /// A one-dimensional index.
+    ///
+    /// ```
+    /// use gridspan::{IndexSet, Ix1};
+    ///
+    /// let all: Vec<Ix1> = Ix1::range(3).into_indices().collect();
+    /// assert_eq!(all, [Ix1(0), Ix1(1), Ix1(2)]);
+    /// ```
     Ix1, 1 of i32 as u32, range(i: 0)
 );
 grid_index!(
     /// A two-dimensional index.
+    ///
+    /// ```
+    /// use gridspan::{IndexSet, Ix2};
+    ///
+    /// let all: Vec<Ix2> = Ix2::grid(2, 3).into_indices().collect();
+    /// assert_eq!((all.len(), all.last()), (6, Some(&Ix2(1, 2))));
+    /// ```
     Ix2, 2 of i32 as u32, grid(i: 0, j: 1)
 );
 grid_index!(
     /// A three-dimensional index.
+    ///
+    /// ```
+    /// use gridspan::{IndexSet, Ix3};
+    ///
+    /// let all: Vec<Ix3> = Ix3::grid(2, 3, 4).into_indices().collect();
+    /// assert_eq!((all.len(), all.last()), (24, Some(&Ix3(1, 2, 3))));
+    /// ```
     Ix3, 3 of i32 as u32, grid(i: 0, j: 1, k: 2)
 );
 grid_index!(
     /// A four-dimensional index.
+    ///
+    /// ```
+    /// use gridspan::{IndexSet, Ix4};
+    ///
+    /// let all: Vec<Ix4> = Ix4::grid(2, 2, 2, 2).into_indices().collect();
+    /// assert_eq!((all.len(), all.last()), (16, Some(&Ix4(1, 1, 1, 1))));
+    /// ```
     Ix4, 4 of i32 as u32, grid(i: 0, j: 1, k: 2, l: 3)
 );
 grid_index!(
     /// A five-dimensional index, of coordinates of 16 bits.
+    ///
+    /// ```
+    /// use gridspan::{IndexSet, Ix5};
+    ///
+    /// let all: Vec<Ix5> = Ix5::grid(2, 2, 2, 2, 3).into_indices().collect();
+    /// assert_eq!((all.len(), all.last()), (48, Some(&Ix5(1, 1, 1, 1, 2))));
+    /// ```
     Ix5, 5 of i16 as u16, grid(i: 0, j: 1, k: 2, l: 3, m: 4)
 );
 grid_index!(
     /// A six-dimensional index, of coordinates of 16 bits.
+    ///
+    /// ```
+    /// use gridspan::{IndexSet, Ix6};
+    ///
+    /// let all: Vec<Ix6> = Ix6::grid(2, 2, 2, 2, 2, 2).into_indices().collect();
+    /// assert_eq!((all.len(), all.last()), (64, Some(&Ix6(1, 1, 1, 1, 1, 1))));
+    /// ```
     Ix6, 6 of i16 as u16, grid(i: 0, j: 1, k: 2, l: 3, m: 4, n: 5)
 );
 

@@ -13,6 +13,7 @@ use crate::job::promise::{Awaited, Promise, Resolve, promise};
 use crate::message::codec;
 use crate::message::limits::PIECE_BYTES_MAX;
 use crate::message::{MainRequest, PhaseCounts, ReductionGroup};
+use crate::pe::actor::options::{BroadcastOptions, SendOptions};
 use crate::pe::actor::reference::{ActorRef, CollectionRef, Reply, SectionRef};
 use crate::pe::actor::registry::Registry;
 use crate::pe::links::{Links, Locality};
@@ -32,7 +33,32 @@ use std::time::Duration;
 /// Accepts actions for PE 0. The driver that created it runs each on that PE, in order.
 pub type MainPort = Arc<dyn Fn(Action) + Send + Sync>;
 
-/// The grid as seen by main.
+/// The grid as seen by main. All operations fail with [`GridError::Ending`] once the job is ending.
+///
+/// ```
+/// # use gridspan::{embed::Runner, prelude::*};
+/// # #[derive(Serialize, Deserialize)]
+/// # struct Cell(u64);
+/// # impl Actor for Cell {
+/// #     type Index = Ix1;
+/// #     type Init = ();
+/// #     type Message = u64;
+/// #     fn create((): (), _cx: &mut Context<Self>) -> Self { Cell(0) }
+/// #     fn handle(&mut self, number: u64, cx: &mut Context<Self>) {
+/// #         self.0 += number;
+/// #         cx.contribute(Sum, self.0, To::main());
+/// #     }
+/// # }
+/// # let job = Job::new("cells").actor::<Cell>().main(async |grid: Grid| {
+/// let pes = grid.layout().pe_count();
+/// let cells = grid.create::<Cell>(Ix1::range(4 * pes), |_| ()).await?;
+/// cells.broadcast(1);
+/// grid.quiescence().await?; // no message is left anywhere
+/// println!("{pes} PEs took {}", grid.now().await?);
+/// # Ok(())
+/// # });
+/// # Runner::on_threads(2).run(job).unwrap();
+/// ```
 #[derive(Clone)]
 pub struct Grid {
     shared: Arc<Shared>,
@@ -49,6 +75,31 @@ struct Shared {
 }
 
 /// Whether a group has a member per PE or per node.
+///
+/// ```
+/// use gridspan::Per;
+/// # use gridspan::{embed::Runner, prelude::*};
+/// # #[derive(Serialize, Deserialize)]
+/// # struct Cell(u64);
+/// # impl Actor for Cell {
+/// #     type Index = Ix1;
+/// #     type Init = ();
+/// #     type Message = u64;
+/// #     fn create((): (), _cx: &mut Context<Self>) -> Self { Cell(0) }
+/// #     fn handle(&mut self, number: u64, cx: &mut Context<Self>) {
+/// #         self.0 += number;
+/// #         cx.contribute(Sum, self.0, To::main());
+/// #     }
+/// # }
+/// # let job = Job::new("cells").actor::<Cell>().main(async |grid: Grid| {
+///
+/// let cells = grid.create_group::<Cell>(Per::Pe, |_pe: Ix1| ()).await?;
+/// cells.broadcast(1);
+/// assert_eq!(cells.reduction::<u32>(Sum).await?, grid.layout().pe_count());
+/// # Ok(())
+/// # });
+/// # Runner::on_threads(2).run(job).unwrap();
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Per {
@@ -106,7 +157,8 @@ impl Grid {
     }
 
     /// Creates a collection with one member for each index, built from `init(index)`, and placed in
-    /// blocks. Members exist when the future resolves.
+    /// blocks. Members exist when the future resolves. Fails if the job does not have the actor
+    /// type, or two members have one index.
     pub async fn create<A: Actor>(
         &self,
         indices: impl IndexSet<Index = A::Index>,
@@ -115,7 +167,8 @@ impl Grid {
         self.create_placed(Placement::Block, indices, init).await
     }
 
-    /// Creates a collection whose members are initially placed by `placement`.
+    /// Creates a collection whose members are initially placed by `placement`. Fails as
+    /// [`create`](Self::create) does, and if the job has no such placement map.
     pub async fn create_placed<A: Actor>(
         &self,
         placement: Placement,
@@ -217,7 +270,8 @@ impl Grid {
         Ok(Collection { grid: self.clone(), reference: CollectionRef::new(id) })
     }
 
-    /// Creates a group: one member per PE or node, which never moves.
+    /// Creates a group: one member per PE or node, which never moves. Fails if the job does not
+    /// have the actor type.
     pub async fn create_group<A: Actor<Index = Ix1>>(
         &self,
         per: Per,
@@ -263,7 +317,7 @@ impl Grid {
     }
 
     /// Runs the job's strategy, which may move actors, while all PEs continue. Resolves to the
-    /// number of actors that have moved, once they have.
+    /// number of actors that have moved, once they have. Fails only if the job is ending.
     pub async fn rebalance(&self) -> Result<usize, GridError> {
         self.ask_coordinator(MainRequest::Rebalance).await
     }
@@ -271,7 +325,7 @@ impl Grid {
     /// Resolves once no message is in transit, queued, or being handled anywhere. This held at one
     /// moment since the call. If the job balances by itself, a rebalance may begin before main
     /// continues, and members that it moves may send messages in
-    /// [`Actor::arrived`](crate::Actor::arrived).
+    /// [`Actor::arrived`](crate::Actor::arrived). Fails only if the job is ending.
     pub async fn quiescence(&self) -> Result<(), GridError> {
         self.ask_coordinator(MainRequest::Quiescence).await
     }
@@ -337,6 +391,7 @@ impl Grid {
     }
 
     /// Resolves after `duration`, in the time of the driver, which is virtual in the simulator.
+    /// Fails only if the job is ending.
     pub async fn sleep(&self, duration: Duration) -> Result<(), GridError> {
         let (resolve, over) = self.promise();
         self.run(move |core| core.run_after(duration, move |_| resolve.with(Ok(()))));
@@ -344,21 +399,21 @@ impl Grid {
     }
 
     /// Returns which nodes are near each other. Drivers with a network measure this when the job
-    /// begins; the simulator measures it at the first request.
+    /// begins; the simulator measures it at the first request. Fails only if the job is ending.
     pub async fn places(&self) -> Result<Arc<Locality>, GridError> {
         self.ask_coordinator(MainRequest::Places).await
     }
 
     /// Returns the estimates of the links between groups of nodes. The first call also makes nodes
     /// send trains of packets to detect which nodes share a link out of their group; later calls
-    /// reuse the result.
+    /// reuse the result. Fails only if the job is ending.
     pub async fn links(&self) -> Result<Links, GridError> {
         self.ask_coordinator(MainRequest::Links).await
     }
 
     /// Resolves to the next link whose latency or bandwidth has changed by more than a fifth, or
     /// whose losses have changed. Groups are numbered as in the hierarchy of
-    /// [`places`](Self::places).
+    /// [`places`](Self::places). Fails with [`GridError::NoLinks`] if the job has one node only.
     pub async fn link_change(&self) -> Result<LinkChange, GridError> {
         let change: Option<LinkChange> = self.ask_coordinator(MainRequest::LinkChange).await?;
         change.ok_or(GridError::NoLinks)
@@ -379,7 +434,8 @@ impl Grid {
         self.ask_coordinator(MainRequest::MoveCoordinator { to }).await
     }
 
-    /// Returns the time since the job began, in the time of the driver.
+    /// Returns the time since the job began, in the time of the driver. Fails only if the job is
+    /// ending.
     pub async fn now(&self) -> Result<Time, GridError> {
         let (resolve, now) = self.promise();
         self.run(move |core| resolve.with(Ok(core.now)));
@@ -403,6 +459,32 @@ async fn wait<T>(promised: Promise<Result<T, GridError>>) -> Result<T, GridError
 }
 
 /// A collection as seen by main.
+///
+/// ```
+/// use gridspan::Collection;
+/// # use gridspan::{embed::Runner, prelude::*};
+/// # #[derive(Serialize, Deserialize)]
+/// # struct Cell(u64);
+/// # impl Actor for Cell {
+/// #     type Index = Ix1;
+/// #     type Init = ();
+/// #     type Message = u64;
+/// #     fn create((): (), _cx: &mut Context<Self>) -> Self { Cell(0) }
+/// #     fn handle(&mut self, number: u64, cx: &mut Context<Self>) {
+/// #         self.0 += number;
+/// #         cx.contribute(Sum, self.0, To::main());
+/// #     }
+/// # }
+/// # let job = Job::new("cells").actor::<Cell>().main(async |grid: Grid| {
+///
+/// let cells: Collection<Cell> = grid.create(Ix1::range(4), |_| ()).await?;
+/// cells.broadcast(5);
+/// let total: u64 = cells.reduction(Sum).await?;
+/// assert_eq!(total, 20);
+/// # Ok(())
+/// # });
+/// # Runner::on_threads(2).run(job).unwrap();
+/// ```
 pub struct Collection<A> {
     grid: Grid,
     reference: CollectionRef<A>,
@@ -440,41 +522,41 @@ impl<A: Actor> Collection<A> {
     /// Sends a message to all members. All members handle the broadcasts of a collection in the
     /// same order, and in order with other messages from main to the same member.
     pub fn broadcast(&self, message: A::Message) {
-        self.broadcast_with_priority(0, message);
+        self.broadcast_with(BroadcastOptions::default(), message);
     }
 
-    /// Sends a message with a priority to all members; lower numbers are handled first.
-    pub fn broadcast_with_priority(&self, priority: i32, message: A::Message) {
-        let collection = self.reference.id;
+    /// Sends a message to all members, with a [`Priority`](crate::Priority),
+    /// [`Unordered`](crate::Unordered), or both.
+    pub fn broadcast_with(&self, options: impl Into<BroadcastOptions>, message: A::Message) {
+        let (collection, options) = (self.reference.id, options.into());
         self.grid.run(move |core| {
-            core.broadcast::<A>(Sender::Pe, collection, priority, message);
-        });
-    }
-
-    /// Sends a message to all members, in no order with other broadcasts or messages; each member
-    /// handles it once. See [`Context::broadcast_unordered`](crate::Context::broadcast_unordered).
-    pub fn broadcast_unordered(&self, message: A::Message) {
-        self.broadcast_unordered_with_priority(0, message);
-    }
-
-    /// Sends an unordered broadcast with a priority; lower numbers are handled first.
-    pub fn broadcast_unordered_with_priority(&self, priority: i32, message: A::Message) {
-        let collection = self.reference.id;
-        self.grid.run(move |core| {
-            core.broadcast_unordered::<A>(Sender::Pe, collection, priority, message);
+            core.broadcast_with::<A>(Sender::Pe, collection, options, message);
         });
     }
 
     /// Sends a message to all members of a section, also to those of other collections.
     pub fn multicast(&self, section: &SectionRef<A>, message: A::Message) {
-        let section = section.clone();
+        self.multicast_with(SendOptions::default(), section, message);
+    }
+
+    /// Sends a message to all members of a section, with a [`Priority`](crate::Priority) or for a
+    /// [step](crate::InStep).
+    pub fn multicast_with(
+        &self,
+        options: impl Into<SendOptions>,
+        section: &SectionRef<A>,
+        message: A::Message,
+    ) {
+        let (section, options) = (section.clone(), options.into());
         self.grid.run(move |core| {
-            core.multicast::<A>(Sender::Pe, &section, 0, message);
+            core.multicast::<A>(Sender::Pe, &section, options.priority, message);
         });
     }
 
     /// Resolves to the result of the next reduction whose members contribute with `op` to
-    /// [`To::main`](crate::To::main). Results are awaited in the order of the contributions.
+    /// [`To::main`](crate::To::main). Results are awaited in the order of the contributions. Fails
+    /// with [`GridError::Reduction`] if the members have contributed another type, or with another
+    /// operation.
     pub async fn reduction<T: Reducible>(&self, op: impl Into<Op>) -> Result<T, GridError> {
         self.reduced(ReductionGroup::Collection(self.reference.id), op.into()).await
     }
@@ -482,6 +564,7 @@ impl<A: Actor> Collection<A> {
     /// Resolves to the result of the next reduction over a section of this collection, or of this
     /// and [others](SectionRef::across), to which its members contribute
     /// with [`Context::contribute_to_section`](crate::Context::contribute_to_section).
+    /// Fails as [`reduction`](Self::reduction) does.
     pub async fn section_reduction<T: Reducible>(
         &self,
         section: &SectionRef<A>,
@@ -514,6 +597,32 @@ impl<A: Actor> Collection<A> {
 }
 
 /// A member of a collection as seen by main.
+///
+/// ```
+/// use gridspan::Member;
+/// # use gridspan::{embed::Runner, prelude::*};
+/// # #[derive(Serialize, Deserialize)]
+/// # struct Cell(u64);
+/// # impl Actor for Cell {
+/// #     type Index = Ix1;
+/// #     type Init = ();
+/// #     type Message = u64;
+/// #     fn create((): (), _cx: &mut Context<Self>) -> Self { Cell(0) }
+/// #     fn handle(&mut self, number: u64, cx: &mut Context<Self>) {
+/// #         self.0 += number;
+/// #         cx.contribute(Sum, self.0, To::main());
+/// #     }
+/// # }
+/// # let job = Job::new("cells").actor::<Cell>().main(async |grid: Grid| {
+///
+/// let cells = grid.create::<Cell>(Ix1::range(1), |_| ()).await?;
+/// let first: Member<Cell> = cells.member(Ix1(0));
+/// first.send(7);
+/// # assert_eq!(cells.reduction::<u64>(Sum).await?, 7);
+/// # Ok(())
+/// # });
+/// # Runner::on_threads(2).run(job).unwrap();
+/// ```
 #[derive(Clone)]
 pub struct Member<A> {
     grid: Grid,
@@ -528,16 +637,18 @@ impl<A: Actor> Member<A> {
 
     /// Sends a message.
     pub fn send(&self, message: A::Message) {
-        self.send_with_priority(0, message);
+        self.send_with(SendOptions::default(), message);
     }
 
-    /// Sends a message with a priority; lower numbers are handled first.
-    pub fn send_with_priority(&self, priority: i32, message: A::Message) {
-        let to = self.reference.id;
-        self.grid.run(move |core| core.send::<A>(Sender::Pe, to, priority, message));
+    /// Sends a message with a [`Priority`](crate::Priority), or one that belongs to a
+    /// [step](crate::InStep) of the job.
+    pub fn send_with(&self, options: impl Into<SendOptions>, message: A::Message) {
+        let (to, options) = (self.reference.id, options.into());
+        self.grid.run(move |core| core.send::<A>(Sender::Pe, to, options.priority, message));
     }
 
-    /// Asks a question and awaits the answer for at most `timeout`.
+    /// Asks a question and awaits the answer for at most `timeout`. Fails with [`GridError::Ask`]
+    /// if no answer comes in this time, or one of another type.
     pub async fn ask<T: DeserializeOwned + Send + 'static>(
         &self,
         timeout: Duration,

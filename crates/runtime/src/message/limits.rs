@@ -3,6 +3,15 @@
 use serde::{Deserialize, Serialize};
 
 /// Byte budgets of one PE.
+///
+/// ```
+/// use gridspan::{Job, Limits};
+///
+/// let limits = Limits { soft_bytes: 64 << 20, ..Limits::default() };
+/// let job = Job::new("frugal").limits(limits);
+/// # assert_eq!(limits.hard_bytes, 2 << 30);
+/// # gridspan::embed::Runner::on_threads(1).run(job).unwrap();
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Limits {

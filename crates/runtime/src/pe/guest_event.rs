@@ -6,6 +6,16 @@ use std::fmt;
 use std::sync::Arc;
 
 /// A change of a guest's state.
+///
+/// ```
+/// use gridspan::{GuestEvent, Job};
+///
+/// let job = Job::new("open").tolerate_lost_guests(true).on_guests(|event| match event {
+///     GuestEvent::Joined { guest, pes, .. } => println!("{guest} brings {pes} PEs"),
+///     other => println!("{other}"),
+/// });
+/// # gridspan::embed::Runner::on_threads(1).run(job).unwrap();
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "what", rename_all = "lowercase")]
 #[non_exhaustive]

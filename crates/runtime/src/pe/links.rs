@@ -8,6 +8,20 @@ use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
 /// Which nodes are near each other.
+///
+/// ```
+/// use gridspan::Locality;
+/// use gridspan::topology::{GridSpec, Hierarchy};
+///
+/// /// Whether the user has described the places as they were measured.
+/// fn is_confirmed(places: &Locality) -> bool {
+///     places.contradictions.is_empty() && places.hierarchy.depth() == places.measured.depth()
+/// }
+///
+/// # let measured = Hierarchy::from_grid(&GridSpec::from_emulate("2x4,wan=32ms").unwrap());
+/// # let hierarchy = measured.clone();
+/// # assert!(is_confirmed(&Locality { hierarchy, measured, contradictions: vec![] }));
+/// ```
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Locality {
     /// The hierarchy in use: the user's where given, otherwise the measured one.
@@ -19,6 +33,19 @@ pub struct Locality {
 }
 
 /// Knowledge about the links.
+///
+/// ```
+/// use gridspan::topology::LinkChange;
+/// use gridspan::{Job, Links};
+///
+/// let job = Job::new("watched").on_links(|links: &Links, changes: &[LinkChange]| {
+///     println!("{}: {} links have changed", links.at, changes.len());
+///     for ((from, to), estimate) in &links.estimates {
+///         println!("from group {} to group {}: {estimate}", from.0, to.0);
+///     }
+/// });
+/// # gridspan::embed::Runner::on_threads(1).run(job).unwrap();
+/// ```
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Links {
     /// The time of this knowledge.

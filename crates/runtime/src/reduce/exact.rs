@@ -6,6 +6,16 @@ use serde::{Deserialize, Serialize};
 /// magnitude (J. R. Shewchuk, "Adaptive precision floating-point arithmetic", 1997, section 2).
 /// [`total`](Self::total) rounds once, so that any order and grouping of the terms gives the same
 /// bits.
+///
+/// ```
+/// use gridspan::ExactSum;
+///
+/// let mut sum = ExactSum::default();
+/// for term in [1e100, 1.0, -1e100] {
+///     sum.add(term);
+/// }
+/// assert_eq!(sum.total(), 1.0);
+/// ```
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(try_from = "Parts")]
 pub struct ExactSum {

@@ -5,6 +5,30 @@ use super::value::Value;
 use serde::{Deserialize, Serialize};
 
 /// An operation that combines two contributions. All are associative and commutative.
+///
+/// ```
+/// # use gridspan::{embed::Runner, prelude::*};
+/// # #[derive(Serialize, Deserialize)]
+/// # struct Cell(u64);
+/// impl Actor for Cell {
+///     # type Index = Ix1;
+///     # type Init = ();
+///     # type Message = u64;
+///     # fn create((): (), _cx: &mut Context<Self>) -> Self { Cell(0) }
+///     fn handle(&mut self, _number: u64, cx: &mut Context<Self>) {
+///         let index = cx.index().0;
+///         cx.contribute((Sum, Max), (1_u64, index), To::main());
+///     }
+/// }
+/// # let job = Job::new("cells").actor::<Cell>().main(async |grid: Grid| {
+/// let cells = grid.create::<Cell>(Ix1::range(4), |_| ()).await?;
+/// cells.broadcast(0);
+/// let (members, largest): (u64, i32) = cells.reduction((Sum, Max)).await?;
+/// assert_eq!((members, largest), (4, 3));
+/// # Ok(())
+/// # });
+/// # Runner::on_threads(2).run(job).unwrap();
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[non_exhaustive]
 pub enum Op {
@@ -67,6 +91,40 @@ macro_rules! op_from_tuples {
 op_from_tuples! { (A, B) (A, B, C) (A, B, C, D) (A, B, C, D, E) (A, B, C, D, E, F) }
 
 /// Identifies a custom operation of a job. Made by `Job::reducer`.
+///
+/// ```
+/// use gridspan::{Custom, Op, Value};
+/// # use gridspan::{embed::Runner, prelude::*};
+/// # #[derive(Serialize, Deserialize)]
+/// # struct Cell(u64);
+///
+/// /// The first reducer that the job defines.
+/// const GCD: Op = Op::Custom(Custom(0));
+///
+/// fn gcd(a: Value, b: Value) -> Value {
+///     match (a, b) {
+///         (Value::U64(a), Value::U64(b)) if b > 0 => gcd(Value::U64(b), Value::U64(a % b)),
+///         (a, _) => a,
+///     }
+/// }
+///
+/// impl Actor for Cell {
+///     # type Index = Ix1;
+///     # type Init = ();
+///     # type Message = u64;
+///     # fn create((): (), _cx: &mut Context<Self>) -> Self { Cell(0) }
+///     fn handle(&mut self, _number: u64, cx: &mut Context<Self>) {
+///         cx.contribute(GCD, 12 * (cx.index().0 as u64 + 1), To::main());
+///     }
+/// }
+/// # let job = Job::new("cells").reducer("gcd", gcd).0.actor::<Cell>().main(async |grid: Grid| {
+/// # let cells = grid.create::<Cell>(Ix1::range(4), |_| ()).await?;
+/// # cells.broadcast(0);
+/// # assert_eq!(cells.reduction::<u64>(GCD).await?, 12);
+/// # Ok(())
+/// # });
+/// # Runner::on_threads(2).run(job).unwrap();
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Custom(pub u16);
 

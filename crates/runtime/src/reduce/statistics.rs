@@ -9,6 +9,29 @@ use serde::{Deserialize, Serialize};
 /// on the order of the contributions nor on how far the mean is from zero. Integers beyond 2^53 are
 /// rounded first. If squares overflow, which those of numbers beyond 1e150 may, the variance is
 /// NaN.
+///
+/// ```
+/// # use gridspan::{embed::Runner, prelude::*};
+/// # #[derive(Serialize, Deserialize)]
+/// # struct Cell(u64);
+/// impl Actor for Cell {
+///     # type Index = Ix1;
+///     # type Init = ();
+///     # type Message = u64;
+///     # fn create((): (), _cx: &mut Context<Self>) -> Self { Cell(0) }
+///     fn handle(&mut self, _number: u64, cx: &mut Context<Self>) {
+///         cx.contribute(Op::Statistics, f64::from(cx.index().0), To::main());
+///     }
+/// }
+/// # let job = Job::new("cells").actor::<Cell>().main(async |grid: Grid| {
+/// let cells = grid.create::<Cell>(Ix1::range(5), |_| ()).await?;
+/// cells.broadcast(0);
+/// let of_indices: Statistics = cells.reduction(Op::Statistics).await?;
+/// assert_eq!((of_indices.count, of_indices.mean, of_indices.variance), (5, 2.0, 2.0));
+/// # Ok(())
+/// # });
+/// # Runner::on_threads(2).run(job).unwrap();
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Statistics {
     /// The number of contributions.

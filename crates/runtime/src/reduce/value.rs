@@ -6,6 +6,13 @@ use serde::{Deserialize, Serialize};
 use std::fmt;
 
 /// A contributed or combined value.
+///
+/// ```
+/// use gridspan::{Reducible, Value};
+///
+/// let pair = (1.5, 2_u64).into_value();
+/// assert_eq!(pair, Value::Tuple(vec![Value::F64(1.5), Value::U64(2)]));
+/// ```
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub enum Value {
@@ -68,6 +75,21 @@ impl fmt::Display for Value {
 }
 
 /// A type that can be contributed to a reduction, or awaited from one.
+///
+/// ```
+/// use gridspan::{Reducible, Value};
+///
+/// #[derive(Debug, PartialEq)]
+/// struct Joules(f64);
+///
+/// impl Reducible for Joules {
+///     fn into_value(self) -> Value { self.0.into_value() }
+///
+///     fn from_value(value: Value) -> Option<Self> { f64::from_value(value).map(Joules) }
+/// }
+///
+/// assert_eq!(Joules::from_value(Value::F64(2.5)), Some(Joules(2.5)));
+/// ```
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot be contributed to a reduction",
     label = "this type has no form that reductions combine",

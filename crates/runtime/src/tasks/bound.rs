@@ -18,6 +18,35 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 ///
 /// The worst value, `i64::MIN` for [`Maximise`](Self::Maximise) and `i64::MAX` for
 /// [`Minimise`](Self::Minimise), cannot be recorded, because it means that there is no value.
+///
+/// ```
+/// # use gridspan::{embed::Runner, prelude::*};
+/// use gridspan::Goal;
+/// # #[derive(Default, Serialize, Deserialize)]
+/// # struct Nothing;
+/// # impl Merge for Nothing {
+/// #     fn merge(&mut self, _other: Self) {}
+/// # }
+/// #[derive(Serialize, Deserialize)]
+/// struct Offer(i64);
+///
+/// impl Search for Offer {
+///     # type Total = Nothing;
+///     const GOAL: Goal = Goal::Minimise;
+///
+///     fn visit(self, cx: &mut SearchContext<'_, Self>) {
+///         cx.improve(self.0);
+///         # if self.0 > 5 { cx.spawn(Offer(self.0 - 3)) }
+///     }
+/// }
+/// # let job = Job::new("offers").search::<Offer>().main(async |grid: Grid| {
+/// # let pool = grid.search_pool().await?;
+/// # pool.run(Offer(12)).await?;
+/// # assert_eq!(pool.bound().await?, Some(3));
+/// # Ok(())
+/// # });
+/// # Runner::on_threads(2).run(job).unwrap();
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Goal {
     /// The larger one.

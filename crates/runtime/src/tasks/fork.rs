@@ -76,6 +76,35 @@ pub trait Task: Serialize + DeserializeOwned + Send + 'static {
 }
 
 /// The end of a step of a task.
+///
+/// ```
+/// # use gridspan::{embed::Runner, prelude::*};
+/// /// Adds up the numbers of a range.
+/// #[derive(Serialize, Deserialize)]
+/// struct Total { from: u64, to: u64 }
+///
+/// impl Task for Total {
+///     # type Output = u64;
+///     # type Join = u64;
+///     fn run(self, cx: &mut TaskContext<'_, Self>) -> Step<Self> {
+///         let Total { from, to } = self;
+///         if to - from < 10 {
+///             return Step::Done((from..to).sum());
+///         }
+///         let half = (from + to) / 2;
+///         cx.spawn(Total { from, to: half });
+///         cx.spawn(Total { from: half, to });
+///         Step::Sync(0) // until both outputs have come
+///     }
+///     # fn collect(sum: &mut u64, _child: u32, output: u64) { *sum += output }
+///     # fn joined(sum: u64, _cx: &mut TaskContext<'_, Self>) -> Step<Self> { Step::Done(sum) }
+/// }
+/// # let job = Job::new("total").tasks::<Total>().main(async |grid: Grid| {
+/// # assert_eq!(grid.run_tasks(Total { from: 0, to: 100 }).await?, 4_950);
+/// # Ok(())
+/// # });
+/// # Runner::on_threads(2).run(job).unwrap();
+/// ```
 #[derive(Debug)]
 pub enum Step<T: Task> {
     /// It is done. An error if it has spawned children in this step, since they would be lost.
@@ -85,6 +114,33 @@ pub enum Step<T: Task> {
 }
 
 /// The actions of a running task.
+///
+/// ```
+/// # use gridspan::{embed::Runner, prelude::*};
+/// # #[derive(Serialize, Deserialize)]
+/// # struct Probe(i64);
+/// impl Task for Probe {
+///     # type Output = ();
+///     # type Join = ();
+///     fn run(self, cx: &mut TaskContext<'_, Self>) -> Step<Self> {
+///         cx.charge(Duration::from_micros(3)); // in virtual time
+///         cx.improve(self.0); // all tasks of the pool see the best value
+///         if self.0 < 10 {
+///             cx.spawn(Probe(2 * self.0 + 1));
+///         }
+///         Step::Sync(())
+///     }
+///     # fn collect(_: &mut (), _child: u32, _: ()) {}
+///     # fn joined(_: (), _cx: &mut TaskContext<'_, Self>) -> Step<Self> { Step::Done(()) }
+/// }
+/// # let job = Job::new("probe").tasks::<Probe>().main(async |grid: Grid| {
+/// # let pool = grid.task_pool().await?;
+/// # pool.run(Probe(1)).await?;
+/// # assert_eq!(pool.bound().await?, Some(15));
+/// # Ok(())
+/// # });
+/// # Runner::on_threads(2).run(job).unwrap();
+/// ```
 pub struct TaskContext<'a, T: Task> {
     engine: &'a mut Engine<Joining<T>>,
     /// The frame that the children work for, once there are any.

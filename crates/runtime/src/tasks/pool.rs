@@ -23,10 +23,67 @@ use std::marker::PhantomData;
 /// - A task of more than 60 MiB is not given to other nodes, and an output of more than that cannot
 ///   be sent to one, which ends the job.
 /// - The job is not quiescent until all roots are done.
+///
+/// ```
+/// use gridspan::TaskPool;
+/// # use gridspan::{embed::Runner, prelude::*};
+/// # #[derive(Serialize, Deserialize)]
+/// # struct Fib(u32);
+/// # impl Task for Fib {
+/// #     type Output = u64;
+/// #     type Join = u64;
+/// #     fn run(self, cx: &mut TaskContext<'_, Self>) -> Step<Self> {
+/// #         if self.0 < 2 {
+/// #             return Step::Done(self.0.into());
+/// #         }
+/// #         cx.spawn(Fib(self.0 - 1));
+/// #         cx.spawn(Fib(self.0 - 2));
+/// #         Step::Sync(0)
+/// #     }
+/// #     fn collect(sum: &mut u64, _child: u32, output: u64) { *sum += output }
+/// #     fn joined(sum: u64, _cx: &mut TaskContext<'_, Self>) -> Step<Self> { Step::Done(sum) }
+/// # }
+/// # let job = Job::new("fib").tasks::<Fib>().main(async |grid: Grid| {
+/// let pool: TaskPool<Fib> = grid.task_pool().await?;
+/// assert_eq!(pool.run(Fib(12)).await?, 144);
+/// pool.close();
+/// # Ok(())
+/// # });
+/// # Runner::on_threads(2).run(job).unwrap();
+/// ```
 pub struct TaskPool<T: Task>(Pool<Joining<T>>);
 
 /// Workers for searches of one type, one on each PE. The notes of [`TaskPool`] on tasks hold for
 /// nodes of the tree too.
+///
+/// ```
+/// use gridspan::SearchPool;
+/// # use gridspan::{embed::Runner, prelude::*};
+/// # #[derive(Default, Serialize, Deserialize)]
+/// # struct Count(u64);
+/// # impl Merge for Count {
+/// #     fn merge(&mut self, other: Self) { self.0 += other.0 }
+/// # }
+/// # #[derive(Serialize, Deserialize)]
+/// # struct Node { height: u32 }
+/// # impl Search for Node {
+/// #     type Total = Count;
+/// #     fn visit(self, cx: &mut SearchContext<'_, Self>) {
+/// #         cx.total().0 += 1;
+/// #         for _ in 0..2 * self.height.min(1) {
+/// #             cx.spawn(Node { height: self.height - 1 });
+/// #         }
+/// #     }
+/// # }
+/// # let job = Job::new("tree").search::<Node>().main(async |grid: Grid| {
+/// let pool: SearchPool<Node> = grid.search_pool().await?;
+/// let nodes = pool.run(Node { height: 4 }).await?;
+/// assert_eq!(nodes.0, 31);
+/// pool.close();
+/// # Ok(())
+/// # });
+/// # Runner::on_threads(2).run(job).unwrap();
+/// ```
 pub struct SearchPool<S: Search>(Pool<Searching<S>>);
 
 impl<T: Task> Clone for TaskPool<T> {
@@ -54,17 +111,20 @@ impl Job {
 }
 
 impl Grid {
-    /// Opens a pool for tasks of a type, which the job has added with [`Job::tasks`].
+    /// Opens a pool for tasks of a type, which the job has added with [`Job::tasks`]. Fails if it
+    /// has not.
     pub async fn task_pool<T: Task>(&self) -> Result<TaskPool<T>, GridError> {
         Ok(TaskPool(Pool::open(self, "tasks").await?))
     }
 
-    /// Opens a pool for searches of a type, which the job has added with [`Job::search`].
+    /// Opens a pool for searches of a type, which the job has added with [`Job::search`]. Fails if
+    /// it has not.
     pub async fn search_pool<S: Search>(&self) -> Result<SearchPool<S>, GridError> {
         Ok(SearchPool(Pool::open(self, "search").await?))
     }
 
-    /// Runs a task and all that it spawns, in a separate pool. Resolves to its output.
+    /// Runs a task and all that it spawns, in a separate pool. Resolves to its output. Fails as
+    /// [`task_pool`](Self::task_pool) and [`TaskPool::run`] do.
     pub async fn run_tasks<T: Task>(&self, root: T) -> Result<T::Output, GridError> {
         let pool = self.task_pool().await?;
         let output = pool.run(root).await;
@@ -73,6 +133,7 @@ impl Grid {
     }
 
     /// Visits a tree from its root, in a separate pool. Resolves to the total of all its nodes.
+    /// Fails as [`search_pool`](Self::search_pool) and [`SearchPool::run`] do.
     pub async fn run_search<S: Search>(&self, root: S) -> Result<S::Total, GridError> {
         let pool = self.search_pool().await?;
         let total = pool.run(root).await;
@@ -82,7 +143,8 @@ impl Grid {
 }
 
 impl<T: Task> TaskPool<T> {
-    /// Runs a task and all that it spawns. Resolves to its output.
+    /// Runs a task and all that it spawns. Resolves to its output. Fails if the pool is closed
+    /// before the end, or the task is larger than 60 MiB.
     pub async fn run(&self, root: T) -> Result<T::Output, GridError> {
         self.run_on(PeId(0), root).await
     }
@@ -110,13 +172,13 @@ impl<T: Task> TaskPool<T> {
     /// The best value of the pool's bound that the first node knows, if there is any. Tasks set it
     /// with [`TaskContext::improve`](crate::TaskContext::improve); values arrive at once from tasks
     /// on that node, and a message later from others. The call works while tasks run, and waits
-    /// only for the task that the first PE is running.
+    /// only for the task that the first PE is running. Fails if the pool is closed.
     pub async fn bound(&self) -> Result<Option<i64>, GridError> {
         self.0.bound().await
     }
 
     /// Counts of the messages that nodes have sent each other so far to share the tasks of this
-    /// pool.
+    /// pool. Fails if the pool is closed.
     pub async fn statistics(&self) -> Result<StealStatistics, GridError> {
         self.0.statistics().await
     }
@@ -129,7 +191,8 @@ impl<T: Task> TaskPool<T> {
 }
 
 impl<S: Search> SearchPool<S> {
-    /// Visits a tree from its root. Resolves to the total of all its nodes.
+    /// Visits a tree from its root. Resolves to the total of all its nodes. Fails if the pool is
+    /// closed before the end, or the root is larger than 60 MiB.
     pub async fn run(&self, root: S) -> Result<S::Total, GridError> {
         self.run_on(PeId(0), root).await
     }
@@ -152,13 +215,13 @@ impl<S: Search> SearchPool<S> {
     /// The best value of the pool's bound that the first node knows, if there is any. Visits set it
     /// with [`SearchContext::improve`](crate::SearchContext::improve); values arrive at once from
     /// visits on that node, and a message later from others. The call works while tasks run, and
-    /// waits only for the task that the first PE is running.
+    /// waits only for the task that the first PE is running. Fails if the pool is closed.
     pub async fn bound(&self) -> Result<Option<i64>, GridError> {
         self.0.bound().await
     }
 
     /// Counts of the messages that nodes have sent each other so far to share the tasks of this
-    /// pool.
+    /// pool. Fails if the pool is closed.
     pub async fn statistics(&self) -> Result<StealStatistics, GridError> {
         self.0.statistics().await
     }

@@ -12,6 +12,25 @@ use std::marker::PhantomData;
 use std::time::Duration;
 
 /// A result that is assembled from parts, in any order and grouping.
+///
+/// ```
+/// use gridspan::Merge;
+///
+/// /// Counts nodes, and keeps the greatest depth.
+/// #[derive(Default, Debug, PartialEq)]
+/// struct Seen { nodes: u64, depth: u32 }
+///
+/// impl Merge for Seen {
+///     fn merge(&mut self, other: Self) {
+///         self.nodes += other.nodes;
+///         self.depth = self.depth.max(other.depth);
+///     }
+/// }
+///
+/// let mut seen = Seen { nodes: 3, depth: 2 };
+/// seen.merge(Seen { nodes: 1, depth: 5 });
+/// assert_eq!(seen, Seen { nodes: 4, depth: 5 });
+/// ```
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot be the total of a search",
     label = "this type does not implement `Merge`",
@@ -27,6 +46,36 @@ pub trait Merge: Default {
 ///
 /// A node may be visited more than once, like a [`Task`](crate::Task) that runs more than once; it
 /// counts once.
+///
+/// ```
+/// # use gridspan::{embed::Runner, prelude::*};
+/// # #[derive(Default, Serialize, Deserialize)]
+/// # struct Count(u64);
+/// # impl Merge for Count {
+/// #     fn merge(&mut self, other: Self) { self.0 += other.0 }
+/// # }
+/// /// A node of a binary tree.
+/// #[derive(Serialize, Deserialize)]
+/// struct Node { height: u32 }
+///
+/// impl Search for Node {
+///     type Total = Count;
+///
+///     fn visit(self, cx: &mut SearchContext<'_, Self>) {
+///         cx.total().0 += 1;
+///         if self.height > 0 {
+///             cx.spawn(Node { height: self.height - 1 });
+///             cx.spawn(Node { height: self.height - 1 });
+///         }
+///     }
+/// }
+/// # let job = Job::new("tree").search::<Node>().main(async |grid: Grid| {
+/// let nodes = grid.run_search(Node { height: 4 }).await?;
+/// assert_eq!(nodes.0, 31);
+/// # Ok(())
+/// # });
+/// # Runner::on_threads(2).run(job).unwrap();
+/// ```
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not a search",
     label = "this type does not implement `Search`",
@@ -44,6 +93,37 @@ pub trait Search: Serialize + DeserializeOwned + Send + 'static {
 }
 
 /// The actions of a node while it is visited.
+///
+/// ```
+/// # use gridspan::{embed::Runner, prelude::*};
+/// # #[derive(Default, Serialize, Deserialize)]
+/// # struct Nothing;
+/// # impl Merge for Nothing {
+/// #     fn merge(&mut self, _other: Self) {}
+/// # }
+/// /// A path of steps of 3 or 4, which ends at 10 or beyond.
+/// #[derive(Serialize, Deserialize)]
+/// struct Path { length: i64 }
+///
+/// impl Search for Path {
+///     # type Total = Nothing;
+///     # const GOAL: gridspan::Goal = gridspan::Goal::Minimise;
+///     fn visit(self, cx: &mut SearchContext<'_, Self>) {
+///         match self.length {
+///             length if cx.bound().is_some_and(|best| length >= best) => {}
+///             length if length >= 10 => drop(cx.improve(length)),
+///             length => [3, 4].iter().for_each(|step| cx.spawn(Path { length: length + step })),
+///         }
+///     }
+/// }
+/// # let job = Job::new("shortest").search::<Path>().main(async |grid: Grid| {
+/// # let pool = grid.search_pool().await?;
+/// # pool.run(Path { length: 0 }).await?;
+/// # assert_eq!(pool.bound().await?, Some(10));
+/// # Ok(())
+/// # });
+/// # Runner::on_threads(2).run(job).unwrap();
+/// ```
 pub struct SearchContext<'a, S: Search> {
     kept: &'a mut Vec<QueuedTask<S>>,
     frame: FrameId,

@@ -1,6 +1,35 @@
 //! Counts of the messages with which nodes share tasks.
 
 /// Counts of the messages and tasks that the nodes of a pool have sent each other so far.
+///
+/// ```
+/// use gridspan::StealStatistics;
+/// # use gridspan::{embed::Runner, prelude::*};
+/// # #[derive(Serialize, Deserialize)]
+/// # struct Fib(u32);
+/// # impl Task for Fib {
+/// #     type Output = u64;
+/// #     type Join = u64;
+/// #     fn run(self, cx: &mut TaskContext<'_, Self>) -> Step<Self> {
+/// #         if self.0 < 2 {
+/// #             return Step::Done(self.0.into());
+/// #         }
+/// #         cx.spawn(Fib(self.0 - 1));
+/// #         cx.spawn(Fib(self.0 - 2));
+/// #         Step::Sync(0)
+/// #     }
+/// #     fn collect(sum: &mut u64, _child: u32, output: u64) { *sum += output }
+/// #     fn joined(sum: u64, _cx: &mut TaskContext<'_, Self>) -> Step<Self> { Step::Done(sum) }
+/// # }
+/// # let job = Job::new("fib").tasks::<Fib>().main(async |grid: Grid| {
+/// let pool = grid.task_pool::<Fib>().await?;
+/// pool.run(Fib(12)).await?;
+/// let counts: StealStatistics = pool.statistics().await?;
+/// assert_eq!(counts.far_messages, 0); // there is one site
+/// # Ok(())
+/// # });
+/// # Runner::on_threads(2).run(job).unwrap();
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct StealStatistics {
     /// Attempts of idle nodes to get tasks, including those without success.

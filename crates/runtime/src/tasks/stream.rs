@@ -42,6 +42,37 @@ pub struct TaskStream<T: Task>(Stream<Joining<T>>);
 
 /// The totals of searches, in the order in which they come. The notes of [`TaskStream`] hold for
 /// searches too.
+///
+/// ```
+/// use gridspan::SearchStream;
+/// # use gridspan::{embed::Runner, prelude::*};
+/// # #[derive(Default, Serialize, Deserialize)]
+/// # struct Count(u64);
+/// # impl Merge for Count {
+/// #     fn merge(&mut self, other: Self) { self.0 += other.0 }
+/// # }
+/// # #[derive(Serialize, Deserialize)]
+/// # struct Node { height: u32 }
+/// # impl Search for Node {
+/// #     type Total = Count;
+/// #     fn visit(self, cx: &mut SearchContext<'_, Self>) {
+/// #         cx.total().0 += 1;
+/// #         for _ in 0..2 * self.height.min(1) {
+/// #             cx.spawn(Node { height: self.height - 1 });
+/// #         }
+/// #     }
+/// # }
+/// # let job = Job::new("tree").search::<Node>().main(async |grid: Grid| {
+/// let pool = grid.search_pool::<Node>().await?;
+/// let mut totals: SearchStream<Node> = pool.stream((0..5).map(|height| Node { height }));
+/// while let Some(next) = totals.next().await {
+///     let (root, nodes) = next?; // in the order in which they come
+///     assert_eq!(nodes.0, (2 << root) - 1);
+/// }
+/// # Ok(())
+/// # });
+/// # Runner::on_threads(2).run(job).unwrap();
+/// ```
 pub struct SearchStream<S: Search>(Stream<Searching<S>>);
 
 impl<T: Task> TaskStream<T> {

@@ -13,6 +13,7 @@ use crate::message::Stage;
 use crate::message::codec;
 use crate::message::limits::PIECE_BYTES_MAX;
 use crate::message::steal_agent::StealEvent;
+use crate::pe::actor::options::SendOptions;
 use crate::reduce::Op;
 use crate::{Actor, Context, To};
 use bytes::Bytes;
@@ -34,8 +35,6 @@ const LONG_NS: u64 = 10_000;
 const UNATTENDED_NS: u64 = 1_000_000;
 /// Number of short tasks in a slice that show that tasks are short.
 const SAMPLE: u64 = 16;
-/// Priority behind all other messages.
-const BEHIND_ALL: i32 = i32::MAX;
 
 /// Runs tasks on one PE.
 pub(crate) struct Worker<W: Work> {
@@ -335,7 +334,7 @@ impl<W: Work> Worker<W> {
     fn run_again(&mut self, cx: &mut Context<'_, Self>) {
         self.is_running = true;
         let me = cx.me();
-        cx.send_with_priority(&me, BEHIND_ALL, WorkerMessage::Run);
+        cx.send_with(SendOptions::BEHIND_ALL, &me, WorkerMessage::Run);
     }
 }
 

@@ -1,10 +1,11 @@
 //! Collections that are bound to another: partners live and move together.
 
 use crate::{ASK, everywhere};
+use gridspan_balance::StrategyName;
 use gridspan_runtime::driver::embedded;
 use gridspan_runtime::{
-    Actor, ActorRef, Collection, CollectionRef, Context, Grid, GridError, Ix1, Job, Op,
-    PeId, Per, Placement, Reply, To,
+    Actor, ActorRef, Collection, CollectionRef, Context, Grid, GridError, Ix1, Job, Op, PeId, Per,
+    Placement, Reply, To,
 };
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -211,17 +212,19 @@ fn partners_are_created_together_and_move_together_whichever_of_them_moves() {
 fn strategies_move_partners_together_whether_they_are_at_sync_points_or_not() {
     for strategy in ["rotate", "random", "greedy"] {
         everywhere(|| {
-            job().strategy(strategy.parse::<StrategyName>().expect("it is a name")).main(async |grid| {
-                let (cells, swarms) = create(&grid).await?;
-                for _ in 0..4 {
-                    cells.broadcast(Order::Pass(PASSES));
-                    swarms[1].broadcast(Order::Sync);
-                    grid.quiescence().await?;
-                    grid.rebalance().await?;
-                }
-                assert_eq!(report(&cells, &swarms).await?, 4 * MEMBERS * (PASSES + 1));
-                Ok(())
-            })
+            job().strategy(strategy.parse::<StrategyName>().expect("it is a name")).main(
+                async |grid| {
+                    let (cells, swarms) = create(&grid).await?;
+                    for _ in 0..4 {
+                        cells.broadcast(Order::Pass(PASSES));
+                        swarms[1].broadcast(Order::Sync);
+                        grid.quiescence().await?;
+                        grid.rebalance().await?;
+                    }
+                    assert_eq!(report(&cells, &swarms).await?, 4 * MEMBERS * (PASSES + 1));
+                    Ok(())
+                },
+            )
         });
     }
 }

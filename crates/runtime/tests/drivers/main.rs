@@ -15,7 +15,7 @@ use gridspan_balance::{Rotate, StrategyName};
 use gridspan_runtime::driver::embedded;
 use gridspan_runtime::{
     AskError, CollectionRef, GridError, Ix1, Job, JobError, Limits, Numbers, Op, PeId, Per,
-    Placement, Reply,
+    Placement, Priority, Reply, Unordered,
 };
 use std::time::Duration;
 
@@ -50,7 +50,7 @@ fn messages_broadcasts_and_reductions_reach_everyone_once() {
         job().main(async |grid| {
             let cells = grid.create::<Cell>(Ix1::range(MEMBERS), |ix| ix.0 as u64).await?;
             cells.broadcast(Msg::Add(1));
-            cells.broadcast_unordered(Msg::Add(2));
+            cells.broadcast_with(Unordered, Msg::Add(2));
             cells.member(Ix1(7)).send(Msg::Hop(300));
             grid.quiescence().await?;
             cells.broadcast(Msg::Contribute);
@@ -319,7 +319,7 @@ fn timers_can_be_cancelled_and_actors_learn_of_quiescence() {
         job().main(async |grid| {
             let cells = grid.create::<Cell>(Ix1::range(30), |_| 0).await?;
             cells.broadcast(Msg::Cancel);
-            cells.broadcast_with_priority(7, Msg::WhenQuiescent);
+            cells.broadcast_with(Priority(7), Msg::WhenQuiescent);
             let total: u64 = cells.reduction(Op::Sum).await?;
             assert_eq!(total, 30 * 2, "contributed when the timers had fired");
             Ok(())

@@ -3,7 +3,7 @@
 use super::{ASK, everywhere, outcome};
 use gridspan_runtime::{
     Actor, ActorId, ActorRef, CollectionRef, Context, CreateAt, Ix1, Job, Op, PeId, Per, Placement,
-    Reply, To,
+    Reply, To, Unordered,
 };
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -190,7 +190,7 @@ fn questions_and_multicasts_create_members_and_broadcasts_do_not() {
         job(CreateAt::Home).main(async |grid| {
             let tallies = grid.create::<Tally>(Ix1::range(0), |_| 0).await?;
             tallies.broadcast(Order::Report);
-            tallies.broadcast_unordered(Order::End);
+            tallies.broadcast_with(Unordered, Order::End);
             let total: u64 = tallies.member(Ix1(4)).ask(ASK, Order::Total).await?;
             assert_eq!(total, 4_000);
             let section = tallies.section(0, [2, 4, 9].map(Ix1));

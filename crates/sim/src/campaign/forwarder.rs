@@ -4,7 +4,9 @@
 use super::ballast::Ballast;
 use super::ledger;
 use super::reader::{Reader, Told};
-use gridspan_runtime::{Actor, CollectionRef, Context, Ix1, PeId, SectionRef};
+use gridspan_runtime::{
+    Actor, CollectionRef, Context, InStep, Ix1, PeId, Priority, SectionRef, SendOptions,
+};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -43,11 +45,7 @@ impl Actor for Forwarder {
         *count += 1;
         let told = Told { forwarder: cx.index().0, number, count: *count };
         let reader = self.readers.at(Ix1(writer));
-        match Manner::of(writer) {
-            Manner::Plain => cx.send(&reader, told),
-            Manner::Urgent => cx.send_with_priority(&reader, -2, told),
-            Manner::InSteps => cx.send_in_step(&reader, number, told),
-        }
+        cx.send_with(options(writer, number), &reader, told);
         let pes = u64::from(cx.layout().pe_count());
         // Its PE does not affect its messages.
         let goes = ledger::with(|ledger| ledger.dice.chance(0.03).then(|| ledger.dice.below(pes)));
@@ -58,19 +56,11 @@ impl Actor for Forwarder {
 }
 
 /// How a member sends notes, and forwarders send to its reader: always in one order.
-enum Manner {
-    Plain,
-    Urgent,
-    InSteps,
-}
-
-impl Manner {
-    fn of(writer: i32) -> Self {
-        match writer % 3 {
-            0 => Self::Plain,
-            1 => Self::Urgent,
-            _ => Self::InSteps,
-        }
+fn options(writer: i32, number: u64) -> SendOptions {
+    match writer % 3 {
+        0 => SendOptions::default(),
+        1 => Priority(-2).into(),
+        _ => InStep(number).into(),
     }
 }
 
@@ -94,13 +84,10 @@ impl Forwarders {
             (one, number)
         });
         let note = Note { writer: writer.0, number };
-        match (one.map(|one| self.all.at(Ix1(one))), Manner::of(writer.0)) {
-            (Some(to), Manner::Plain) => cx.send(&to, note),
-            (Some(to), Manner::Urgent) => cx.send_with_priority(&to, -2, note),
-            (Some(to), Manner::InSteps) => cx.send_in_step(&to, number, note),
-            (None, Manner::Plain) => cx.multicast(&self.section, note),
-            (None, Manner::Urgent) => cx.multicast_with_priority(&self.section, -2, note),
-            (None, Manner::InSteps) => cx.multicast_in_step(&self.section, number, note),
+        let options = options(writer.0, number);
+        match one.map(|one| self.all.at(Ix1(one))) {
+            Some(to) => cx.send_with(options, &to, note),
+            None => cx.multicast_with(options, &self.section, note),
         }
     }
 }

@@ -7,8 +7,8 @@ use super::broadcasts::LARGE_AMID_ONE_IN;
 use super::ledger::{self, MAIN};
 use super::rounds::Kind;
 use gridspan_runtime::{
-    Actor, ActorRef, Collection, Context, Grid, Ix1, JobError, Op, PeId, Placement, Reduction,
-    Reply, SectionRef, To,
+    Actor, ActorRef, Collection, Context, Grid, Ix1, JobError, Op, PeId, Placement, Priority,
+    Reduction, Reply, SectionRef, To, Unordered,
 };
 use gridspan_topology::dice::Dice;
 use serde::{Deserialize, Serialize};
@@ -207,7 +207,7 @@ fn send(left: u8, cx: &mut Context<'_, Latecomer>) {
     for position in 0..burst {
         let number = ledger::with(|ledger| ledger.sent(me, &[to.id()], priority));
         let left = if position == 0 { left } else { 0 };
-        cx.send_with_priority(&to, priority, Late::Act { number, left });
+        cx.send_with(Priority(priority), &to, Late::Act { number, left });
     }
 }
 
@@ -236,7 +236,7 @@ fn broadcast(cx: &mut Context<'_, Latecomer>) {
 fn broadcast_unordered(cx: &mut Context<'_, Latecomer>) {
     let all = cx.collection();
     let (number, load) = ledger::with(|ledger| ledger.sent_unordered(all.id()));
-    cx.broadcast_unordered(&all, Late::Unordered { number, load });
+    cx.broadcast_with(Unordered, &all, Late::Unordered { number, load });
 }
 
 /// The members of both collections that stay.

@@ -7,7 +7,7 @@ use super::broadcasts::LARGE_AMID_ONE_IN;
 use super::ledger::{self, MAIN};
 use gridspan_runtime::{
     Actor, ActorId, ActorRef, Collection, CollectionRef, Context, Grid, Ix1, JobError, PeId,
-    Placement,
+    Placement, Priority, Unordered,
 };
 use gridspan_topology::dice::Dice;
 use serde::{Deserialize, Serialize};
@@ -213,10 +213,10 @@ impl Bundle {
         });
         let errand = Errand::Act { number, left };
         match self.member(to) {
-            Some(bound) => cx.send_with_priority(&bound, priority, errand),
+            Some(bound) => cx.send_with(Priority(priority), &bound, errand),
             None => {
                 let base = self.base.at(Ix1(to.key.0 as u32 as i32));
-                cx.send_with_priority(&base, priority, errand);
+                cx.send_with(Priority(priority), &base, errand);
             }
         }
     }
@@ -243,7 +243,7 @@ impl Bundle {
     fn broadcast_unordered<A: Actor>(&self, cx: &mut Context<'_, A>) {
         for bound in &self.bound {
             let (number, load) = ledger::with(|ledger| ledger.sent_unordered(bound.id()));
-            cx.broadcast_unordered(bound, Errand::Unordered { number, load });
+            cx.broadcast_with(Unordered, bound, Errand::Unordered { number, load });
         }
     }
 }

@@ -6,8 +6,8 @@ use super::forwarder::Forwarders;
 use super::ledger::{self, Ledger};
 use super::orders::{Call, FIRST_INSERTED, Freedom, Receiver, in_section, load};
 use gridspan_runtime::{
-    Actor, ActorId, ActorRef, CollectionRef, Context, Ix1, Op, PeId, Reduction, Reply, SectionRef,
-    To,
+    Actor, ActorId, ActorRef, CollectionRef, Context, Ix1, Op, PeId, Priority, Reduction, Reply,
+    SectionRef, To, Unordered,
 };
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
@@ -295,7 +295,7 @@ impl World {
             let number = ledger::with(|ledger| ledger.sent(me, &[to], priority));
             let left = if position == 0 { left - 1 } else { 0 };
             let message = Msg::Act { number, left, freedom };
-            cx.send_with_priority(&self.member(to), priority, message);
+            cx.send_with(Priority(priority), &self.member(to), message);
         }
     }
 
@@ -374,7 +374,7 @@ impl World {
                 (collection, priority, ledger.sent_unordered(collection.id()))
             });
             let message = Msg::Unordered { number, load };
-            cx.broadcast_unordered_with_priority(&collection, priority, message);
+            cx.broadcast_with((Unordered, Priority(priority)), &collection, message);
         }
     }
 

@@ -12,7 +12,7 @@ use super::random_actor::{Msg, RandomActor, World};
 use super::reader::Reader;
 use super::rounds::Kind;
 use gridspan_runtime::{
-    ActorId, Collection, Grid, GridError, Ix1, JobError, NodeId, Op, PeId, Placement,
+    ActorId, Collection, Grid, GridError, Ix1, JobError, NodeId, Op, PeId, Placement, Priority,
 };
 use gridspan_topology::dice::Dice;
 use std::time::Duration;
@@ -239,7 +239,7 @@ impl Main {
                 (id, priority, left, ledger.sent(MAIN, &[id], priority))
             });
             let message = Msg::Act { number, left, freedom };
-            self.member(id).send_with_priority(priority, message);
+            self.member(id).send_with(Priority(priority), message);
         }
         if freedom.insert && ledger::with(|ledger| ledger.dice.chance(0.2)) {
             self.insert(freedom);

@@ -1,6 +1,6 @@
 //! Members of which one broadcasts, and the times of its broadcasts.
 
-use gridspan_runtime::{Actor, Context, Ix1, Job, Op, Per, Time, To};
+use gridspan_runtime::{Actor, Context, Ix1, Job, Op, Per, Time, To, Unordered};
 use gridspan_sim::{SimOptions, Simulation};
 use gridspan_topology::GridSpec;
 use serde::{Deserialize, Serialize};
@@ -34,7 +34,7 @@ impl Actor for Speaker {
                 let speech = Speech::Heard { began, bytes: vec![1; bytes] };
                 match is_ordered {
                     true => cx.broadcast(&all, speech),
-                    false => cx.broadcast_unordered(&all, speech),
+                    false => cx.broadcast_with(Unordered, &all, speech),
                 }
             }
             Speech::Heard { began, bytes } => {

@@ -2,8 +2,8 @@
 //! expected results.
 
 use gridspan_runtime::{
-    Actor, CollectionRef, Context, Grid, Ix1, Job, JobError, Key, Layout, Op, PeId, Placement,
-    SectionRef, To,
+    Actor, CollectionRef, Context, Grid, InStep, Ix1, Job, JobError, Key, Layout, Op, PeId,
+    Placement, SectionRef, To,
 };
 use serde::{Deserialize, Serialize};
 use std::collections::VecDeque;
@@ -93,7 +93,7 @@ impl Cell {
     fn tell(&self, cx: &mut Context<'_, Self>) {
         let (step, from, value) = (self.step, cx.index().0 as usize, self.value);
         if let Some(pairs) = &self.pairs {
-            cx.multicast_in_step(pairs, step, PairMessage::Value { from, value });
+            cx.multicast_with(InStep(step), pairs, PairMessage::Value { from, value });
         }
     }
 
@@ -160,7 +160,7 @@ impl Actor for Pair {
             let is_silent = self.is_faithless && cx.pe().0 >= cx.layout().pe_count() / 2;
             for cell in if is_silent { 0..1 } else { 0..2 } {
                 let answer = CellMessage::Answer { step: self.step, value: self.state };
-                cx.send_in_step(&self.cells.at(Ix1(cell)), self.step, answer);
+                cx.send_with(InStep(self.step), &self.cells.at(Ix1(cell)), answer);
             }
             self.step += 1;
         }

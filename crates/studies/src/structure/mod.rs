@@ -4,6 +4,7 @@
 //! name that the caller could mean; each module documents the consequences.
 
 mod circles;
+mod examples;
 mod fields;
 mod guards;
 mod instrument;
@@ -13,6 +14,7 @@ mod paths;
 mod source;
 
 pub use circles::{Circle, circles};
+pub use examples::{UnshownType, types_without_example};
 pub use fields::fields;
 pub use guards::{Guards, guards};
 pub use instrument::instrument;

@@ -12,6 +12,18 @@ use std::time::Duration;
 
 /// The median round trip between the nodes of each two groups of a hierarchy's last level, as
 /// measured.
+///
+/// ```
+/// use gridspan_topology::{Distances, GridSpec, Hierarchy, NodeId};
+/// use std::time::Duration;
+///
+/// let hierarchy = Hierarchy::from_grid(&GridSpec::from_emulate("2x2,wan=32ms")?);
+/// let measured = [62, 64, 66].map(|ms| (NodeId(0), NodeId(2), Duration::from_millis(ms)));
+/// let distances = Distances::new(&hierarchy, measured.into_iter());
+/// let medians: Vec<Duration> = distances.medians().map(|(_, rtt)| rtt).collect();
+/// assert_eq!(medians, [Duration::from_millis(64)]);
+/// # Ok::<(), gridspan_topology::EmulateError>(())
+/// ```
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Distances {
     /// By pair of groups, the lower first.

@@ -7,6 +7,14 @@ use std::time::Duration;
 
 /// The round-trip times of many pairs. The ends are the 5th and the 95th percentile, so that one
 /// slow pair in twenty does not make the range useless.
+///
+/// ```
+/// use gridspan_topology::{Latency, RttRange};
+/// use std::time::Duration;
+///
+/// let [min, median, max] = [60, 64, 70].map(Duration::from_millis);
+/// assert_eq!(RttRange { min, median, max }.one_way(), Latency::from_millis(32));
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RttRange {
     /// All but a twentieth of the pairs take at least this long.
@@ -41,6 +49,14 @@ pub(crate) fn from_milliseconds(ms: f32) -> Duration {
 }
 
 /// The bandwidths of many links.
+///
+/// ```
+/// use gridspan_topology::{Bandwidth, BandwidthRange};
+///
+/// let links = [10, 100, 1_000].map(|mbit| Bandwidth::from_bits_per_second(mbit * 1_000_000));
+/// let range = BandwidthRange::of(links.to_vec());
+/// assert_eq!(range.map(|range| range.median), Some(links[1]));
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct BandwidthRange {
     /// The least bandwidth.
@@ -61,6 +77,18 @@ impl BandwidthRange {
 }
 
 /// One scale of distance.
+///
+/// ```
+/// use gridspan_topology::{GridSpec, Hierarchy};
+///
+/// let hierarchy = Hierarchy::from_grid(&GridSpec::from_emulate("2x4,wan=32ms")?);
+/// let medians: Vec<_> = hierarchy
+///     .levels()
+///     .map(|level| level.rtt.map(|rtt| rtt.median.as_millis()))
+///     .collect();
+/// assert_eq!(medians, [Some(64), Some(0)]); // between sites, and inside
+/// # Ok::<(), gridspan_topology::EmulateError>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Level {
     /// The round trips between nodes that share a group of this level but none of the next.
@@ -72,6 +100,16 @@ pub struct Level {
 }
 
 /// Nodes that are close to each other.
+///
+/// ```
+/// use gridspan_topology::{GridSpec, Hierarchy, NodeId};
+///
+/// let hierarchy = Hierarchy::from_grid(&GridSpec::from_emulate("2x2,wan=32ms")?);
+/// let whole = hierarchy.group(hierarchy.root());
+/// let site = hierarchy.group(whole.children()[1]);
+/// assert_eq!(site.members(), [NodeId(2), NodeId(3)]);
+/// # Ok::<(), gridspan_topology::EmulateError>(())
+/// ```
 #[derive(Clone, Debug, PartialEq)]
 pub struct Group {
     pub(super) level: usize,

@@ -54,6 +54,22 @@ pub struct LinkSample {
 }
 
 /// An estimate of the path from one group to another.
+///
+/// ```
+/// use gridspan_topology::{Bandwidth, Latency, LinkEstimate, Time};
+/// use std::time::Duration;
+///
+/// let estimate = LinkEstimate {
+///     latency: Latency::from_millis(32),
+///     jitter: Duration::from_millis(1),
+///     loss: 0.0,
+///     bandwidth: Some(Bandwidth::from_bits_per_second(100_000_000)),
+///     bandwidth_observed: Some(Time::ZERO),
+///     observed: Time::ZERO,
+///     confidence: 0.9,
+/// };
+/// assert_eq!(estimate.to_string(), "32.00ms ± 1.00ms, 100.0 Mbit/s");
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct LinkEstimate {
     /// Latency, one way, without queues.
@@ -86,6 +102,28 @@ impl fmt::Display for LinkEstimate {
 }
 
 /// A change of a link since its last announcement.
+///
+/// ```
+/// use gridspan_topology::LinkChange;
+///
+/// /// The change as a line of a log.
+/// fn line(change: &LinkChange) -> String {
+///     let LinkChange { from, to, before, after } = change;
+///     format!("from group {from} to group {to}: {before}, now {after}")
+/// }
+/// # use gridspan_topology::{Latency, LinkEstimate, Time};
+/// # let estimate = |ms| LinkEstimate {
+/// #     latency: Latency::from_millis(ms),
+/// #     jitter: std::time::Duration::ZERO,
+/// #     loss: 0.0,
+/// #     bandwidth: None,
+/// #     bandwidth_observed: None,
+/// #     observed: Time::ZERO,
+/// #     confidence: 1.0,
+/// # };
+/// # let change = LinkChange { from: 0, to: 1, before: estimate(32), after: estimate(64) };
+/// # assert!(line(&change).ends_with("now 64.00ms ± 0.00ns"));
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct LinkChange {
     /// The group that sends.

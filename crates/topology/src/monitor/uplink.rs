@@ -26,6 +26,17 @@ pub enum Pipes {
 }
 
 /// The path from a group to the outside.
+///
+/// ```
+/// use gridspan_topology::{Bandwidth, Pipes, Time, Uplink};
+///
+/// let mbit = |n: u64| Bandwidth::from_bits_per_second(n * 1_000_000);
+/// // Each of two nodes sends 100 Mbit/s alone; together they get no more.
+/// let alone = [mbit(100), mbit(100)];
+/// let together = [(mbit(100), mbit(50)), (mbit(100), mbit(50))];
+/// let uplink = Uplink::judge(Time::ZERO, &alone, &together);
+/// assert_eq!(uplink.map(|uplink| uplink.pipes), Some(Pipes::Shared));
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Uplink {
     /// Whether nodes share it.

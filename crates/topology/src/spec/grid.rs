@@ -12,6 +12,16 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 /// Sites, hosts, nodes and PEs, and the link between any two nodes.
+///
+/// ```
+/// use gridspan_topology::{GridSpec, NodeId};
+///
+/// // Two sites with four hosts each, of one PE.
+/// let grid = GridSpec::from_emulate("2x4,wan=32ms")?;
+/// assert_eq!(grid.layout().node_count(), 8);
+/// assert_eq!(grid.link(NodeId(0), NodeId(7)).latency.to_string(), "32ms");
+/// # Ok::<(), gridspan_topology::EmulateError>(())
+/// ```
 #[derive(Clone, Debug, PartialEq)]
 pub struct GridSpec {
     pub(super) layout: Layout,
@@ -56,6 +66,7 @@ impl GridSpec {
     }
 
     /// Creates a grid of these sites, numbered in this order, with [`Link::wan`] between any two.
+    /// Fails if a site is invalid, or there are too many sites, hosts or PEs.
     pub fn new(sites: Vec<SiteSpec>) -> Result<Self, SiteError> {
         let mut checked = Sites::default();
         for site in sites {
@@ -66,7 +77,7 @@ impl GridSpec {
 
     /// Creates a grid of the same shape as `layout`, with hosts named after their site (`delft1`,
     /// `delft2`, …), [`Link::lan`] inside each site and [`Link::wan`] between any two, without
-    /// clusters.
+    /// clusters. Fails if the name of a site is invalid or not unique.
     pub fn from_layout(layout: &Layout) -> Result<Self, SiteError> {
         let site_of = |site| {
             let name = layout.site_name(site);

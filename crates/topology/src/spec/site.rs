@@ -18,6 +18,18 @@ const MAX_HOST_NAME_BYTES: usize = 253;
 const MAX_SITE_NAME_BYTES: usize = 64;
 
 /// One site: its hosts and the network that connects them.
+///
+/// ```
+/// use gridspan_topology::{GridSpec, HostSpec, Link, SiteSpec};
+///
+/// let site = |name: &str| {
+///     let hosts = (1..=2).map(|n| HostSpec::new(format!("{name}{n}"), 4)).collect();
+///     SiteSpec { port: Some(7000), ..SiteSpec::new(name, hosts, Link::lan()) }
+/// };
+/// let grid = GridSpec::new(vec![site("delft"), site("urbana")])?;
+/// assert_eq!(grid.layout().pe_count(), 16);
+/// # Ok::<(), gridspan_topology::SiteError>(())
+/// ```
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct SiteSpec {
     /// Letters, digits, `.`, `-` and `_`; unique in the grid.
@@ -43,6 +55,17 @@ impl SiteSpec {
 }
 
 /// Some hosts of a site with a separate network.
+///
+/// ```
+/// use gridspan_topology::{ClusterSpec, GridSpec, HostSpec, Link, NodeId, SiteSpec};
+///
+/// let mut site = SiteSpec::new("delft", vec![HostSpec::new("d1", 2); 2], Link::lan());
+/// site.clusters = vec![ClusterSpec { name: "das".to_owned(), lan: Link::loopback() }];
+/// site.hosts[1].cluster = Some(0);
+/// let grid = GridSpec::new(vec![site])?;
+/// assert_eq!(grid.layout().cluster_of(NodeId(1)), Some(0));
+/// # Ok::<(), gridspan_topology::SiteError>(())
+/// ```
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ClusterSpec {
     /// Letters, digits, `.`, `-` and `_`; unique in the site.
@@ -52,6 +75,14 @@ pub struct ClusterSpec {
 }
 
 /// A host and the node on it.
+///
+/// ```
+/// use gridspan_topology::{HostSpec, Speed};
+///
+/// let slow = HostSpec { speed: "0.5".parse()?, ..HostSpec::new("old-host", 4) };
+/// assert!(slow.speed < Speed::ORDINARY);
+/// # Ok::<(), gridspan_topology::QuantityError>(())
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct HostSpec {
     /// The launcher's name of the host: a name or an address, perhaps `user@host`.

@@ -18,6 +18,27 @@ use crate::mapping::{MapError, Mapping, check};
 use crate::platform::Platform;
 
 /// HEFT with reserved links and relays inside sites. The default.
+///
+/// ```
+/// # use gridspan_topology::Link;
+/// # use gridspan_workflow::{ClientSpec, GraphBuilder, Platform, ServerId, ServerSpec, Site};
+/// # let site = Site { name: "delft".to_owned(), lan: Link::lan(), uplink: Link::wan() };
+/// # let servers = [("fast", 2.0), ("slow", 1.0)].map(|(name, speed)| {
+/// #     ServerSpec { name: name.to_owned(), site: 0, cores: 1, speed, is_direct: true }
+/// # });
+/// # let client = ClientSpec { site: Some(0), link: Link::lan() };
+/// # let platform = Platform::new(servers.to_vec(), vec![site], client);
+/// # let mut calls = GraphBuilder::default();
+/// # let (make, take) = (calls.task("make", 1.0), calls.task("take", 2.0));
+/// # let part = calls.write(make, "part", 8_000_000);
+/// # calls.read(take, part);
+/// # let graph = calls.build().unwrap();
+/// use gridspan_workflow::heuristics::{HeftC, Heuristic};
+///
+/// let mapping = HeftC::default().map(&graph, &platform)?;
+/// assert_eq!(mapping.servers, [ServerId(0); 2]); // both calls go to the fast server
+/// # Ok::<(), gridspan_workflow::MapError>(())
+/// ```
 #[derive(Clone, Debug, Default)]
 pub struct HeftC {
     site: Option<usize>,

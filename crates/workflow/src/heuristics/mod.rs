@@ -42,6 +42,39 @@ use crate::platform::Platform;
 /// Maps a group of tasks as a whole.
 ///
 /// The same graph, platform and seed give the same mapping.
+///
+/// ```
+/// # use gridspan_topology::Link;
+/// # use gridspan_workflow::{ClientSpec, GraphBuilder, Platform, ServerId, ServerSpec, Site};
+/// # let site = Site { name: "delft".to_owned(), lan: Link::lan(), uplink: Link::wan() };
+/// # let servers = [("fast", 2.0), ("slow", 1.0)].map(|(name, speed)| {
+/// #     ServerSpec { name: name.to_owned(), site: 0, cores: 1, speed, is_direct: true }
+/// # });
+/// # let client = ClientSpec { site: Some(0), link: Link::lan() };
+/// # let platform = Platform::new(servers.to_vec(), vec![site], client);
+/// # let mut calls = GraphBuilder::default();
+/// # let (make, take) = (calls.task("make", 1.0), calls.task("take", 2.0));
+/// # let part = calls.write(make, "part", 8_000_000);
+/// # calls.read(take, part);
+/// # let graph = calls.build().unwrap();
+/// use gridspan_workflow::heuristics::Heuristic;
+/// use gridspan_workflow::{MapError, Mapping, TaskGraph, check};
+///
+/// /// Executes everything on the first server.
+/// struct FirstServer;
+///
+/// impl Heuristic for FirstServer {
+///     fn name(&self) -> &'static str { "first-server" }
+///
+///     fn map(&self, graph: &TaskGraph, platform: &Platform) -> Result<Mapping, MapError> {
+///         check(graph, platform)?;
+///         let servers = vec![ServerId(0); graph.tasks().len()];
+///         Ok(Mapping::in_order(servers, graph.order(), false, graph.work_s()))
+///     }
+/// }
+/// assert_eq!(FirstServer.map(&graph, &platform)?.servers, [ServerId(0); 2]);
+/// # Ok::<(), gridspan_workflow::MapError>(())
+/// ```
 pub trait Heuristic: Send + Sync {
     /// The name by which users select it.
     fn name(&self) -> &'static str;

@@ -10,6 +10,27 @@ use crate::simulate::{Perturbations, execute};
 use crate::stragglers::StragglerPolicy;
 
 /// HEFT, HEFT-C, and HEFT-C on each single site.
+///
+/// ```
+/// # use gridspan_topology::Link;
+/// # use gridspan_workflow::{ClientSpec, GraphBuilder, Platform, ServerId, ServerSpec, Site};
+/// # let site = Site { name: "delft".to_owned(), lan: Link::lan(), uplink: Link::wan() };
+/// # let servers = [("fast", 2.0), ("slow", 1.0)].map(|(name, speed)| {
+/// #     ServerSpec { name: name.to_owned(), site: 0, cores: 1, speed, is_direct: true }
+/// # });
+/// # let client = ClientSpec { site: Some(0), link: Link::lan() };
+/// # let platform = Platform::new(servers.to_vec(), vec![site], client);
+/// # let mut calls = GraphBuilder::default();
+/// # let (make, take) = (calls.task("make", 1.0), calls.task("take", 2.0));
+/// # let part = calls.write(make, "part", 8_000_000);
+/// # calls.read(take, part);
+/// # let graph = calls.build().unwrap();
+/// use gridspan_workflow::heuristics::{Portfolio, Heuristic};
+///
+/// let mapping = Portfolio.map(&graph, &platform)?;
+/// assert_eq!(mapping.servers, [ServerId(0); 2]); // both calls go to the fast server
+/// # Ok::<(), gridspan_workflow::MapError>(())
+/// ```
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Portfolio;
 

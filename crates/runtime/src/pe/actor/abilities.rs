@@ -4,8 +4,8 @@ use crate::address::id::{ActorId, CollectionId, Phase, Sender, Timer};
 use crate::address::index::{ActorIndex, Ix1};
 use crate::error::{AskError, JobError};
 use crate::message::PhaseCounts;
+use crate::pe::actor::options::{BroadcastOptions, SendOptions};
 use crate::pe::actor::reference::{ActorRef, CollectionRef, Reply, SectionRef};
-use crate::pe::rank::priority_of_step;
 use crate::pe::{Request, Wish};
 use crate::reduce::{Op, Reducible, Target};
 use crate::{Actor, Context, Published};
@@ -16,6 +16,34 @@ use std::sync::Arc;
 use std::time::Duration;
 
 /// The target that receives the result of a reduction.
+///
+/// ```
+/// # use gridspan::{embed::Runner, prelude::*};
+/// # #[derive(Serialize, Deserialize)]
+/// # struct Cell(u64);
+/// impl Actor for Cell {
+///     # type Index = Ix1;
+///     # type Init = ();
+///     # type Message = u64;
+///     # fn create((): (), _cx: &mut Context<Self>) -> Self { Cell(0) }
+///     fn reduced(total: Reduction) -> Option<u64> { total.get() }
+///
+///     fn handle(&mut self, number: u64, cx: &mut Context<Self>) {
+///         match number {
+///             // All members receive the total, as a message.
+///             0 => cx.contribute(Sum, cx.index().0 as u64, To::all(cx.collection(), 0)),
+///             total => cx.contribute(Min, total, To::main()),
+///         }
+///     }
+/// }
+/// # let job = Job::new("cells").actor::<Cell>().main(async |grid: Grid| {
+/// # let cells = grid.create::<Cell>(Ix1::range(4), |_| ()).await?;
+/// # cells.broadcast(0);
+/// # assert_eq!(cells.reduction::<u64>(Min).await?, 6);
+/// # Ok(())
+/// # });
+/// # Runner::on_threads(2).run(job).unwrap();
+/// ```
 #[derive(Clone, Copy, Debug)]
 pub struct To(pub(crate) Target);
 
@@ -104,35 +132,24 @@ impl<A: Actor> Context<'_, A> {
         self.core.now
     }
 
-    /// Sends a message.
+    /// Sends a message. Messages from one actor to another keep their order.
     #[inline]
     pub fn send<B: Actor>(&mut self, to: &ActorRef<B>, message: B::Message) {
-        self.send_with_priority(to, 0, message);
+        let sender = self.sender();
+        self.core.send::<B>(sender, to.id, 0, message);
     }
 
-    /// Sends a message with a priority. Messages with lower numbers are handled first; the default
-    /// is zero. Messages from one actor to another keep their order within one priority. Numbers
-    /// from 2^30 on are reserved for steps.
+    /// Sends a message with a [`Priority`](crate::Priority), or one that belongs to a
+    /// [step](crate::InStep) of the job.
     #[inline]
-    pub fn send_with_priority<B: Actor>(
+    pub fn send_with<B: Actor>(
         &mut self,
+        options: impl Into<SendOptions>,
         to: &ActorRef<B>,
-        priority: i32,
         message: B::Message,
     ) {
         let sender = self.sender();
-        self.core.send::<B>(sender, to.id, priority, message);
-    }
-
-    /// Sends a message that belongs to a step of the job. Messages of older steps are handled
-    /// first, whatever their order of arrival. Messages of one step are ordered by the receiver's
-    /// distance to another site, if the job's strategy has measured it. All step messages come
-    /// after messages of ordinary priorities. So a job can work on the data that it has while
-    /// messages cross wide-area links. Messages from one actor to another keep their order within
-    /// one step.
-    #[inline]
-    pub fn send_in_step<B: Actor>(&mut self, to: &ActorRef<B>, step: u64, message: B::Message) {
-        self.send_with_priority(to, priority_of_step(step), message);
+        self.core.send::<B>(sender, to.id, options.into().priority, message);
     }
 
     /// Sends a message to an actor after a delay. Until then the job is not quiescent.
@@ -189,29 +206,19 @@ impl<A: Actor> Context<'_, A> {
     /// carries it once, or once for each collection of a section
     /// [across](SectionRef::across) several. It keeps its order with other messages from this actor to the same members.
     pub fn multicast<B: Actor>(&mut self, section: &SectionRef<B>, message: B::Message) {
-        self.multicast_with_priority(section, 0, message);
+        self.multicast_with(SendOptions::default(), section, message);
     }
 
-    /// Sends a message with a priority to all members of a section.
-    pub fn multicast_with_priority<B: Actor>(
+    /// Sends a message to all members of a section, with the options of
+    /// [`send_with`](Self::send_with).
+    pub fn multicast_with<B: Actor>(
         &mut self,
+        options: impl Into<SendOptions>,
         section: &SectionRef<B>,
-        priority: i32,
         message: B::Message,
     ) {
         let sender = self.sender();
-        self.core.multicast::<B>(sender, section, priority, message);
-    }
-
-    /// Sends a message that belongs to a step to all members of a section, as
-    /// [`send_in_step`](Self::send_in_step) does to one actor.
-    pub fn multicast_in_step<B: Actor>(
-        &mut self,
-        section: &SectionRef<B>,
-        step: u64,
-        message: B::Message,
-    ) {
-        self.multicast_with_priority(section, priority_of_step(step), message);
+        self.core.multicast::<B>(sender, section, options.into().priority, message);
     }
 
     /// Sends a message to all members of a collection. All members handle the broadcasts of a
@@ -219,44 +226,19 @@ impl<A: Actor> Context<'_, A> {
     /// actor to the same member. An inserted member does not receive broadcasts older than itself;
     /// messages sent to it before such a broadcast are in no order with later broadcasts.
     pub fn broadcast<B: Actor>(&mut self, collection: &CollectionRef<B>, message: B::Message) {
-        self.broadcast_with_priority(collection, 0, message);
+        self.broadcast_with(BroadcastOptions::default(), collection, message);
     }
 
-    /// Sends a message with a priority to all members of a collection. Broadcasts reach the
-    /// mailboxes in the same order whatever their priority, which only decides the order of
-    /// handling there.
-    pub fn broadcast_with_priority<B: Actor>(
+    /// Sends a message to all members of a collection, with a [`Priority`](crate::Priority),
+    /// [`Unordered`](crate::Unordered), or both.
+    pub fn broadcast_with<B: Actor>(
         &mut self,
+        options: impl Into<BroadcastOptions>,
         collection: &CollectionRef<B>,
-        priority: i32,
         message: B::Message,
     ) {
         let sender = self.sender();
-        self.core.broadcast::<B>(sender, collection.id, priority, message);
-    }
-
-    /// Sends a message to all members of a collection, in no order with other broadcasts or
-    /// messages. Each member handles it once. It goes straight to all nodes without waiting for
-    /// another node to number it, so the sender's distance from the coordinator does not matter. A
-    /// member that is being inserted at the same time may or may not handle it.
-    pub fn broadcast_unordered<B: Actor>(
-        &mut self,
-        collection: &CollectionRef<B>,
-        message: B::Message,
-    ) {
-        self.broadcast_unordered_with_priority(collection, 0, message);
-    }
-
-    /// Like [`broadcast_unordered`](Self::broadcast_unordered), with a priority that decides the
-    /// order of handling in each mailbox.
-    pub fn broadcast_unordered_with_priority<B: Actor>(
-        &mut self,
-        collection: &CollectionRef<B>,
-        priority: i32,
-        message: B::Message,
-    ) {
-        let sender = self.sender();
-        self.core.broadcast_unordered::<B>(sender, collection.id, priority, message);
+        self.core.broadcast_with::<B>(sender, collection.id, options.into(), message);
     }
 
     /// Asks an actor a question: `question` receives the [`Reply`] to put into its message.

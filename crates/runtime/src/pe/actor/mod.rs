@@ -2,6 +2,7 @@
 
 pub(crate) mod abilities;
 pub(crate) mod context;
+pub(crate) mod options;
 pub(crate) mod published;
 pub(crate) mod reference;
 pub(crate) mod registry;
@@ -16,6 +17,34 @@ use serde::de::DeserializeOwned;
 ///
 /// Only one thread at a time runs an actor, and a handler runs to completion; an actor waits by
 /// returning. State, messages and [`Init`](Self::Init) cross the network in `serde` encoding.
+///
+/// ```
+/// use gridspan::prelude::*;
+///
+/// /// Keeps the largest number that it has received.
+/// #[derive(Serialize, Deserialize)]
+/// struct Largest(u64);
+///
+/// impl Actor for Largest {
+///     type Index = Ix1;
+///     type Init = u64;
+///     type Message = u64;
+///
+///     fn create(least: u64, _cx: &mut Context<Self>) -> Self { Largest(least) }
+///
+///     fn handle(&mut self, number: u64, cx: &mut Context<Self>) {
+///         self.0 = self.0.max(number);
+///         cx.contribute(Max, self.0, To::main());
+///     }
+/// }
+/// # let job = Job::new("largest").actor::<Largest>().main(async |grid: Grid| {
+/// #     let all = grid.create::<Largest>(Ix1::range(4), |index| index.0 as u64).await?;
+/// #     all.broadcast(2);
+/// #     assert_eq!(all.reduction::<u64>(Max).await?, 3);
+/// #     Ok(())
+/// # });
+/// # gridspan::embed::Runner::on_threads(2).run(job).unwrap();
+/// ```
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not an actor",
     label = "this type does not implement `Actor`",

@@ -6,6 +6,31 @@ use std::marker::PhantomData;
 
 /// Names a value that `main` has published. Put it into messages and inits, and read it with
 /// [`Context::read`](crate::Context::read).
+///
+/// ```
+/// # use gridspan::{embed::Runner, prelude::*};
+/// # #[derive(Serialize, Deserialize)]
+/// # struct Cell(u64);
+/// impl Actor for Cell {
+///     # type Index = Ix1;
+///     # type Init = ();
+///     # type Message = Published<Vec<u64>>;
+///     # fn create((): (), _cx: &mut Context<Self>) -> Self { Cell(0) }
+///     fn handle(&mut self, table: Published<Vec<u64>>, cx: &mut Context<Self>) {
+///         if let Some(table) = cx.read(&table) {
+///             cx.contribute(Sum, table[cx.index().0 as usize], To::main());
+///         }
+///     }
+/// }
+/// # let job = Job::new("cells").actor::<Cell>().main(async |grid: Grid| {
+/// let table: Published<Vec<u64>> = grid.publish(&vec![1, 10, 100]).await?;
+/// let cells = grid.create::<Cell>(Ix1::range(3), |_| ()).await?;
+/// cells.broadcast(table);
+/// assert_eq!(cells.reduction::<u64>(Sum).await?, 111);
+/// # Ok(())
+/// # });
+/// # Runner::on_threads(2).run(job).unwrap();
+/// ```
 #[derive(Debug)]
 pub struct Published<T> {
     pub(crate) id: u32,

@@ -34,6 +34,35 @@ macro_rules! reference {
 }
 
 /// Addresses one member, wherever it lives.
+///
+/// ```
+/// # use gridspan::{embed::Runner, prelude::*};
+/// # #[derive(Serialize, Deserialize)]
+/// # struct Cell(u64);
+/// impl Actor for Cell {
+///     # type Index = Ix1;
+///     # type Init = ();
+///     # type Message = Option<ActorRef<Self>>;
+///     # fn create((): (), _cx: &mut Context<Self>) -> Self { Cell(0) }
+///     fn handle(&mut self, to: Option<ActorRef<Self>>, cx: &mut Context<Self>) {
+///         match to {
+///             Some(to) => cx.send(&to, None),
+///             None => self.0 += 1,
+///         }
+///         # if to.is_none() { cx.contribute(Sum, self.0, To::main()) }
+///     }
+/// }
+/// # let job = Job::new("cells").actor::<Cell>().main(async |grid: Grid| {
+/// # let cells = grid.create::<Cell>(Ix1::range(2), |_| ()).await?;
+/// # for from in [0, 1] {
+/// #     cells.member(Ix1(from)).send(Some(cells.at(Ix1(1 - from))));
+/// # }
+/// # assert_eq!(cells.at(Ix1(1)).index(), Ix1(1));
+/// # assert_eq!(cells.reduction::<u64>(Sum).await?, 2);
+/// # Ok(())
+/// # });
+/// # Runner::on_threads(2).run(job).unwrap();
+/// ```
 #[derive(Serialize, Deserialize)]
 #[serde(bound = "")]
 pub struct ActorRef<A> {
@@ -68,6 +97,32 @@ impl<A: Actor> ActorRef<A> {
 }
 
 /// Addresses all members of a collection.
+///
+/// ```
+/// # use gridspan::{embed::Runner, prelude::*};
+/// # #[derive(Serialize, Deserialize)]
+/// # struct Cell(u64);
+/// impl Actor for Cell {
+///     # type Index = Ix1;
+///     # type Init = ();
+///     # type Message = u64;
+///     # fn create((): (), _cx: &mut Context<Self>) -> Self { Cell(0) }
+///     fn handle(&mut self, hops: u64, cx: &mut Context<Self>) {
+///         let ring: CollectionRef<Self> = cx.collection();
+///         if hops > 0 {
+///             cx.send(&ring.at(Ix1((cx.index().0 + 1) % 4)), hops - 1);
+///         }
+///         cx.contribute(Sum, hops, To::main());
+///     }
+/// }
+/// # let job = Job::new("cells").actor::<Cell>().main(async |grid: Grid| {
+/// # let cells = grid.create::<Cell>(Ix1::range(4), |_| ()).await?;
+/// # cells.member(Ix1(0)).send(3);
+/// # assert_eq!(cells.reduction::<u64>(Sum).await?, 3 + 2 + 1);
+/// # Ok(())
+/// # });
+/// # Runner::on_threads(2).run(job).unwrap();
+/// ```
 #[derive(Serialize, Deserialize)]
 #[serde(bound = "")]
 pub struct CollectionRef<A> {
@@ -215,6 +270,28 @@ impl<A> SectionRef<A> {
 
 /// The destination of the answer to a question. It is part of the question's message; pass it to
 /// [`Context::reply`](crate::Context::reply), at once or later, from any actor.
+///
+/// ```
+/// # use gridspan::{embed::Runner, prelude::*};
+/// # #[derive(Serialize, Deserialize)]
+/// # struct Cell(u64);
+/// impl Actor for Cell {
+///     # type Index = Ix1;
+///     # type Init = ();
+///     # type Message = Reply<i32>;
+///     # fn create((): (), _cx: &mut Context<Self>) -> Self { Cell(0) }
+///     fn handle(&mut self, question: Reply<i32>, cx: &mut Context<Self>) {
+///         cx.reply(question, 10 * cx.index().0);
+///     }
+/// }
+/// # let job = Job::new("cells").actor::<Cell>().main(async |grid: Grid| {
+/// let cells = grid.create::<Cell>(Ix1::range(4), |_| ()).await?;
+/// let answer = cells.member(Ix1(2)).ask(Duration::from_secs(10), |reply| reply).await?;
+/// assert_eq!(answer, 20);
+/// # Ok(())
+/// # });
+/// # Runner::on_threads(2).run(job).unwrap();
+/// ```
 pub struct Reply<T> {
     pub(crate) pe: PeId,
     pub(crate) slot: u64,

@@ -166,8 +166,24 @@ impl Core {
         self.request_insertion(id, Payload::new(vec![(id.key, init)]), at);
     }
 
+    /// Requests the insertion of the members in demand; see `delivery/demands`. Called at the end of
+    /// a turn.
+    pub(in crate::pe) fn request_missing(&mut self) {
+        while let Some((id, at)) = self.delivery.take_demand() {
+            let Some((kind, rule)) = self.rule(id.collection) else { continue };
+            let init = rule.init.clone();
+            if self.is_missing(id) {
+                // A panic names the actor.
+                self.running = Some(kind);
+                let init = init(id.key);
+                self.running = None;
+                self.request_insertion(id, init, at);
+            }
+        }
+    }
+
     /// Requests the insertion of a new member. `init` is a `Vec<(Key, Init)>` with one element.
-    pub(in crate::pe) fn request_insertion(&mut self, id: ActorId, init: Payload, at: PeId) {
+    fn request_insertion(&mut self, id: ActorId, init: Payload, at: PeId) {
         self.renounce_right(id.collection);
         self.post(COORDINATOR, Control::InsertRequest { id, init, at });
     }

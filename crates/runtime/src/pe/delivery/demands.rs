@@ -12,8 +12,8 @@
 //! member is created or its place is known. It asks at the end of the turn, because the first
 //! members of a collection may send each other messages before all of them are created.
 //!
-//! **Conflicts.** Other insertions of such members are refused (`collective/create`), so the home
-//! alone decides. Groups have all their members from the start, and a broadcast concerns members
+//! **Conflicts.** Other insertions of such members are refused (`collective/create`, which also
+//! requests those in demand), so the home alone decides. Groups have all their members from the start, and a broadcast concerns members
 //! that exist; neither creates any.
 
 use super::on_demand::OnDemand;
@@ -26,7 +26,7 @@ use gridspan_topology::PeId;
 
 impl Core {
     /// The rule by which missing members of this collection are created, if they are.
-    fn rule(&self, collection: CollectionId) -> Option<(KindId, &OnDemand)> {
+    pub(in crate::pe) fn rule(&self, collection: CollectionId) -> Option<(KindId, &OnDemand)> {
         let info = &self.collections.get(collection)?.info;
         let rule = self.common.on_demand.get(&info.kind)?;
         info.migratable().then_some((info.kind, rule))
@@ -38,7 +38,7 @@ impl Core {
     }
 
     /// Whether this is the home of a member that does not exist.
-    fn is_missing(&self, id: ActorId) -> bool {
+    pub(in crate::pe) fn is_missing(&self, id: ActorId) -> bool {
         self.home(id) == Some(self.me)
             && self.resident(id).is_none()
             && !self.departing.contains_key(&id)
@@ -60,20 +60,5 @@ impl Core {
     /// index. A repeated message does not.
     pub(super) fn revives(&self, header: &Header) -> bool {
         self.creates(header).is_some() && !self.delivery.tombstones.has_passed(header)
-    }
-
-    /// Requests the insertion of the members in demand. Called at the end of a turn.
-    pub(in crate::pe) fn request_missing(&mut self) {
-        while let Some((id, at)) = self.delivery.take_demand() {
-            let Some((kind, rule)) = self.rule(id.collection) else { continue };
-            let init = rule.init.clone();
-            if self.is_missing(id) {
-                // A panic names the actor.
-                self.running = Some(kind);
-                let init = init(id.key);
-                self.running = None;
-                self.request_insertion(id, init, at);
-            }
-        }
     }
 }

@@ -119,7 +119,7 @@ impl Delivery {
     }
 
     /// Removes and returns a member that has to be created, with its PE.
-    pub(super) fn take_demand(&mut self) -> Option<(ActorId, PeId)> {
+    pub(crate) fn take_demand(&mut self) -> Option<(ActorId, PeId)> {
         self.demands.pop_first()
     }
 

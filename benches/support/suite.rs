@@ -13,7 +13,7 @@
 use criterion::{Criterion, SamplingMode};
 use gridspan_jobs::paired::ROUNDS_MIN;
 use gridspan_studies::figures::{
-    Comparison, ComputedValue, Figure, FigureRecord, FigureRun, FigureUnit, Goal, Interval,
+    Comparison, ComputedValue, Figure, FigureGoal, FigureRecord, FigureRun, FigureUnit, Interval,
     ProgramRounds, TABLE_HEAD, append_records, last_of, read_records, records_path, table_rows,
     target_folder,
 };
@@ -57,7 +57,7 @@ impl Sample {
 /// One of the programs of a comparison.
 pub(crate) struct Contender<'a> {
     name: &'static str,
-    goal: Option<Goal>,
+    goal: Option<FigureGoal>,
     run: Box<dyn FnMut() -> Sample + 'a>,
 }
 
@@ -69,7 +69,7 @@ impl<'a> Contender<'a> {
 
     /// Sets the ratio that ours should have to this program: at most for times, at least for rates.
     pub(crate) fn goal(mut self, ratio: f64) -> Self {
-        self.goal = Some(Goal::Ratio(ratio));
+        self.goal = Some(FigureGoal::Ratio(ratio));
         self
     }
 
@@ -80,7 +80,7 @@ impl<'a> Contender<'a> {
 
     /// Sets the maximum time of an operation of this program.
     pub(crate) fn limit(mut self, limit: Duration) -> Self {
-        self.goal = Some(Goal::limit(limit));
+        self.goal = Some(FigureGoal::limit(limit));
         self
     }
 
@@ -206,7 +206,7 @@ impl Suite {
         let folder = self.estimates.join(safe(self.name)).join(safe(title));
         match estimate(&folder, operations) {
             Some(time_ns) => {
-                let goal = limit.map(Goal::limit);
+                let goal = limit.map(FigureGoal::limit);
                 self.record(title, Figure::Single { unit, time_ns, goal });
             }
             None => eprintln!("criterion has left no estimate in {}", folder.display()),

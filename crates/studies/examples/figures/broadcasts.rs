@@ -2,7 +2,7 @@
 
 use crate::programs::Programs;
 use gridspan_studies::figures::{
-    ComputedValue, Figure, FigureRecord, FigureRun, FigureUnit, Goal, Interval,
+    ComputedValue, Figure, FigureGoal, FigureRecord, FigureRun, FigureUnit, Interval,
 };
 use serde_json::Value;
 use std::error::Error;
@@ -37,7 +37,7 @@ fn record(line: &str, run: &FigureRun) -> Option<FigureRecord> {
         low: number("ratio_low")?,
         high: number("ratio_high")?,
     };
-    let (unit, goal) = (FigureUnit::Time, Goal::Ratio(TREE_RATIO));
+    let (unit, goal) = (FigureUnit::Time, FigureGoal::Ratio(TREE_RATIO));
     let theirs = unit.show(median("binomial_of_messages")?);
     let mut value = ComputedValue::new(unit.show(median("runtime")?))
         .beside("binomial tree of messages", theirs)

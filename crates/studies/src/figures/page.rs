@@ -4,10 +4,11 @@
 //! `<!-- end of figures -->`. Rows of suites that have no new run stay as they are, so that the page
 //! may be written part by part; the first table gives the date and machine of each part.
 
-use super::record::{Figure, FigureRecord, Interval};
+use super::interval::Interval;
+use super::record::{Figure, FigureRecord};
 use super::rows::{ROWS, Row, RowTable};
 use super::table::table_line;
-use super::unit::{FigureUnit, Goal};
+use super::unit::{FigureGoal, FigureUnit};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -228,7 +229,7 @@ fn ours(record: &FigureRecord) -> String {
 
 /// The goal of ours alone.
 fn own_goal(record: &FigureRecord) -> String {
-    let judged = |goal: Option<Goal>, unit: FigureUnit, time_ns: Interval| {
+    let judged = |goal: Option<FigureGoal>, unit: FigureUnit, time_ns: Interval| {
         goal.map(|goal| goal.show(unit, time_ns)).unwrap_or_default()
     };
     match &record.figure {

@@ -1,7 +1,8 @@
 //! The records of measured figures: a line of JSON for each figure and run. All programs of a
 //! comparison are in one record, so that a ratio is always of one run.
 
-use super::unit::{FigureUnit, Goal, Verdict};
+use super::interval::Interval;
+use super::unit::{FigureGoal, FigureUnit, FigureVerdict};
 use gridspan_jobs::paired::MedianEstimate;
 use serde::{Deserialize, Serialize};
 
@@ -46,34 +47,10 @@ pub enum Figure {
         /// The time of an operation in nanoseconds.
         time_ns: Interval,
         /// Its goal.
-        goal: Option<Goal>,
+        goal: Option<FigureGoal>,
     },
     /// A value that is not a time.
     Value(ComputedValue),
-}
-
-/// A median with its interval of 95 %.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Interval {
-    /// The median.
-    pub median: f64,
-    /// The lower end.
-    pub low: f64,
-    /// The upper end.
-    pub high: f64,
-}
-
-impl From<MedianEstimate> for Interval {
-    fn from(MedianEstimate { median, low, high }: MedianEstimate) -> Self {
-        Self { median, low, high }
-    }
-}
-
-impl std::fmt::Display for Interval {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let Self { median, low, high } = *self;
-        MedianEstimate { median, low, high }.fmt(f)
-    }
 }
 
 /// Programs that took turns.
@@ -86,7 +63,7 @@ pub struct Comparison {
     /// Ours.
     pub ours: ComparedProgram,
     /// The others.
-    pub baselines: Vec<Baseline>,
+    pub baselines: Vec<ComparedBaseline>,
 }
 
 /// The cost of an operation of one program.
@@ -99,18 +76,18 @@ pub struct ComparedProgram {
     /// The processor time in nanoseconds, of all threads and processes and of their start.
     pub work_ns: f64,
     /// The goal for the time.
-    pub limit: Option<Goal>,
+    pub limit: Option<FigureGoal>,
 }
 
 /// A program beside ours.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Baseline {
+pub struct ComparedBaseline {
     /// Its cost.
     pub program: ComparedProgram,
     /// The ratio of ours to it, of times or of rates, from the rounds of this run.
     pub ratio: Interval,
     /// The goal for the ratio.
-    pub goal: Option<Goal>,
+    pub goal: Option<FigureGoal>,
 }
 
 /// The times of one program, in all rounds.
@@ -123,7 +100,7 @@ pub struct ProgramRounds {
     /// The sum of the processor times of an operation over all rounds, in nanoseconds.
     pub works_ns: f64,
     /// The goal for the ratio of ours to it, or for its time.
-    pub goal: Option<Goal>,
+    pub goal: Option<FigureGoal>,
 }
 
 impl ProgramRounds {
@@ -132,7 +109,7 @@ impl ProgramRounds {
             name: self.name.clone(),
             time_ns: MedianEstimate::of(&self.times_ns).into(),
             work_ns: self.works_ns / self.times_ns.len().max(1) as f64,
-            limit: self.goal.filter(|goal| matches!(goal, Goal::Limit(_))),
+            limit: self.goal.filter(|goal| matches!(goal, FigureGoal::Limit(_))),
         }
     }
 }
@@ -144,10 +121,10 @@ impl Comparison {
             let pairs = ours.times_ns.iter().zip(&other.times_ns);
             let ratios: Vec<f64> =
                 pairs.map(|(&ours, &theirs)| unit.ratio_of_times(ours, theirs)).collect();
-            Baseline {
+            ComparedBaseline {
                 program: other.cost(),
                 ratio: MedianEstimate::of(&ratios).into(),
-                goal: other.goal.filter(|goal| matches!(goal, Goal::Ratio(_))),
+                goal: other.goal.filter(|goal| matches!(goal, FigureGoal::Ratio(_))),
             }
         });
         let baselines = baselines.collect();
@@ -155,7 +132,7 @@ impl Comparison {
     }
 
     /// Returns the baseline of this name.
-    pub fn baseline(&self, name: &str) -> Option<&Baseline> {
+    pub fn baseline(&self, name: &str) -> Option<&ComparedBaseline> {
         self.baselines.iter().find(|baseline| baseline.program.name == name)
     }
 }
@@ -170,7 +147,7 @@ pub struct ComputedValue {
     /// The ratio of ours to the first of them, as text.
     pub ratio: Option<String>,
     /// The goal as text, and whether it is met.
-    pub goal: Option<(String, Verdict)>,
+    pub goal: Option<(String, FigureVerdict)>,
 }
 
 impl ComputedValue {
@@ -196,7 +173,7 @@ impl ComputedValue {
     /// Sets the goal.
     #[must_use]
     pub fn goal(mut self, goal: impl Into<String>, is_met: bool) -> Self {
-        self.goal = Some((goal.into(), Verdict::of(is_met)));
+        self.goal = Some((goal.into(), FigureVerdict::of(is_met)));
         self
     }
 }

@@ -1,6 +1,7 @@
 //! The table that every bench prints: one form for all figures.
 
-use super::record::{Comparison, Figure, FigureRecord, Interval};
+use super::interval::Interval;
+use super::record::{Comparison, Figure, FigureRecord};
 use super::unit::FigureUnit;
 
 /// The head of the table.

@@ -3,7 +3,7 @@
 use super::*;
 use crate::stealing::four_sites;
 
-fn rounds(name: &str, times_ns: &[f64], goal: Option<Goal>) -> ProgramRounds {
+fn rounds(name: &str, times_ns: &[f64], goal: Option<FigureGoal>) -> ProgramRounds {
     let works_ns = times_ns.iter().sum();
     ProgramRounds { name: name.to_owned(), times_ns: times_ns.to_vec(), works_ns, goal }
 }
@@ -22,7 +22,8 @@ fn record(run: &str, suite: &str, title: &str, figure: Figure) -> FigureRecord {
 /// A rate of ours that is twice that of theirs.
 fn comparison(theirs: &str, goal: f64) -> Figure {
     let ours = rounds("gridspan", &[10.0, 20.0, 10.0, 12.0, 10.0, 10.0], None);
-    let other = rounds(theirs, &[20.0, 40.0, 20.0, 24.0, 20.0, 20.0], Some(Goal::Ratio(goal)));
+    let other =
+        rounds(theirs, &[20.0, 40.0, 20.0, 24.0, 20.0, 20.0], Some(FigureGoal::Ratio(goal)));
     Figure::Comparison(Comparison::new(FigureUnit::Rate, &ours, &[other]))
 }
 

@@ -1,6 +1,6 @@
 //! Units of figures, goals, and verdicts.
 
-use super::record::Interval;
+use super::interval::Interval;
 use gridspan_jobs::paired::three_digits;
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -58,7 +58,7 @@ fn show_time(time_ns: f64) -> String {
 /// What a figure should reach.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Goal {
+pub enum FigureGoal {
     /// The ratio of ours to theirs: at most for times, at least for rates. A goal of 1 means to be
     /// faster.
     Ratio(f64),
@@ -66,24 +66,24 @@ pub enum Goal {
     Limit(u64),
 }
 
-impl Goal {
+impl FigureGoal {
     /// The goal of an operation of at most `limit`.
     pub fn limit(limit: Duration) -> Self {
         Self::Limit(u64::try_from(limit.as_nanos()).unwrap_or(u64::MAX))
     }
 
     /// Judges the interval of the ratio, or of the time in nanoseconds.
-    pub fn judge(self, unit: FigureUnit, interval: Interval) -> Verdict {
+    pub fn judge(self, unit: FigureUnit, interval: Interval) -> FigureVerdict {
         let (goal, is_at_most) = match self {
             Self::Ratio(goal) => (goal, unit.is_less_better()),
             Self::Limit(limit_ns) => (limit_ns as f64, true),
         };
         let is_met = |value: f64| if is_at_most { value <= goal } else { value >= goal };
         match (is_met(interval.low), is_met(interval.high)) {
-            (true, true) => Verdict::Met,
-            (false, false) if self == Self::Ratio(1.0) => Verdict::Lost,
-            (false, false) => Verdict::Missed,
-            _ => Verdict::NotDecided,
+            (true, true) => FigureVerdict::Met,
+            (false, false) if self == Self::Ratio(1.0) => FigureVerdict::Lost,
+            (false, false) => FigureVerdict::Missed,
+            _ => FigureVerdict::NotDecided,
         }
     }
 
@@ -109,7 +109,7 @@ impl Goal {
 /// Whether a goal is reached.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Verdict {
+pub enum FigureVerdict {
     /// The whole interval is on the right side of the goal.
     Met,
     /// The whole interval is on the wrong side.
@@ -120,14 +120,14 @@ pub enum Verdict {
     NotDecided,
 }
 
-impl Verdict {
+impl FigureVerdict {
     /// The verdict on a value that has no interval.
     pub fn of(is_met: bool) -> Self {
         if is_met { Self::Met } else { Self::Missed }
     }
 }
 
-impl fmt::Display for Verdict {
+impl fmt::Display for FigureVerdict {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Met => "met",
@@ -148,27 +148,27 @@ mod tests {
 
     #[test]
     fn a_goal_is_met_or_missed_only_by_the_whole_interval() {
-        let most = Goal::Ratio(1.25);
+        let most = FigureGoal::Ratio(1.25);
         let judge = |low, high| most.judge(FigureUnit::Time, interval(low, high));
-        assert_eq!(judge(1.1, 1.25), Verdict::Met);
-        assert_eq!(judge(1.2, 1.3), Verdict::NotDecided);
-        assert_eq!(judge(1.26, 1.3), Verdict::Missed);
+        assert_eq!(judge(1.1, 1.25), FigureVerdict::Met);
+        assert_eq!(judge(1.2, 1.3), FigureVerdict::NotDecided);
+        assert_eq!(judge(1.26, 1.3), FigureVerdict::Missed);
 
-        let least = Goal::Ratio(2.0);
+        let least = FigureGoal::Ratio(2.0);
         let judge = |low, high| least.judge(FigureUnit::Rate, interval(low, high));
-        assert_eq!(judge(2.0, 2.3), Verdict::Met);
-        assert_eq!(judge(1.2, 1.3), Verdict::Missed);
+        assert_eq!(judge(2.0, 2.3), FigureVerdict::Met);
+        assert_eq!(judge(1.2, 1.3), FigureVerdict::Missed);
     }
 
     #[test]
     fn a_missed_goal_to_be_faster_is_a_loss() {
-        let shown = Goal::Ratio(1.0).show(FigureUnit::Rate, interval(0.8, 0.9));
+        let shown = FigureGoal::Ratio(1.0).show(FigureUnit::Rate, interval(0.8, 0.9));
         assert_eq!(shown, "faster: **we lose**");
     }
 
     #[test]
     fn limits_are_of_times_and_shown_in_the_unit() {
-        let limit = Goal::limit(Duration::from_millis(55));
+        let limit = FigureGoal::limit(Duration::from_millis(55));
         let times = interval(36e6, 37e6);
         assert_eq!(limit.show(FigureUnit::Time, times), "at most 55.0 ms: met");
         assert_eq!(limit.show(FigureUnit::Rate, times), "at least 18.2 /s: met");

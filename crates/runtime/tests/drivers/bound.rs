@@ -21,7 +21,7 @@ struct All {
     swarms: [CollectionRef<Swarm>; 2],
 }
 
-#[derive(Clone, Serialize, Deserialize)]
+#[derive(Clone, Copy, Serialize, Deserialize)]
 enum Order {
     Meet(All),
     Move(PeId),

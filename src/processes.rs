@@ -17,7 +17,7 @@ use crate::variables::{DRIVER, LAUNCHER, REPORT};
 use gridspan_runtime::driver::{NodeHandle, cluster};
 use gridspan_runtime::net::bootstrap::{self, Addresses, Joined, NodeBundle, listening_address};
 use gridspan_runtime::net::{Authority, UdpPort};
-use gridspan_runtime::{Job, JobError};
+use gridspan_runtime::{Job, JobError, StartError};
 use gridspan_topology::{GridSpec, NodeId};
 use std::collections::BTreeMap;
 use std::fmt;
@@ -92,8 +92,7 @@ impl Processes {
         on_printed: &OnPrinted,
         is_cancelled: impl Fn() -> bool,
     ) -> Result<(Joined, BTreeMap<NodeId, Child>), JobError> {
-        let setup =
-            |error: &dyn fmt::Display| JobError::Failed(format!("cannot start nodes: {error}"));
+        let setup = |error: &dyn fmt::Display| StartError::Network { reason: error.to_string() };
         let authority = Authority::new(job).map_err(|error| setup(&error))?;
         let mut bundles =
             bootstrap::issue(&authority, &self.grid).map_err(|error| setup(&error))?;
@@ -167,7 +166,7 @@ fn listening(
 }
 
 fn not_started(node: NodeId, reason: &str) -> JobError {
-    JobError::Failed(format!("{node} did not start: {reason}"))
+    StartError::Node { node, reason: reason.to_owned() }.into()
 }
 
 /// Adds to the loss of a node how its process ended.

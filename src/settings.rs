@@ -17,11 +17,8 @@ use std::time::Duration;
 /// use gridspan::topology::GridSpec;
 /// use gridspan::{Driver, Settings, Start};
 ///
-/// let start = Start {
-///     driver: Driver::Embedded(GridSpec::single(2)),
-///     settings: Settings { seed: Some(7), ..Settings::default() },
-///     report_lines: false,
-/// };
+/// let start = Start::new(Driver::Embedded(GridSpec::single(2)))
+///     .with_settings(Settings::default().with_seed(7));
 /// let job = Job::new("nothing").main(async |_grid: Grid| Ok(()));
 /// assert_eq!(gridspan::run(job, &start), ExitCode::SUCCESS);
 /// ```
@@ -67,7 +64,7 @@ pub enum Driver {
 /// use gridspan::prelude::*;
 /// use gridspan::Settings;
 ///
-/// let settings = Settings { time_limit: Some(Duration::from_secs(60)), ..Settings::default() };
+/// let settings = Settings::default().with_time_limit(Duration::from_secs(60));
 /// let job = settings.apply(Job::new("nothing"));
 /// assert_eq!(gridspan::embed::Runner::on_threads(1).run(job), Ok(()));
 /// ```

@@ -108,7 +108,9 @@ const MET_IN_WHOLE_CRATES: &[(&str, &str)] = &[
 const WITHOUT_EXAMPLE: &[&str] = &[
     // Errors of other names, and a part of one.
     "GridFileProblem",
+    "Misuse",
     "UnknownMode",
+    "UnknownStealingPolicy",
     "UnknownStrategy",
     // Results, which users only read.
     "BalanceReport",

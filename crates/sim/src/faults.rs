@@ -19,12 +19,10 @@ use std::time::Duration;
 /// use gridspan_sim::{FaultPlan, SimOptions, Simulation};
 ///
 /// // One frame in ten is late, and others overtake it.
-/// let faults = FaultPlan {
-///     frame_delay: 0.1,
-///     delay_max: Duration::from_millis(50),
-///     reorder: true,
-///     ..FaultPlan::default()
-/// };
+/// let faults = FaultPlan::default()
+///     .with_frame_delay(0.1)
+///     .with_delay_max(Duration::from_millis(50))
+///     .with_reorder(true);
 /// let options = SimOptions::with_seed(1).with_faults(faults);
 /// let report = Simulation::new(job, grid, options)?.run();
 /// assert_eq!(report.outcome, Ok(()));
@@ -108,8 +106,8 @@ impl FaultPlan {
 /// use gridspan_sim::{FaultPlan, PauseFaults};
 /// use std::time::Duration;
 ///
-/// let pauses = PauseFaults { probability: 0.001, longest: Duration::from_millis(20) };
-/// let faults = FaultPlan { pauses: Some(pauses), ..FaultPlan::default() };
+/// let pauses = PauseFaults::new(0.001, Duration::from_millis(20));
+/// let faults = FaultPlan::default().with_pauses(pauses);
 /// # assert!(faults.quic.is_none());
 /// ```
 #[derive(Clone, Copy, Debug)]
@@ -133,8 +131,8 @@ impl PauseFaults {
 /// ```
 /// use gridspan_sim::{FaultPlan, SessionFaults};
 ///
-/// let fragile = SessionFaults { disconnect: 0.05, ..SessionFaults::default() };
-/// let faults = FaultPlan { sessions: Some(fragile), ..FaultPlan::default() };
+/// let fragile = SessionFaults::default().with_disconnect(0.05);
+/// let faults = FaultPlan::default().with_sessions(fragile);
 /// # assert!(faults.quic.is_none());
 /// ```
 #[derive(Clone, Copy, Debug)]
@@ -242,8 +240,8 @@ impl SessionFaults {
 /// # let grid = GridSpec::from_emulate("2x2,wan=32ms").unwrap();
 /// use gridspan_sim::{FaultPlan, QuicFaults, SimOptions, Simulation};
 ///
-/// let lossy = QuicFaults { loss: 0.02, ..QuicFaults::default() };
-/// let faults = FaultPlan { quic: Some(lossy), ..FaultPlan::default() };
+/// let lossy = QuicFaults::default().with_loss(0.02);
+/// let faults = FaultPlan::default().with_quic(lossy);
 /// let options = SimOptions::with_seed(1).with_faults(faults);
 /// let report = Simulation::new(job, grid, options)?.run();
 /// assert_eq!(report.outcome, Ok(()));

@@ -18,13 +18,9 @@ use std::time::Duration;
 /// use gridspan_runtime::SiteId;
 /// use gridspan_sim::{Departure, GuestPlan, SimOptions, Simulation};
 ///
-/// let guest = GuestPlan {
-///     site: SiteId(1),
-///     pes: 2,
-///     joins: Duration::from_millis(500),
-///     departs: Some((Duration::from_secs(1), Departure::Leaves)),
-/// };
-/// let options = SimOptions { guests: vec![guest], ..SimOptions::default() };
+/// let guest = GuestPlan::new(SiteId(1), 2, Duration::from_millis(500))
+///     .with_departure((Duration::from_secs(1), Departure::Leaves));
+/// let options = SimOptions::default().with_guests(vec![guest]);
 /// let report = Simulation::new(job, grid, options)?.run();
 /// assert_eq!(report.outcome, Ok(()));
 /// # Ok::<(), gridspan_sim::SimError>(())
@@ -64,8 +60,7 @@ impl GuestPlan {
 /// use std::time::Duration;
 ///
 /// let [joins, dies] = [1, 5].map(Duration::from_secs);
-/// let departs = Some((dies, Departure::Killed));
-/// let guest = GuestPlan { site: SiteId(0), pes: 1, joins, departs };
+/// let guest = GuestPlan::new(SiteId(0), 1, joins).with_departure((dies, Departure::Killed));
 /// # assert!(guest.departs.is_some());
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

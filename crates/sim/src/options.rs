@@ -17,10 +17,9 @@ use std::time::Duration;
 /// # let grid = GridSpec::from_emulate("2x2,wan=32ms").unwrap();
 /// use gridspan_sim::{SimOptions, Simulation};
 ///
-/// let options = SimOptions {
-///     message_cost: Duration::from_micros(2),
-///     ..SimOptions::with_seed(7).with_processors(1)
-/// };
+/// let options = SimOptions::with_seed(7)
+///     .with_processors(1)
+///     .with_message_cost(Duration::from_micros(2));
 /// let report = Simulation::new(job, grid, options)?.run();
 /// assert_eq!(report.outcome, Ok(()));
 /// # Ok::<(), gridspan_sim::SimError>(())

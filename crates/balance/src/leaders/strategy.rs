@@ -14,6 +14,12 @@ use std::collections::VecDeque;
 
 /// Cuts as `grid-cut` does, but each site cuts its part. In the runtime, each site's leader does
 /// that, and no node holds the whole graph; with a snapshot, one node does all of it.
+///
+/// ```
+/// use gridspan_balance::{MakeStrategy, LeaderCut, Strategy};
+///
+/// assert_eq!(LeaderCut::default().make(7).name(), "leader-cut"); // with the seed of the job
+/// ```
 #[derive(Clone, Debug)]
 pub struct LeaderCut {
     seed: u64,

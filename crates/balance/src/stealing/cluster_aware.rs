@@ -12,6 +12,12 @@ use gridspan_topology::NodeId;
 /// An idle node asks any node of another site, does not wait for the answer, and meanwhile asks any
 /// node of its site, and if that has no tasks, the next. At most one wide-area request is on its
 /// way; after it was refused, the next refusal from a near node sends another.
+///
+/// ```
+/// use gridspan_balance::stealing::{ClusterAware, MakeStealingPolicy, StealingPolicy};
+///
+/// assert_eq!(ClusterAware::one().make().name(), "cluster-aware");
+/// ```
 #[derive(Clone, Debug)]
 pub struct ClusterAware {
     name: &'static str,

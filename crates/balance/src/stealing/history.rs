@@ -14,6 +14,12 @@ use gridspan_topology::NodeId;
 /// answers a thief with the node that it would ask itself, and the thief remembers that node and
 /// asks it next. Hints can lead in a circle; after max(floor(log2 n - 3), 1) hints in a row, where
 /// n is the number of nodes, the thief forgets the node and asks any.
+///
+/// ```
+/// use gridspan_balance::stealing::{HistoryPolicy, MakeStealingPolicy, StealingPolicy};
+///
+/// assert_eq!(HistoryPolicy::shis().make().name(), "shis");
+/// ```
 #[derive(Clone, Debug)]
 pub struct HistoryPolicy {
     is_transitive: bool,

@@ -13,6 +13,12 @@ use std::collections::BTreeSet;
 /// hypercube (the nodes with a place in the order of nodes that differs in one bit) and sleeps. A
 /// neighbour that has tasks, now or later, sends half of them. The hypercube does not take sites
 /// into account.
+///
+/// ```
+/// use gridspan_balance::stealing::{Lifeline, MakeStealingPolicy, StealingPolicy};
+///
+/// assert_eq!(Lifeline::default().make().name(), "lifeline");
+/// ```
 #[derive(Clone, Debug)]
 pub struct Lifeline {
     attempts: u32,

@@ -39,6 +39,14 @@ pub trait StealingPolicy: Send {
 
 /// Makes the stealing policy of each node of a job. Every [`StealingPolicy`] that can be cloned makes
 /// itself, and a [`StealingPolicyName`](super::StealingPolicyName) the policy of that name.
+///
+/// ```
+/// use gridspan_balance::stealing::{Lifeline, MakeStealingPolicy, StealingPolicy, StealingPolicyName};
+///
+/// let chosen: StealingPolicyName = "lifeline".parse()?;
+/// assert_eq!(chosen.make().name(), Lifeline::default().make().name());
+/// # Ok::<(), gridspan_balance::stealing::UnknownStealingPolicy>(())
+/// ```
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not a stealing policy",
     label = "a policy is a value, not a name",

@@ -8,6 +8,12 @@ use gridspan_topology::NodeId;
 
 /// Random stealing: an idle node asks any other node, and if that has no tasks, the next, until it
 /// succeeds. It remembers nothing, and only work ends the asking.
+///
+/// ```
+/// use gridspan_balance::stealing::{MakeStealingPolicy, RandomStealing, StealingPolicy};
+///
+/// assert_eq!(RandomStealing::half().make().name(), "random-half");
+/// ```
 #[derive(Clone, Debug)]
 pub struct RandomStealing {
     name: &'static str,

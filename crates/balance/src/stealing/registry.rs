@@ -39,6 +39,14 @@ pub fn stealing_policy(name: &str) -> Result<Box<dyn StealingPolicy>, UnknownSte
 
 /// The name of a stealing policy, one of [`STEALING_POLICIES`], for programs whose users select it
 /// by a flag or a variable.
+///
+/// ```
+/// use gridspan_balance::stealing::StealingPolicyName;
+///
+/// assert!("directory".parse::<StealingPolicyName>().is_ok());
+/// let error = "directori".parse::<StealingPolicyName>().unwrap_err();
+/// assert!(error.to_string().contains("directory")); // it lists the names
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct StealingPolicyName(&'static str);
 

@@ -14,6 +14,12 @@ use crate::strategies::vacate::Vacate;
 use std::collections::BTreeSet;
 
 /// Takes the plan with the shortest predicted step, the cost of its moves included.
+///
+/// ```
+/// use gridspan_balance::{MakeStrategy, Auto, Strategy};
+///
+/// assert_eq!(Auto::default().make(7).name(), "auto"); // with the seed of the job
+/// ```
 #[derive(Clone, Debug)]
 pub struct Auto {
     vacate: Vacate,

@@ -13,6 +13,12 @@ use crate::strategies::strategy::Strategy;
 use gridspan_topology::PeId;
 
 /// Spreads border actors first, and then evens out loads with the other actors.
+///
+/// ```
+/// use gridspan_balance::{MakeStrategy, Border, Strategy};
+///
+/// assert_eq!(Border.make(7).name(), "border"); // with the seed of the job
+/// ```
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Border;
 

@@ -11,6 +11,12 @@ use std::collections::{BTreeMap, BTreeSet};
 /// speeds and background (Charm++'s GreedyLB, the reference in Koenig and Kalé (2007), "Optimizing
 /// Distributed Application Performance Using Dynamic Grid Topology-Aware Load Balancing", section
 /// 5.2).
+///
+/// ```
+/// use gridspan_balance::{MakeStrategy, Greedy, Strategy};
+///
+/// assert_eq!(Greedy.make(7).name(), "greedy"); // with the seed of the job
+/// ```
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Greedy;
 

@@ -22,6 +22,13 @@ use crate::strategies::tighten::{Crossing, tighten};
 use gridspan_topology::PeId;
 
 /// Cuts the object graph level by level.
+///
+/// ```
+/// use gridspan_balance::{GridCut, Strategy};
+///
+/// assert_eq!(GridCut::default().name(), "grid-cut");
+/// assert_eq!(GridCut::default().flat().name(), "flat-cut"); // without regard to sites
+/// ```
 #[derive(Clone, Debug)]
 pub struct GridCut {
     seed: u64,

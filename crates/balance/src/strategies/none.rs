@@ -5,6 +5,12 @@ use crate::snapshot::Snapshot;
 use crate::strategies::strategy::Strategy;
 
 /// Leaves every actor where it is.
+///
+/// ```
+/// use gridspan_balance::{MakeStrategy, NoMoves, Strategy};
+///
+/// assert_eq!(NoMoves.make(7).name(), "none"); // with the seed of the job
+/// ```
 #[derive(Clone, Copy, Debug, Default)]
 pub struct NoMoves;
 

@@ -7,6 +7,12 @@ use gridspan_topology::PeId;
 use gridspan_topology::dice::Dice;
 
 /// Moves every migratable actor to a PE drawn uniformly from all, possibly its present one.
+///
+/// ```
+/// use gridspan_balance::{MakeStrategy, Random, Strategy};
+///
+/// assert_eq!(Random::default().make(7).name(), "random"); // with the seed of the job
+/// ```
 #[derive(Clone, Debug)]
 pub struct Random {
     dice: Dice,

@@ -9,6 +9,12 @@ use gridspan_topology::PeId;
 
 /// Moves actors from PEs that exceed their share by more than 3 % to those with most room, inside
 /// the site first. It considers only loads, speeds and background.
+///
+/// ```
+/// use gridspan_balance::{MakeStrategy, Refine, Strategy};
+///
+/// assert_eq!(Refine.make(7).name(), "refine"); // with the seed of the job
+/// ```
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Refine;
 

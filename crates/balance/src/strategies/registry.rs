@@ -50,6 +50,14 @@ pub fn by_name(name: &str, seed: u64) -> Result<Box<dyn Strategy>, UnknownStrate
 
 /// The name of a strategy, one of [`NAMES`], for programs whose users select it by a flag or a
 /// variable.
+///
+/// ```
+/// use gridspan_balance::StrategyName;
+///
+/// assert!("greedy".parse::<StrategyName>().is_ok());
+/// let error = "greedi".parse::<StrategyName>().unwrap_err();
+/// assert!(error.to_string().contains("greedy")); // it lists the names
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct StrategyName(&'static str);
 

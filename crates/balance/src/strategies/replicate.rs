@@ -18,6 +18,12 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Cuts over sites, and computes actors between them at both.
+///
+/// ```
+/// use gridspan_balance::{MakeStrategy, Replicate, Strategy};
+///
+/// assert_eq!(Replicate::default().make(7).name(), "replicate"); // with the seed of the job
+/// ```
 #[derive(Clone, Debug, Default)]
 pub struct Replicate {
     cut: GridCut,

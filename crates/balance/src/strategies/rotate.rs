@@ -6,6 +6,12 @@ use crate::strategies::strategy::Strategy;
 use gridspan_topology::PeId;
 
 /// Moves every migratable actor to the next PE, and from the last PE to the first.
+///
+/// ```
+/// use gridspan_balance::{MakeStrategy, Rotate, Strategy};
+///
+/// assert_eq!(Rotate.make(7).name(), "rotate"); // with the seed of the job
+/// ```
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Rotate;
 

@@ -75,6 +75,15 @@ pub trait Strategy: Send {
 ///
 /// Every [`Strategy`] that can be cloned makes itself, and a
 /// [`StrategyName`](crate::StrategyName) the strategy of that name.
+///
+/// ```
+/// use gridspan_balance::{GridCut, MakeStrategy, Strategy, StrategyName};
+///
+/// // A value of a program, or the name that a user gives.
+/// let chosen: StrategyName = "grid-cut".parse()?;
+/// assert_eq!(chosen.make(7).name(), GridCut::default().make(7).name());
+/// # Ok::<(), gridspan_balance::UnknownStrategy>(())
+/// ```
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not a balancing strategy",
     label = "a strategy is a value, not a name",

@@ -18,6 +18,12 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 /// Remembers foreign load, and the actors that were moved away from it.
+///
+/// ```
+/// use gridspan_balance::{MakeStrategy, Strategy, Vacate};
+///
+/// assert_eq!(Vacate::default().make(7).name(), "vacate"); // with the seed of the job
+/// ```
 #[derive(Clone, Debug, Default)]
 pub struct Vacate {
     /// Usual part of its time that each PE loses to foreign load.

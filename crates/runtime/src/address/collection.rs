@@ -54,6 +54,29 @@ pub enum Placement {
 }
 
 /// The PE on which a member is created [on demand](crate::Job::on_demand).
+///
+/// ```
+/// use gridspan::prelude::*;
+///
+/// # #[derive(Serialize, Deserialize)]
+/// # struct Bin(u64);
+/// # impl Actor for Bin {
+/// #     type Index = Ix2;
+/// #     type Init = u64;
+/// #     type Message = u64;
+/// #     fn create(items: u64, _cx: &mut Context<Self>) -> Self { Bin(items) }
+/// #     fn handle(&mut self, items: u64, _cx: &mut Context<Self>) { self.0 += items }
+/// # }
+/// // On the PE from which the first message came, with no items.
+/// let job = Job::new("bins").on_demand::<Bin>(CreateAt::Sender, |_index| 0);
+/// # let job = job.main(async |grid: Grid| {
+/// #     let bins = grid.create::<Bin>(Ix2::grid(0, 0), |_| 0).await?;
+/// #     bins.member(Ix2(7, -7)).send(1);
+/// #     grid.quiescence().await?;
+/// #     Ok(())
+/// # });
+/// # gridspan::embed::Runner::on_threads(2).run(job).unwrap();
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CreateAt {
     /// The member's home, which follows from the [`Placement`] of its collection.

@@ -48,6 +48,14 @@ pub enum StartError {
         /// The error of the system, or of the certificate.
         reason: String,
     },
+    /// The process of a node did not start, or ended at once.
+    #[error("{node} did not start: {reason}")]
+    Node {
+        /// The node.
+        node: NodeId,
+        /// What its process did, or the error of the system.
+        reason: String,
+    },
     /// The node could not join the network of the job.
     #[error("cannot join the job: {reason}")]
     Join {

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 /// ```
 /// use gridspan::{Job, Limits};
 ///
-/// let limits = Limits { soft_bytes: 64 << 20, ..Limits::default() };
+/// let limits = Limits::default().with_soft_bytes(64 << 20);
 /// let job = Job::new("frugal").limits(limits);
 /// # assert_eq!(limits.hard_bytes, 2 << 30);
 /// # gridspan::embed::Runner::on_threads(1).run(job).unwrap();

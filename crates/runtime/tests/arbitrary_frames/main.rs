@@ -30,7 +30,9 @@ fn random_frames_do_not_panic() {
     let mut dice = Dice::new(1);
     let (mut decoded, mut frames) = (0, BTreeMap::new());
     // Each place once, with one frame that leads there.
-    std::panic::set_hook(Box::new(|panic| *PLACE.lock().expect("no panic holds it") = panic.to_string()));
+    std::panic::set_hook(Box::new(|panic| {
+        *PLACE.lock().expect("no panic holds it") = panic.to_string()
+    }));
     let mut try_frame = |start: &[u8]| {
         for (from, to) in [(0, 0), (2, 0), (0, COORDINATOR.0), (1, COORDINATOR.0), (!0, !0)] {
             for _ in 0..FRAMES {

@@ -140,12 +140,6 @@ pub const ROWS: &[Row] = &[
         &["METIS k-way"],
     ),
     Row::measured(
-        "`balance`: a step of molecular dynamics that is measured",
-        "balance",
-        &["measuring leanmd"],
-        &["not measured"],
-    ),
-    Row::measured(
         "`tasks`: fib, a task on one / two PEs",
         "tasks",
         &["fib, a task, one PE", "fib, a task, two PEs"],

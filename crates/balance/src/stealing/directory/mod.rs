@@ -57,6 +57,12 @@ use std::time::Duration;
 use task_time::TaskTime;
 
 /// The policy of one node: thief and holder, and perhaps keeper of a directory and head of a site.
+///
+/// ```
+/// use gridspan_balance::stealing::{Directory, MakeStealingPolicy, StealingPolicy};
+///
+/// assert_eq!(Directory::default().make().name(), "directory");
+/// ```
 #[derive(Clone, Debug, Default)]
 pub struct Directory {
     /// The keeper to which this node last sent a message.

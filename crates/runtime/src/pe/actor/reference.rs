@@ -180,6 +180,30 @@ impl SectionPart {
 /// Addresses a fixed set of members together: of one collection
 /// ([`CollectionRef::section`]), or of several with actors of the same type
 /// ([`SectionRef::across`]).
+///
+/// ```
+/// # use gridspan::{embed::Runner, prelude::*};
+/// # #[derive(Serialize, Deserialize)]
+/// # struct Cell(u64);
+/// impl Actor for Cell {
+///     # type Index = Ix1;
+///     # type Init = ();
+///     # type Message = SectionRef<Self>;
+///     # fn create((): (), _cx: &mut Context<Self>) -> Self { Cell(0) }
+///     fn handle(&mut self, even: SectionRef<Self>, cx: &mut Context<Self>) {
+///         cx.contribute_to_section(&even, Sum, cx.index().0, To::main());
+///     }
+/// }
+/// # let job = Job::new("cells").actor::<Cell>().main(async |grid: Grid| {
+/// let cells = grid.create::<Cell>(Ix1::range(5), |_| ()).await?;
+/// let even = cells.section(0, [Ix1(0), Ix1(2), Ix1(4)]);
+/// cells.multicast(&even, even.clone());
+/// let sum: i32 = cells.section_reduction(&even, Sum).await?;
+/// assert_eq!(sum, 6);
+/// # Ok(())
+/// # });
+/// # Runner::on_threads(2).run(job).unwrap();
+/// ```
 #[derive(Serialize, Deserialize)]
 #[serde(bound = "")]
 pub struct SectionRef<A> {

@@ -1,7 +1,7 @@
 //! Balancing while the job goes on, on threads and over QUIC.
 #![allow(missing_docs, clippy::unwrap_used)]
 
-use gridspan_balance::{BalanceReport, Cause, LeaderCut, Refine};
+use gridspan_balance::{BalanceReport, Cause, Refine};
 use gridspan_runtime::driver::embedded;
 use gridspan_runtime::{Actor, Context, Ix1, Job, JobError, Op, PeId, Placement, To};
 use serde::{Deserialize, Serialize};
@@ -105,7 +105,7 @@ fn leaders_of_sites_plan_over_quic() {
     let spec = gridspan_topology::GridSpec::from_emulate("2x1,wan=1ms").unwrap();
 
     // Whether the gate lets it pass depends on how long a busy machine takes to plan.
-    let job = job(&told).strategy(LeaderCut::default()).balance_gate(false);
+    let job = job(&told).strategy(gridspan_balance::LeaderCut::default()).balance_gate(false);
     embedded::run_emulated(job, &spec).unwrap();
 
     let told = told.lock().unwrap();

@@ -4,7 +4,9 @@ use super::handle::NodeHandle;
 use super::main_thread;
 use super::node::{Node, check_pes};
 use crate::Job;
-use crate::error::{JobError, StartError};
+use crate::error::JobError;
+#[cfg(feature = "net")]
+use crate::error::StartError;
 use crate::job::program::Program;
 use gridspan_topology::{Layout, NodeId, Speed};
 use std::thread;

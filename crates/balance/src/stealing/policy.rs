@@ -41,7 +41,8 @@ pub trait StealingPolicy: Send {
 /// itself, and a [`StealingPolicyName`](super::StealingPolicyName) the policy of that name.
 ///
 /// ```
-/// use gridspan_balance::stealing::{Lifeline, MakeStealingPolicy, StealingPolicy, StealingPolicyName};
+/// use gridspan_balance::stealing::{Lifeline, MakeStealingPolicy, StealingPolicy};
+/// use gridspan_balance::stealing::StealingPolicyName;
 ///
 /// let chosen: StealingPolicyName = "lifeline".parse()?;
 /// assert_eq!(chosen.make().name(), Lifeline::default().make().name());

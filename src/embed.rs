@@ -1,7 +1,7 @@
 //! Runs jobs inside another program: on a thread beside it, with a value as the result.
 //!
-//! [`Runner`] says where a job runs, and [`start`](Runner::start)s it. The [`Running`] job is a future,
-//! so that a program on tokio or another executor awaits it without blocking, and it can be
+//! [`Runner`] says where a job runs, and [`start`](Runner::start)s it. The [`Running`] job is a
+//! future, so that a program on tokio or another executor awaits it without blocking, and it can be
 //! [waited for](Running::wait) on a plain thread. Several jobs may run in one process at a time.
 //!
 //! ```
@@ -34,13 +34,14 @@
 //! # Node processes
 //!
 //! [`Runner::on_processes`] starts a process for each node of a grid but the first, which is this
-//! process. Main runs here, so that its value needs no encoding. The node program may be any program
-//! that calls [`node`] first and describes the same job; also this program itself.
+//! process. Main runs here, so that its value needs no encoding. The node program may be any
+//! program that calls [`node`] first and describes the same job; also this program itself.
 //!
 //! ```standalone_crate
 //! use gridspan::embed::{self, Runner};
 //! use gridspan::prelude::*;
 //! use gridspan::topology::GridSpec;
+//! use std::collections::BTreeSet;
 //! use std::process::{Command, ExitCode, id};
 //!
 //! # #[derive(Serialize, Deserialize)]
@@ -54,7 +55,7 @@
 //!     fn create((): (), _cx: &mut Context<Self>) -> Self { Process }
 //!
 //!     fn handle(&mut self, (): (), cx: &mut Context<Self>) {
-//!         cx.contribute(Union, [id()].into_iter().collect::<std::collections::BTreeSet<u32>>(), To::main());
+//!         cx.contribute(Union, BTreeSet::from([id()]), To::main());
 //!     }
 //! }
 //!
@@ -69,10 +70,11 @@
 //!     // Two sites of one node, which has two PEs.
 //!     let grid = GridSpec::from_emulate("2x1x2")?;
 //!     let this = std::env::current_exe()?;
-//!     let running = Runner::on_processes(grid, move |_| Command::new(&this)).start(job(), async |grid| {
+//!     let runner = Runner::on_processes(grid, move |_| Command::new(&this));
+//!     let running = runner.start(job(), async |grid| {
 //!         let all = grid.create::<Process>(Ix1::range(8), |_| ()).await?;
 //!         all.broadcast(());
-//!         Ok(all.reduction::<std::collections::BTreeSet<u32>>(Union).await?)
+//!         Ok(all.reduction::<BTreeSet<u32>>(Union).await?)
 //!     });
 //!     let processes = running.wait()?;
 //!     assert!(processes.len() == 2 && processes.contains(&id()));
@@ -83,8 +85,8 @@
 //! # End of a job
 //!
 //! - Its main returns: the result is the value, or its error.
-//! - A panic in a handler or in main: [`JobError::Panicked`] or [`JobError::MainPanicked`]. Only this
-//!   job ends. The panic hook of the process prints the panic.
+//! - A panic in a handler or in main: [`JobError::Panicked`] or [`JobError::MainPanicked`]. Only
+//!   this job ends. The panic hook of the process prints the panic.
 //! - [`CancelHandle::cancel`], or dropping the [`Running`] job: [`JobError::Cancelled`].
 //! - The [time limit](Runner::time_limit): [`JobError::TimeLimit`].
 //!
@@ -504,7 +506,8 @@ impl fmt::Debug for CancelHandle {
 
 /// The events of a running job, up to its end. Each event is read once.
 ///
-/// Of more than 1,024 events that nothing reads, the oldest are dropped. As an iterator it blocks; [`next_event`](Self::next_event) is for async code.
+/// Of more than 1,024 events that nothing reads, the oldest are dropped. As an iterator it blocks;
+/// [`next_event`](Self::next_event) is for async code.
 ///
 /// ```
 /// use gridspan::embed::Runner;

@@ -92,8 +92,8 @@ mod tests {
     #[test]
     fn the_interval_of_thirteen_values_is_that_of_efron() {
         // Efron (1979), section 3, gives the distribution of the drawn median of 13 values: .0015,
-        // .0142, .0550, .1242, .1936, .2230 and so on for the second, third and later ones. So 2.5 %
-        // lie below the fourth, and 2.5 % above the tenth.
+        // .0142, .0550, .1242, .1936, .2230 and so on for the second, third and later ones. So 2.5
+        // % lie below the fourth, and 2.5 % above the tenth.
         let values = [7.0, 1.0, 13.0, 4.0, 10.0, 2.0, 12.0, 6.0, 8.0, 3.0, 11.0, 5.0, 9.0];
         let expected = MedianEstimate { median: 7.0, low: 4.0, high: 10.0 };
         assert_eq!(MedianEstimate::of(&values), expected);

@@ -98,7 +98,8 @@ pub enum JobError {
     /// A peer sent data that does not decode; the programs of the nodes differ.
     #[error("{0}")]
     Protocol(String),
-    /// `main` panicked. The panic's own message was printed before, on the standard error of node 0.
+    /// `main` panicked. The panic's own message was printed before, on the standard error of node
+    /// 0.
     #[error("main panicked: {reason}")]
     MainPanicked {
         /// The panic's message.
@@ -114,8 +115,8 @@ pub enum JobError {
     #[error(transparent)]
     CannotStart(#[from] StartError),
     /// The coordinator panicked: the fault of Gridspan, or of code of the job that runs there, such
-    /// as a strategy or a reducer. The panic's own message was printed before, on the standard error
-    /// of the coordinator's node.
+    /// as a strategy or a reducer. The panic's own message was printed before, on the standard
+    /// error of the coordinator's node.
     #[error("the coordinator panicked: {reason}")]
     CoordinatorPanicked {
         /// The panic's message.

@@ -49,8 +49,8 @@ pub struct SimOptions {
     /// Whether to keep a [`LogEntry`](crate::LogEntry) for each packet, 40 bytes each. The hash of
     /// the log is computed in any case. Default false.
     pub log: bool,
-    /// The virtual time after which a job that still runs is ended with an error. The job's own time
-    /// limit holds if it is shorter. Default one day.
+    /// The virtual time after which a job that still runs is ended with an error. The job's own
+    /// time limit holds if it is shorter. Default one day.
     pub time_limit: Duration,
 }
 

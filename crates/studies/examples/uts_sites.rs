@@ -1,7 +1,8 @@
 //! Unbalanced Tree Search over nodes and sites in virtual time: the fraction of the ideal speed
 //! that is reached, and the number of messages.
 //!
-//! `cargo run --release -p gridspan-studies --example uts_sites [-- --tree T3 --nodes 2,4 --sites 1,2 --wan-ms 10,50]`
+//! `cargo run --release -p gridspan-studies --example uts_sites [-- --tree T3 --nodes 2,4 --sites
+//! 1,2 --wan-ms 10,50]`
 //!
 //! Nodes have one PE each, and a node of the tree takes 100 ns. The efficiency is relative to one
 //! PE without a runtime: the nodes of the tree times 100 ns, divided by the PEs times the time of

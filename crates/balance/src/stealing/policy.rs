@@ -37,8 +37,8 @@ pub trait StealingPolicy: Send {
     fn woken(&mut self, _turn: &mut Turn<'_>) {}
 }
 
-/// Makes the stealing policy of each node of a job. Every [`StealingPolicy`] that can be cloned makes
-/// itself, and a [`StealingPolicyName`](super::StealingPolicyName) the policy of that name.
+/// Makes the stealing policy of each node of a job. Every [`StealingPolicy`] that can be cloned
+/// makes itself, and a [`StealingPolicyName`](super::StealingPolicyName) the policy of that name.
 ///
 /// ```
 /// use gridspan_balance::stealing::{Lifeline, MakeStealingPolicy, StealingPolicy};

@@ -237,8 +237,8 @@ impl Switch {
         undelivered.map_or(Ok(()), Err)
     }
 
-    /// Passes a packet to a PE of this node. The end of the job goes to all PEs of the node at once,
-    /// since the first of them, which receives it for all, may be inside a handler.
+    /// Passes a packet to a PE of this node. The end of the job goes to all PEs of the node at
+    /// once, since the first of them, which receives it for all, may be inside a handler.
     fn deliver(&self, to: PeId, (from, packet): (PeId, Packet)) {
         if let Some(outcome) = packet.stop() {
             for inbox in &self.inboxes {

@@ -190,8 +190,8 @@ impl Grid {
         self.create_mapped(map, shape, inits).await
     }
 
-    /// Creates a collection that is bound to `base`: each member lives on the PE where the member of
-    /// `base` with its index lives. Members with the same index are *partners*.
+    /// Creates a collection that is bound to `base`: each member lives on the PE where the member
+    /// of `base` with its index lives. Members with the same index are *partners*.
     ///
     /// ```
     /// # use gridspan_runtime::{Actor, Collection, Context, Grid, GridError, Ix1};
@@ -216,22 +216,23 @@ impl Grid {
     /// }
     /// ```
     ///
-    /// - Several collections can be bound to one. A collection that is bound to a bound one is bound
-    ///   to the base of that.
+    /// - Several collections can be bound to one. A collection that is bound to a bound one is
+    ///   bound to the base of that.
     /// - Partners move together, in one step, by balancing as by
     ///   [`migrate_to`](crate::Context::migrate_to) of any of them: no handler runs on a PE where
     ///   its partners are not. So messages between them never leave the PE.
-    /// - The balancer sees them as one actor of the base collection, with the sum of their loads and
-    ///   sizes, and their messages to others.
+    /// - The balancer sees them as one actor of the base collection, with the sum of their loads
+    ///   and sizes, and their messages to others.
     /// - They need not be at a sync point to move, and each collection counts its own sync points.
     /// - `indices` may be some of those of `base`. A member inserted into `base` later has no
-    ///   partner until one is inserted too. A member inserted into a bound collection lives with its
-    ///   partner, whatever PE is named, and waits for the insertion of the partner, after a minute
-    ///   in vain with an error.
+    ///   partner until one is inserted too. A member inserted into a bound collection lives with
+    ///   its partner, whatever PE is named, and waits for the insertion of the partner, after a
+    ///   minute in vain with an error.
     /// - When a member of `base` is destroyed, its partners end with it, without a call, and the
     ///   messages in their mailboxes are dropped. The destruction of another affects no partner.
     ///
-    /// Unordered broadcasts to a bound collection before this resolves may miss some of its members.
+    /// Unordered broadcasts to a bound collection before this resolves may miss some of its
+    /// members.
     ///
     /// # Errors
     ///
@@ -378,8 +379,8 @@ impl Grid {
     /// # Errors
     ///
     /// [`GridError::Phase`] if more items were consumed than produced, or more producers were done
-    /// than the phase has. If there are fewer, the job stalls, and its error states that. The counts
-    /// of a phase stay on the PEs until its completion is awaited.
+    /// than the phase has. If there are fewer, the job stalls, and its error states that. The
+    /// counts of a phase stay on the PEs until its completion is awaited.
     pub async fn completion(&self, phase: Phase) -> Result<(), GridError> {
         let counts: PhaseCounts = self.ask_coordinator(MainRequest::Completion { phase }).await?;
         let PhaseCounts { produced, consumed, done } = counts;

@@ -103,8 +103,8 @@ impl Job {
     /// whatever their priorities. The messages must not depend on how those of different senders,
     /// priorities or steps interleave, even in ways that cannot occur while the actor is in one
     /// place, nor on time, place, or [`Actor::arrived`]. Handlers may send, multicast, broadcast,
-    /// contribute, count items of phases, answer, and request a migration; their effects outside the
-    /// actor happen twice.
+    /// contribute, count items of phases, answer, and request a migration; their effects outside
+    /// the actor happen twice.
     /// An actor that asks, sets timers, waits for quiescence or at a sync point, inserts members,
     /// or destroys itself ends the job with an error, and so does a replica that at its end has not
     /// sent as much as the first.
@@ -246,8 +246,8 @@ impl Job {
     /// Sets the policy by which nodes without tasks choose nodes to take tasks from: one of
     /// [`stealing`](gridspan_balance::stealing), such as
     /// [`Lifeline::default()`](gridspan_balance::stealing::Lifeline), or a
-    /// [`StealingPolicyName`](gridspan_balance::stealing::StealingPolicyName) that a user has given.
-    /// Default [`Directory`].
+    /// [`StealingPolicyName`](gridspan_balance::stealing::StealingPolicyName) that a user has
+    /// given. Default [`Directory`].
     pub fn stealing(mut self, policy: impl MakeStealingPolicy) -> Self {
         self.stealing = Arc::new(policy);
         self

@@ -163,8 +163,8 @@ impl Ledger {
         matches!(self.members.get(&id), None | Some(Life::Gone))
     }
 
-    /// The indices at which a base collection, or one that is bound to it, once had a member and has
-    /// none.
+    /// The indices at which a base collection, or one that is bound to it, once had a member and
+    /// has none.
     pub(super) fn lacking(&self, base: CollectionId) -> Vec<Key> {
         let ids = self.members.keys().filter(|id| id.collection == base).copied();
         let lacks =

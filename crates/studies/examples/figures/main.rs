@@ -6,8 +6,8 @@
 //! - `--only NAME`: only this part; may be repeated. Default all.
 //! - `--fresh`: measure parts that an interrupted run has finished again.
 //!
-//! It builds all that it needs, and then measures part by part, for at most 30 minutes: a part has a
-//! limit, and is begun only if its limit fits into what is left. Finished parts are kept in
+//! It builds all that it needs, and then measures part by part, for at most 30 minutes: a part has
+//! a limit, and is begun only if its limit fits into what is left. Finished parts are kept in
 //! `target/figures` until the page is written. So the same command goes on after an interruption.
 //! Rows of other parts stay as they are. Nothing else should run on the machine.
 

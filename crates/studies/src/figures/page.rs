@@ -1,8 +1,8 @@
 //! The page of figures: generated tables between markers, and prose that is kept.
 //!
 //! A table begins behind the line `<!-- figures: NAME -->` and ends before
-//! `<!-- end of figures -->`. Rows of suites that have no new run stay as they are, so that the page
-//! may be written part by part; the first table gives the date and machine of each part.
+//! `<!-- end of figures -->`. Rows of suites that have no new run stay as they are, so that the
+//! page may be written part by part; the first table gives the date and machine of each part.
 
 use super::interval::Interval;
 use super::record::{Figure, FigureRecord};
@@ -119,8 +119,8 @@ fn first_cell(line: &str) -> &str {
     line.split('|').nth(1).unwrap_or_default().trim()
 }
 
-/// Returns the rows of an existing table by their first cell, each with the lines below it that have
-/// none.
+/// Returns the rows of an existing table by their first cell, each with the lines below it that
+/// have none.
 fn existing(table: &str) -> BTreeMap<&str, Vec<&str>> {
     let mut rows: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
     let mut of = "";

@@ -10,9 +10,9 @@ use std::time::Duration;
 const EFFICIENCY: f64 = 0.5;
 const WIDE_OF_TRANSITIVE: f64 = 0.05;
 
-/// Runs the experiment on four sites with 20 ms between them, and returns figures with their titles:
-/// means over the seeds. `nodes` is their number on all sites. Fails only if a policy has another
-/// name.
+/// Runs the experiment on four sites with 20 ms between them, and returns figures with their
+/// titles: means over the seeds. `nodes` is their number on all sites. Fails only if a policy has
+/// another name.
 pub fn four_sites(
     nodes: u32,
     seeds: &[u64],

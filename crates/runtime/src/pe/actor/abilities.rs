@@ -204,7 +204,8 @@ impl<A: Actor> Context<'_, A> {
 
     /// Sends a message to all members of a section. Each link between sites and each link to a node
     /// carries it once, or once for each collection of a section
-    /// [across](SectionRef::across) several. It keeps its order with other messages from this actor to the same members.
+    /// [across](SectionRef::across) several. It keeps its order with other messages from this actor
+    /// to the same members.
     pub fn multicast<B: Actor>(&mut self, section: &SectionRef<B>, message: B::Message) {
         self.multicast_with(SendOptions::default(), section, message);
     }

@@ -166,8 +166,8 @@ impl Core {
         self.request_insertion(id, Payload::new(vec![(id.key, init)]), at);
     }
 
-    /// Requests the insertion of the members in demand; see `delivery/demands`. Called at the end of
-    /// a turn.
+    /// Requests the insertion of the members in demand; see `delivery/demands`. Called at the end
+    /// of a turn.
     pub(in crate::pe) fn request_missing(&mut self) {
         while let Some((id, at)) = self.delivery.take_demand() {
             let Some((kind, rule)) = self.rule(id.collection) else { continue };

@@ -1,4 +1,5 @@
-//! Partners: members of one index that are bound to each other, and so live on one PE; see `follow`.
+//! Partners: members of one index that are bound to each other, and so live on one PE; see
+//! `follow`.
 
 mod bonds;
 mod follow;

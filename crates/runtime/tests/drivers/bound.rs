@@ -158,6 +158,9 @@ async fn create(grid: &Grid) -> Result<(Collection<Cell>, [Collection<Swarm>; 2]
     cells.broadcast(Order::Meet(all));
     first.broadcast(Order::Meet(all));
     second.broadcast(Order::Meet(all));
+    // A partner must know the collections before another one passes it a message: broadcasts to
+    // one collection and messages between members of others have no common order.
+    grid.quiescence().await?;
     Ok((cells, [first, second]))
 }
 

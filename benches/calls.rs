@@ -20,7 +20,7 @@ mod suite;
 
 use gridspan_studies::figures::{ComputedValue, FigureUnit};
 use nodes::Cores;
-use remote::{Chain, Empty};
+use remote::{Chain, Empty, UNDER_WAY};
 use suite::{Contender, Suite};
 
 /// Goal for a chain without pinning: its time divided by that of a chain pinned to one server.
@@ -66,12 +66,13 @@ fn one_by_one(suite: &mut Suite, cores: Cores) {
     suite.compare(&title("empty call", cores), FigureUnit::Time, contenders);
 }
 
-/// Calls that do not wait for each other.
+/// Calls of which [`UNDER_WAY`] are under way at once.
 fn many(suite: &mut Suite, cores: Cores) {
     let count = suite.choose(20_000, 50);
     let contenders = vec![
         Contender::new("gridspan call_async", || remote::empty(Empty::Sessions, count, cores)),
-        Contender::new("tonic both ways", || grpc::both_ways(count, cores)).slower(),
+        Contender::new("tonic, as many under way", || grpc::under_way(UNDER_WAY, count, cores))
+            .slower(),
     ];
     suite.compare(&title("empty calls", cores), FigureUnit::Rate, contenders);
 }

@@ -60,21 +60,23 @@ fn noisy_link(suite: &mut Suite) {
     let bulk = |count| Task::Bulk(count, MEBIBYTE);
     let ours = || wire::measure(&spec, true, Cores::Two, bulk(count / 4), bulk(count));
     let seed = Cell::new(1);
-    let cubic = || {
+    let quinn = |tuning, warm_up, count| {
         let relay = Cell::new(None);
         seed.set(seed.get() + 2);
-        // A sixteenth, because all of it would take minutes. That includes the slow start, which is
-        // its fastest phase.
-        let few = (count / 16).max(1);
-        bare_quinn::bulk((0, few), Tuning::WideArea, Cores::Two, |server| {
+        bare_quinn::bulk((warm_up, count), tuning, Cores::Two, |server| {
             let running = Relay::start(&spec, server, seed.get());
             let address = running.address();
             relay.set(Some(running));
             address
         })
     };
+    let bbr = || quinn(Tuning::WideAreaBbr, count / 4, count);
+    // A sixteenth, because all of it would take minutes. That includes the slow start, which is its
+    // fastest phase.
+    let cubic = || quinn(Tuning::WideArea, 0, (count / 16).max(1));
     let contenders = vec![
         Contender::new("gridspan", ours),
+        Contender::new("quinn with BBR", bbr).slower(),
         Contender::new("quinn with Cubic", cubic).goal(CUBIC_RATIO),
     ];
     let unit = FigureUnit::Bits(MEBIBYTE.into());

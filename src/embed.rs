@@ -92,7 +92,7 @@
 //!
 //! A job ends between handlers, since a thread cannot be stopped from outside. While a handler, or
 //! a main that blocks, does not return, its thread and the job's memory remain, and the result does
-//! not come; all other PEs have ended.
+//! not come; all other PEs have ended. A node process that does not end within 5 s is killed.
 //!
 //! # Main
 //!
@@ -108,6 +108,7 @@
 
 #[cfg(feature = "net")]
 use crate::processes::{OnPrinted, Printed, Processes};
+use crate::settings::Settings;
 #[cfg(feature = "net")]
 use crate::variables::DRIVER;
 use gridspan_balance::BalanceReport;
@@ -208,14 +209,15 @@ impl Runner {
         Self { place, seed: None, time_limit: None, reports_links: false }
     }
 
-    /// Sets the seed of everything that is random by design, instead of the job's.
+    /// Sets the seed of everything that is random by design, on all nodes. Default the job's.
     pub fn seed(mut self, seed: u64) -> Self {
         self.seed = Some(seed);
         self
     }
 
     /// Ends the job with [`JobError::TimeLimit`] after this time, which is virtual in the
-    /// simulator. Default none; one day in virtual time.
+    /// simulator. The start of node processes does not count. Default none; one day in virtual
+    /// time.
     pub fn time_limit(mut self, limit: Duration) -> Self {
         self.time_limit = Some(limit);
         self
@@ -269,44 +271,39 @@ impl Runner {
         Running { reader: Reader::new(shared), value, thread, is_detached: false }
     }
 
-    /// Runs a job with its own main, and returns its outcome. Blocks this thread. Fails with the
-    /// error that ended the job, or that prevented its start.
+    /// Runs a job with its own main, and returns its outcome. Blocks this thread. Events, such as
+    /// lines that node processes print, are dropped.
+    ///
+    /// Fails with the error that ended the job, or that prevented its start.
     pub fn run(self, job: Job) -> Result<(), JobError> {
         self.carry_out(job, &Arc::default())
     }
 
+    fn settings(&self) -> Settings {
+        Settings { seed: self.seed, time_limit: self.time_limit, ..Settings::default() }
+    }
+
     fn carry_out(self, job: Job, shared: &Arc<Shared>) -> Result<(), JobError> {
-        let job = match self.seed {
-            Some(seed) => job.seed(seed),
-            None => job,
-        };
+        let settings = self.settings();
         let begun = {
             let shared = shared.clone();
             move |node: NodeHandle| shared.begin(&node)
         };
         match self.place {
-            Place::Threads(pes) => embedded::run_with(limited(job, self.time_limit), pes, begun),
+            Place::Threads(pes) => embedded::run_with(settings.apply(job), pes, begun),
             #[cfg(feature = "net")]
             Place::Emulated(grid) => {
-                embedded::run_emulated_with(limited(job, self.time_limit), &grid, begun)
+                embedded::run_emulated_with(settings.apply(job), &grid, begun)
             }
             #[cfg(feature = "net")]
             Place::Processes(processes) => {
-                let reports = Arc::downgrade(shared);
-                let on_printed: OnPrinted = Arc::new(move |node, printed| {
-                    if let Some(shared) = reports.upgrade() {
-                        shared.report(match printed {
-                            Printed::Line(line) => Event::Output { node, line },
-                            Printed::Warning(text) => Event::Warning(text),
-                        });
-                    }
-                });
-                let job = limited(job, self.time_limit);
-                processes.run(job, &on_printed, || shared.is_cancelled(), begun)
+                let on_printed = reporting_printed(shared, self.reports_links);
+                processes.run(job, &settings, &on_printed, || shared.is_cancelled(), begun)
             }
             #[cfg(feature = "sim")]
             Place::Simulated(grid) => {
-                let mut options = SimOptions::with_seed(self.seed.unwrap_or_default());
+                let job = settings.apply(job);
+                let mut options = SimOptions::with_seed(job.configured_seed());
                 options.time_limit = self.time_limit.unwrap_or(options.time_limit);
                 let simulation = Simulation::new(job, *grid, options)?;
                 let shared = shared.clone();
@@ -316,11 +313,22 @@ impl Runner {
     }
 }
 
-fn limited(job: Job, limit: Option<Duration>) -> Job {
-    match limit {
-        Some(limit) => job.time_limit(limit),
-        None => job,
-    }
+/// Makes what node processes print events of the job.
+#[cfg(feature = "net")]
+fn reporting_printed(shared: &Arc<Shared>, reports_links: bool) -> OnPrinted {
+    let shared = Arc::downgrade(shared);
+    Arc::new(move |node, printed| {
+        let Some(shared) = shared.upgrade() else { return };
+        shared.report(match printed {
+            Printed::Line(line) => Event::Output { node, line },
+            Printed::Warning(text) => Event::Warning(text),
+            Printed::Balanced(report) => Event::Balanced(report),
+            Printed::LinksChanged(changes) if reports_links && !changes.is_empty() => {
+                Event::LinksChanged(changes)
+            }
+            Printed::LinksChanged(_) => return,
+        });
+    })
 }
 
 /// Adds the job's events to those that can be read.
@@ -369,9 +377,11 @@ pub enum Event {
     Balanced(BalanceReport),
     /// The estimates of links have changed.
     LinksChanged(Vec<LinkChange>),
-    /// The job does not proceed, with the reason.
+    /// A problem of the job, which continues. See
+    /// [`Job::on_warning`](gridspan_runtime::Job::on_warning).
     Warning(String),
-    /// A node process has printed a line on its standard output.
+    /// A node process has printed a line on its standard output. Lines over 64 KiB are divided, and
+    /// bytes that are not UTF-8 are replaced.
     #[cfg(feature = "net")]
     Output {
         /// The node.
@@ -379,6 +389,15 @@ pub enum Event {
         /// The line, without its end.
         line: String,
     },
+}
+
+impl Event {
+    fn is_output(&self) -> bool {
+        #[cfg(feature = "net")]
+        return matches!(self, Self::Output { .. });
+        #[cfg(not(feature = "net"))]
+        false
+    }
 }
 
 /// Runs the part of a job of this process, if [`Runner::on_processes`] or `gridctl run` has started
@@ -506,8 +525,9 @@ impl fmt::Debug for CancelHandle {
 
 /// The events of a running job, up to its end. Each event is read once.
 ///
-/// Of more than 1,024 events that nothing reads, the oldest are dropped. As an iterator it blocks;
-/// [`next_event`](Self::next_event) is for async code.
+/// Of more than 1,024 events that nothing reads, the oldest are dropped: first lines of
+/// [output](Event::Output), then others. As an iterator it blocks; [`next_event`](Self::next_event)
+/// is for async code.
 ///
 /// ```
 /// use gridspan::embed::Runner;
@@ -644,7 +664,8 @@ impl Shared {
     fn report(&self, event: Event) {
         self.change(|state| {
             if state.events.len() == EVENTS_MAX {
-                state.events.pop_front();
+                let oldest = state.events.iter().position(Event::is_output).unwrap_or(0);
+                state.events.remove(oldest);
             }
             state.events.push_back(event);
         });

@@ -134,10 +134,10 @@ pub use gridspan_runtime::{
     Actor, ActorId, ActorIndex, ActorRef, AskError, BroadcastOptions, Collection, CollectionId,
     CollectionRef, Context, CreateAt, Custom, CustomOp, DecodeError, ExactSum, Goal, Grid,
     GridError, GuestEvent, InStep, IndexBox, IndexSet, Ix1, Ix2, Ix3, Ix4, Ix5, Ix6, Job, JobError,
-    Key, Limits, Links, List, Locality, Member, Merge, Misuse, Numbers, Op, Per, Phase, Placement,
+    Key, Limits, Links, List, Locality, Member, Merge, Misuse, NodeProcessError, Numbers, Op, Per, Phase, Placement,
     PlacementMap, Priority, Published, Reducible, Reduction, Reply, Search, SearchContext,
     SearchPool, SearchStream, SectionRef, SendOptions, StartError, Statistics, StealStatistics,
-    Step, Task, TaskContext, TaskPool, Timer, To, Unordered, Value,
+    Step, Task, TaskContext, TaskPool, TaskPoolRef, TaskStream, Timer, To, Unordered, Value,
 };
 #[cfg(feature = "workflow")]
 pub use gridspan_workflow as workflow;
@@ -148,7 +148,7 @@ pub use start::{main, run};
 /// Grids: sites, nodes, links and their measurements.
 pub mod topology {
     pub use gridspan_topology::{
-        Bandwidth, BandwidthRange, ByteCount, ClusterSpec, Distances, EmulateError, GridFileError,
+        Bandwidth, BandwidthRange, ByteCount, ClusterSpec, Contradiction, Distances, EmulateError, GridFileError,
         GridFileProblem, GridSpec, GridSpecError, Group, GroupId, Hierarchy, HierarchyError,
         HostId, HostRangeError, HostSpec, Latency, Layout, LayoutError, Level, Link, LinkChange,
         LinkError, LinkEstimate, NodeId, NodePlace, PeId, Probability, QuantityError, RttRange,
@@ -159,14 +159,15 @@ pub mod topology {
 /// Balancing: strategies, what they are given, and what came of their plans.
 pub mod balance {
     pub use gridspan_balance::stealing::{
-        ClusterAware, Directory, HistoryPolicy, Lifeline, MakeStealingPolicy, RandomStealing,
-        STEALING_POLICIES, StealingPolicyName, UnknownStealingPolicy,
+        Amount, ClusterAware, Demand, Directory, Grant, HistoryPolicy, Lifeline, MakeStealingPolicy,
+        RandomStealing, STEALING_POLICIES, Share, StandingRequest, StealMessage, StealingLayout,
+        StealingPolicy, StealingPolicyName, Turn, UnknownStealingPolicy,
     };
     pub use gridspan_balance::{
         ActorKey, ActorLoad, Auto, BalanceReport, Border, Cause, Edge, Greedy, GridCut,
         HandlingTime, LeaderCut, MakeStrategy, Move, NAMES, NoMoves, Outcome, PeLoad, Plan,
         PlanError, Random, Refine, Refusal, Replica, Replicate, Rotate, SiteLink, Snapshot,
-        SnapshotError, Strategy, StrategyName, UnknownStrategy, Vacate, by_name,
+        SnapshotError, Strategy, StrategyName, Traffic, UnknownStrategy, Vacate, by_name,
     };
 }
 

@@ -75,7 +75,7 @@ pub(crate) fn run(job: Job) -> ExitCode {
         }
         (Err(error), _) => Err(StartError::Launcher { reason: error.to_string() }.into()),
         (_, Err(error)) => Err(JobError::Protocol(format!(
-            "the launcher sent settings that make no sense: {error}"
+            "the launcher sent invalid settings: {error}"
         ))),
     };
     conclude(outcome, &layout, true)
@@ -107,7 +107,7 @@ fn watch(
 ) -> io::Result<()> {
     let leave = move || handle.get().into_iter().for_each(NodeHandle::leave);
     bootstrap::watch_launcher(launcher, leave, || {
-        let _ = writeln!(io::stderr(), "the launcher is gone, this node ends too");
+        let _ = writeln!(io::stderr(), "the launcher has ended; this node ends too");
         std::process::exit(i32::from(EXIT_FAILED));
     })?;
     Ok(())

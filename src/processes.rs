@@ -13,16 +13,19 @@
 //! ended, its processes end; the input of those that do not ends, and then they are killed.
 
 use crate::control::{self, Control};
+use crate::settings::Settings;
 use crate::variables::{DRIVER, LAUNCHER, REPORT};
+use gridspan_balance::BalanceReport;
 use gridspan_runtime::driver::{NodeHandle, cluster};
 use gridspan_runtime::net::bootstrap::{self, Addresses, Joined, NodeBundle, listening_address};
 use gridspan_runtime::net::{Authority, UdpPort};
-use gridspan_runtime::{Job, JobError, StartError};
-use gridspan_topology::{GridSpec, NodeId};
+use gridspan_runtime::{Job, JobError, NodeProcessError, StartError};
+use gridspan_topology::{GridSpec, LinkChange, NodeId};
 use std::collections::BTreeMap;
 use std::fmt;
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::net::{Ipv4Addr, SocketAddr};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::process::{self, ChildStdin, Command, Stdio};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
@@ -37,6 +40,8 @@ const START_CHECK: Duration = Duration::from_millis(20);
 const END_PATIENCE: Duration = Duration::from_secs(2);
 /// Time for a process to end after its input has ended.
 const KILL_PATIENCE: Duration = Duration::from_secs(3);
+/// Time to read what a process that has ended printed last.
+const READ_PATIENCE: Duration = Duration::from_millis(200);
 /// Time between checks whether a process has ended.
 const END_CHECK: Duration = Duration::from_millis(1);
 /// Longer lines of a process's output are divided.
@@ -51,12 +56,16 @@ pub(crate) struct Processes {
     command: Arc<MakeCommand>,
 }
 
-/// What a process has printed, other than what is for its launcher.
+/// What a process has printed, other than what only its launcher needs.
 pub(crate) enum Printed {
     /// A line of its program.
     Line(String),
     /// A warning of the job.
     Warning(String),
+    /// A rebalance, while the coordinator runs there.
+    Balanced(BalanceReport),
+    /// Changes of links, while the coordinator runs there.
+    LinksChanged(Vec<LinkChange>),
 }
 
 /// Receives what the processes print.
@@ -70,16 +79,18 @@ impl Processes {
         Self { grid: Box::new(grid), command: Arc::new(command) }
     }
 
-    /// Runs the job. Main runs on the calling thread. The processes have ended when this returns.
+    /// Runs the job, with these settings on all nodes. Main runs on the calling thread. The
+    /// processes have ended when this returns.
     pub(crate) fn run(
         &self,
         job: Job,
+        settings: &Settings,
         on_printed: &OnPrinted,
         is_cancelled: impl Fn() -> bool,
         begun: impl FnOnce(NodeHandle),
     ) -> Result<(), JobError> {
-        let (joined, mut children) = self.start(job.name(), on_printed, is_cancelled)?;
-        let outcome = cluster::run_with(job, joined, begun);
+        let (joined, mut children) = self.start(job.name(), settings, on_printed, is_cancelled)?;
+        let outcome = cluster::run_with(settings.apply(job), joined, begun);
         let outcome = outcome.map_err(|error| explained(error, &mut children));
         end(children);
         outcome
@@ -89,6 +100,7 @@ impl Processes {
     fn start(
         &self,
         job: &str,
+        settings: &Settings,
         on_printed: &OnPrinted,
         is_cancelled: impl Fn() -> bool,
     ) -> Result<(Joined, BTreeMap<NodeId, Child>), JobError> {
@@ -98,13 +110,18 @@ impl Processes {
             bootstrap::issue(&authority, &self.grid).map_err(|error| setup(&error))?;
         let cores = thread::available_parallelism().map_or(1, |cores| cores.get() as u32);
         let nodes_per_core = self.grid.layout().node_count().div_ceil(cores);
-        bundles.iter_mut().for_each(|bundle| bundle.nodes_per_core = nodes_per_core);
+        let settings = serde_json::to_value(settings).map_err(|error| setup(&error))?;
+        for bundle in &mut bundles {
+            (bundle.nodes_per_core, bundle.settings) = (nodes_per_core, settings.clone());
+        }
         let (tell, told) = channel();
         let mut children = BTreeMap::new();
         for bundle in bundles.split_off(1) {
             let node = bundle.identity.node;
             let outlet = Outlet { node, tell: tell.clone(), on_printed: on_printed.clone() };
-            children.insert(node, Child::start((self.command)(node), &bundle, outlet)?);
+            let command = catch_unwind(AssertUnwindSafe(|| (self.command)(node)));
+            let command = command.map_err(|_| not_started(node, NodeProcessError::NoCommand))?;
+            children.insert(node, Child::start(command, &bundle, outlet)?);
         }
         drop(tell);
         let port = UdpPort::bind((Ipv4Addr::LOCALHOST, 0).into()).map_err(|error| setup(&error))?;
@@ -112,10 +129,7 @@ impl Processes {
         addresses.insert(NodeId(0), port.local_address().map_err(|error| setup(&error))?);
         let addresses = Addresses(addresses.into_values().collect());
         let line = addresses.to_line().map_err(|error| setup(&error))?;
-        for child in children.values_mut() {
-            // A process that has ended does not read; it is lost, and noticed as such.
-            let _ = child.write(&line);
-        }
+        children.values().for_each(|child| child.write(&line));
         // The first bundle is left, since a grid has at least one node.
         let bundle = bundles.pop().ok_or_else(|| setup(&"the grid has no node"))?;
         Ok((Joined { bundle, port, addresses: addresses.0 }, children))
@@ -141,32 +155,27 @@ fn listening(
         }
         match told.recv_timeout(START_CHECK) {
             Ok((node, Told::Listening(address))) => drop(addresses.insert(node, address)),
-            Ok((node, Told::Failed(reason))) => return Err(not_started(node, &reason)),
+            Ok((node, Told::Failed(reason))) => {
+                return Err(not_started(node, NodeProcessError::Failed { reason }));
+            }
             Ok((node, Told::Ended)) => {
                 let exit = children.get_mut(&node).and_then(Child::wait);
-                let exit = exit.map_or_else(|| "closed its output".to_owned(), |exit| exit.text());
-                return Err(not_started(
-                    node,
-                    &format!(
-                        "its process {exit} before it listened; its program must call `gridspan::embed::node` first"
-                    ),
-                ));
+                let end = exit.map_or_else(|| "closed its output".to_owned(), |exit| exit.text());
+                return Err(not_started(node, NodeProcessError::Ended { end }));
             }
             Err(RecvTimeoutError::Timeout) if begin.elapsed() < START_PATIENCE => {}
             Err(_) => {
                 let silent = children.keys().find(|node| !addresses.contains_key(node));
-                return Err(not_started(
-                    silent.copied().unwrap_or_default(),
-                    &format!("its process did not listen within {START_PATIENCE:?}"),
-                ));
+                let error = NodeProcessError::Silent { limit: START_PATIENCE };
+                return Err(not_started(silent.copied().unwrap_or_default(), error));
             }
         }
     }
     Ok(addresses)
 }
 
-fn not_started(node: NodeId, reason: &str) -> JobError {
-    StartError::Node { node, reason: reason.to_owned() }.into()
+fn not_started(node: NodeId, error: NodeProcessError) -> JobError {
+    StartError::Node { node, error }.into()
 }
 
 /// Adds to the loss of a node how its process ended.
@@ -218,7 +227,8 @@ impl Exit {
 /// A process, which is killed when this is dropped.
 struct Child {
     process: process::Child,
-    input: Option<ChildStdin>,
+    /// Lines for its input, which ends when this is dropped.
+    input: Option<Sender<String>>,
     reader: Option<JoinHandle<()>>,
 }
 
@@ -230,27 +240,33 @@ impl Child {
         let program = command.get_program().to_owned();
         command.env(DRIVER, "node").env(REPORT, "lines").env_remove(LAUNCHER);
         command.stdin(Stdio::piped()).stdout(Stdio::piped());
+        // An interrupt from the terminal is for this process, which ends the others.
+        #[cfg(unix)]
+        std::os::unix::process::CommandExt::process_group(&mut command, 0);
         let failed = |error: io::Error| {
-            not_started(node, &format!("`{}`: {error}", program.to_string_lossy()))
+            let (program, reason) = (program.to_string_lossy().into_owned(), error.to_string());
+            not_started(node, NodeProcessError::Spawn { program, reason })
         };
+        let line = bundle.to_line().map_err(|error| failed(error.into()))?;
         let mut process = command.spawn().map_err(failed)?;
         let (input, output) = (process.stdin.take(), process.stdout.take());
-        let mut child = Self { process, input, reader: None };
+        let mut child = Self { process, input: None, reader: None };
+        if let Some(input) = input {
+            child.input = Some(writer(input).map_err(failed)?);
+        }
         if let Some(output) = output {
             let reader = thread::Builder::new().name("node-output".to_owned());
             let reader = reader.spawn(move || outlet.read(output)).map_err(failed)?;
             child.reader = Some(reader);
         }
-        let line = bundle.to_line().map_err(|error| failed(error.into()))?;
-        // The reader reports the end of a process that does not read.
-        let _ = child.write(&line);
+        child.write(&line);
         Ok(child)
     }
 
-    fn write(&mut self, line: &str) -> io::Result<()> {
-        let Some(input) = &mut self.input else { return Ok(()) };
-        input.write_all(line.as_bytes())?;
-        input.flush()
+    /// Writes a line to its input, without waiting for the process to read it.
+    fn write(&self, line: &str) {
+        // Fails if the process has ended. The reader of its output reports that.
+        let _ = self.input.as_ref().map(|input| input.send(line.to_owned()));
     }
 
     fn is_running(&mut self) -> bool {
@@ -278,12 +294,29 @@ impl Drop for Child {
         let _ = self.process.kill();
         let _ = self.process.wait();
         if let Some(reader) = self.reader.take() {
+            let begin = Instant::now();
+            while !reader.is_finished() && begin.elapsed() < READ_PATIENCE {
+                thread::sleep(END_CHECK);
+            }
             // A process that it has started may hold the output open.
             if reader.is_finished() {
                 let _ = reader.join();
             }
         }
     }
+}
+
+/// Starts a thread that writes lines to the input of a process, which may read them late or never.
+fn writer(mut input: ChildStdin) -> io::Result<Sender<String>> {
+    let (send, lines) = channel::<String>();
+    thread::Builder::new().name("node-input".to_owned()).spawn(move || {
+        for line in lines {
+            if input.write_all(line.as_bytes()).and_then(|()| input.flush()).is_err() {
+                return;
+            }
+        }
+    })?;
+    Ok(send)
 }
 
 /// Destination of the output of a process.
@@ -312,13 +345,15 @@ impl Outlet {
             return self.tell(Told::Listening(address));
         }
         let parsed = line.strip_prefix(control::MARK);
-        match parsed.and_then(|text| Control::parse(text.as_bytes())) {
-            Some(Control::Failed(failure)) => self.tell(Told::Failed(failure.message)),
-            Some(Control::Warning(text)) => (self.on_printed)(self.node, Printed::Warning(text)),
-            // The first node, which is this process, reports these itself.
-            Some(_) => {}
-            None => (self.on_printed)(self.node, Printed::Line(line.to_owned())),
-        }
+        let printed = match parsed.and_then(|text| Control::parse(text.as_bytes())) {
+            Some(Control::Failed(failure)) => return self.tell(Told::Failed(failure.message)),
+            Some(Control::Warning(text)) => Printed::Warning(text),
+            Some(Control::Balanced(report)) => Printed::Balanced(report),
+            Some(Control::Links(report)) => Printed::LinksChanged(report.changes),
+            Some(_) => return,
+            None => Printed::Line(line.to_owned()),
+        };
+        (self.on_printed)(self.node, printed);
     }
 
     fn tell(&self, told: Told) {

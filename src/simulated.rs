@@ -40,10 +40,9 @@ pub struct Summary {
 pub(crate) fn run(
     job: Job,
     spec: &GridSpec,
-    seed: u64,
     time_limit: Option<Duration>,
 ) -> (Result<(), JobError>, Option<Summary>) {
-    let begin = Instant::now();
+    let (begin, seed) = (Instant::now(), job.configured_seed());
     let mut options = SimOptions::with_seed(seed);
     options.time_limit = time_limit.unwrap_or(options.time_limit);
     let simulation = match Simulation::new(job, spec.clone(), options) {

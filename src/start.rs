@@ -53,7 +53,6 @@ fn simulate(job: Job, spec: &GridSpec, start: &Start) -> ExitCode {
     use crate::control::Control;
     use crate::simulated;
 
-    let seed = start.settings.seed.unwrap_or(0);
     let is_told = start.report_lines;
     let job = control::telling_moves(start.settings.apply(job), move |report| {
         if is_told {
@@ -63,7 +62,7 @@ fn simulate(job: Job, spec: &GridSpec, start: &Start) -> ExitCode {
             let _ = writeln!(io::stderr(), "balance {report}");
         }
     });
-    let (outcome, summary) = simulated::run(job, spec, seed, start.settings.time_limit);
+    let (outcome, summary) = simulated::run(job, spec, start.settings.time_limit);
     // The output may be closed.
     let _ = match summary {
         Some(summary) if start.report_lines => {

@@ -2,7 +2,7 @@
 
 use crate::nodes::{Cores, Second, end_with_input, listening, on_first_core};
 use crate::suite::Sample;
-use quinn::congestion::CubicConfig;
+use quinn::congestion::{BbrConfig, CubicConfig};
 use quinn::{
     ClientConfig, Connection, Endpoint, EndpointConfig, MtuDiscoveryConfig, RecvStream,
     ServerConfig, TokioRuntime, TransportConfig, VarInt,
@@ -36,10 +36,13 @@ pub(crate) enum Tuning {
     Jumbo,
     /// Large windows and socket buffers, Cubic, and packet sizes for the internet.
     WideArea,
+    /// [`WideArea`](Self::WideArea) with BBR, which does not reduce its rate for single losses.
+    WideAreaBbr,
 }
 
 impl Tuning {
-    const ALL: [Self; 4] = [Self::Default, Self::Machine, Self::Jumbo, Self::WideArea];
+    const ALL: [Self; 5] =
+        [Self::Default, Self::Machine, Self::Jumbo, Self::WideArea, Self::WideAreaBbr];
 
     fn transport(self) -> Arc<TransportConfig> {
         let mut config = TransportConfig::default();
@@ -61,10 +64,15 @@ impl Tuning {
                 discovery.upper_bound(65_000);
                 cubic.initial_window(4 << 20);
             }
-            Self::Default | Self::WideArea => {}
+            Self::Default | Self::WideArea | Self::WideAreaBbr => {}
         }
         config.mtu_discovery_config(Some(discovery));
-        config.congestion_controller_factory(Arc::new(cubic));
+        match self {
+            Self::WideAreaBbr => {
+                config.congestion_controller_factory(Arc::new(BbrConfig::default()))
+            }
+            _ => config.congestion_controller_factory(Arc::new(cubic)),
+        };
         Arc::new(config)
     }
 

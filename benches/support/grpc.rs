@@ -200,21 +200,30 @@ impl Stream for Requests {
     }
 }
 
-/// Sends a message there and back `round_trips` times within one call.
+/// Sends a message there and back `round_trips` times within one call, one after the other.
 pub(crate) fn both_ways(round_trips: u64, cores: Cores) -> Sample {
+    under_way(1, round_trips, cores)
+}
+
+/// Sends a message there and back `round_trips` times within one call, `most` at once.
+pub(crate) fn under_way(most: usize, round_trips: u64, cores: Cores) -> Sample {
     with_client(cores, async |mut client: client::Grpc<Channel>| {
-        let (send, receive) = mpsc::channel(1);
+        let (send, receive) = mpsc::channel(most);
         client.ready().await.expect("the connection is open");
         let path = PathAndQuery::from_static(BOTH_WAYS);
         let response = client.streaming(Request::new(Requests(receive)), path, Plain).await;
         let mut answers = response.expect("the call begins").into_inner();
         let warm_up = round_trips / 10;
-        let mut begin = Instant::now();
-        for trip in 0..warm_up + round_trips {
+        let all = warm_up + round_trips;
+        let (mut begin, mut sent) = (Instant::now(), 0);
+        for trip in 0..all {
             if trip == warm_up {
                 begin = Instant::now();
             }
-            send.send(SMALL).await.expect("the call goes on");
+            while sent < all && sent < trip + most as u64 {
+                send.send(SMALL).await.expect("the call goes on");
+                sent += 1;
+            }
             let answer: Option<Result<Bytes, Status>> = answers.next().await;
             assert_eq!(answer.expect("an answer comes").expect("without an error"), SMALL);
         }

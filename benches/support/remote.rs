@@ -15,6 +15,7 @@ use gridspan_sim::{SimOptions, Simulation};
 use gridspan_topology::GridSpec;
 use gridspan_workflow::heuristics::{HeftC, MinCompletionTime};
 use serde::{Deserialize, Serialize};
+use std::collections::VecDeque;
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
@@ -64,6 +65,9 @@ impl Actor for Echo {
         cx.reply(reply, ());
     }
 }
+
+/// Number of calls that are under way at once, of those that do not block.
+pub(crate) const UNDER_WAY: usize = 1_000;
 
 /// The kind of empty request to the other process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -116,13 +120,14 @@ pub(crate) fn empty(what: Empty, count: u64, cores: Cores) -> Sample {
                     }
                 }
                 Empty::Sessions => {
-                    let mut sessions = Vec::new();
+                    let mut sessions = VecDeque::new();
                     for _ in 0..round {
-                        sessions.push(rpc.call_async(&handle, &()).await.map_err(JobError::from)?);
-                        if sessions.len() == 1000 {
-                            for session in sessions.drain(..) {
-                                rpc.wait(&session).await.map_err(JobError::from)?;
-                            }
+                        let session = rpc.call_async(&handle, &()).await;
+                        sessions.push_back(session.map_err(JobError::from)?);
+                        if sessions.len() == UNDER_WAY
+                            && let Some(oldest) = sessions.pop_front()
+                        {
+                            rpc.wait(&oldest).await.map_err(JobError::from)?;
                         }
                     }
                     for session in sessions {

@@ -3,19 +3,20 @@
 //! A comparison is made in rounds. Each program runs once per round, in an order that is reversed
 //! from round to round, and each round gives one ratio; `gridspan_jobs::paired` explains the
 //! interval. Rounds are added until the time is used up. The processor time of all threads and
-//! second processes, including their start, is measured too: it is the work even where the machine
-//! is busy, and counts busy waiting as work.
+//! second processes is measured too. It is the work even where the machine is busy, but it also
+//! counts busy waiting, and the start and the warm-up of the programs.
 //!
-//! The table at the end has one form for all figures. All of them are appended to
-//! `target/comparisons/SUITE.jsonl`, and the table gives what the last run on this machine found.
+//! The table at the end has one form for all figures. Each is appended to
+//! `target/comparisons/SUITE.jsonl` once it is measured, and the table gives what the last run on
+//! this machine found.
 //! A run as a test makes one short round, and stores and prints nothing.
 
 use criterion::{Criterion, SamplingMode};
 use gridspan_jobs::paired::ROUNDS_MIN;
 use gridspan_studies::figures::{
     Comparison, ComputedValue, Figure, FigureGoal, FigureRecord, FigureRun, FigureUnit, Interval,
-    ProgramRounds, TABLE_HEAD, append_records, last_of, read_records, records_path, table_rows,
-    target_folder,
+    ProgramRounds, TABLE_HEAD, append_record, first_filter, last_of, read_records, records_path,
+    table_rows, target_folder,
 };
 use std::cell::Cell;
 use std::fs;
@@ -31,6 +32,8 @@ const ROUNDS_MAX: usize = 40;
 const SAMPLES: usize = 10;
 const WARM_UP: Duration = Duration::from_millis(500);
 const SINGLE_TIME: Duration = Duration::from_secs(4);
+/// Criterion's file of estimates, in the folder of a figure.
+const ESTIMATES: &str = "new/estimates.json";
 
 /// The measurement of a program in one round.
 #[derive(Clone, Copy, Debug)]
@@ -149,10 +152,10 @@ impl Suite {
         if self.mode == Mode::Measure { full } else { quick }
     }
 
-    /// Whether the filters of the command line select figures of this title.
+    /// Whether the filter of the command line selects figures of this title.
     pub(crate) fn wants(&self, title: &str) -> bool {
-        let mut filters = std::env::args().skip(1).filter(|argument| !argument.starts_with('-'));
-        let is_selected = filters.next().is_none_or(|filter| title.contains(&filter));
+        let filter = first_filter(std::env::args().skip(1));
+        let is_selected = filter.is_none_or(|filter| title.contains(&filter));
         if is_selected && self.mode == Mode::List {
             println!("{title}: benchmark");
         }
@@ -188,6 +191,9 @@ impl Suite {
         if !self.wants(title) {
             return;
         }
+        let folder = self.estimates.join(safe(self.name)).join(safe(title));
+        // What an earlier run has left there must not pass as that of this one.
+        let _ = fs::remove_file(folder.join(ESTIMATES));
         let operations = Cell::new(None);
         let mut group = self.criterion.benchmark_group(self.name);
         group.sampling_mode(SamplingMode::Flat);
@@ -203,7 +209,6 @@ impl Suite {
         });
         group.finish();
         let (Mode::Measure, Some(operations)) = (self.mode, operations.get()) else { return };
-        let folder = self.estimates.join(safe(self.name)).join(safe(title));
         match estimate(&folder, operations) {
             Some(time_ns) => {
                 let goal = limit.map(FigureGoal::limit);
@@ -220,10 +225,16 @@ impl Suite {
 
     fn record(&mut self, title: &str, figure: Figure) {
         let (run, suite) = (self.run.clone(), self.name.to_owned());
-        self.records.push(FigureRecord { run, suite, title: title.to_owned(), figure });
+        let record = FigureRecord { run, suite, title: title.to_owned(), figure };
+        if self.mode == Mode::Measure
+            && let Err(error) = append_record(&self.records_path, &record)
+        {
+            eprintln!("cannot write {}: {error}", self.records_path.display());
+        }
+        self.records.push(record);
     }
 
-    /// Prints the table, and stores its figures.
+    /// Prints the table.
     pub(crate) fn finish(self) {
         self.criterion.final_summary();
         if self.mode != Mode::Measure || self.records.is_empty() {
@@ -234,9 +245,6 @@ impl Suite {
         for record in &self.records {
             let before = last_of(&self.before, &record.title, &self.run.machine);
             table_rows(record, before).iter().for_each(|row| println!("{row}"));
-        }
-        if let Err(error) = append_records(&self.records_path, &self.records) {
-            eprintln!("cannot write {}: {error}", self.records_path.display());
         }
     }
 }
@@ -267,7 +275,7 @@ fn in_turns(contenders: &mut [Contender<'_>], is_measured: bool) -> Vec<ProgramR
 
 /// Returns criterion's estimate of the median time of an operation, with its interval.
 fn estimate(folder: &Path, operations: u64) -> Option<Interval> {
-    let text = fs::read_to_string(folder.join("new/estimates.json")).ok()?;
+    let text = fs::read_to_string(folder.join(ESTIMATES)).ok()?;
     let estimates: serde_json::Value = serde_json::from_str(&text).ok()?;
     let median = estimates.get("median")?;
     let interval = median.get("confidence_interval")?;

@@ -82,7 +82,8 @@ impl Libraries {
     fn built() -> Self {
         let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
         let mut command = Command::new(cargo);
-        command.args(["build", "--quiet", "--offline", "-p", "gridspan", "--test", "advice"]);
+        // Of the workspace, so that the features are those of `cargo test --workspace`.
+        command.args(["build", "--quiet", "--offline", "--workspace", "--test", "advice"]);
         command.args(["--message-format", "json"]);
         let output = command.current_dir(env!("CARGO_MANIFEST_DIR")).output().unwrap();
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));

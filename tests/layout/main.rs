@@ -112,9 +112,19 @@ const WITHOUT_EXAMPLE: &[&str] = &[
     "UnknownMode",
     "UnknownStealingPolicy",
     "UnknownStrategy",
+    // Parts of a policy, in the example of `StealingPolicy`.
+    "Amount",
+    "Demand",
+    "Grant",
+    "Share",
+    "StandingRequest",
+    "StealMessage",
+    "StealingLayout",
+    "Turn",
     // Results, which users only read.
     "BalanceReport",
     "Cause",
+    "Contradiction",
     "Ending",
     "FaultCounts",
     "LinkReport",
@@ -123,6 +133,7 @@ const WITHOUT_EXAMPLE: &[&str] = &[
     "QuicCounts",
     "Refusal",
     "Summary",
+    "Traffic",
 ];
 
 fn root() -> PathBuf {

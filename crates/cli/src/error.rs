@@ -30,7 +30,7 @@ pub(crate) enum CliError {
         is_file: bool,
     },
     /// An option of gridctl follows the job's name.
-    #[error("the job `{job}` has no option `{option}`; gridctl has, before the job's name")]
+    #[error("the job `{job}` has no option `{option}`; it is an option of gridctl: write it before the job's name")]
     Misplaced {
         /// The option.
         option: String,
@@ -137,7 +137,7 @@ pub(crate) enum CliError {
         running: Vec<String>,
     },
     /// A file cannot be used as an invitation.
-    #[error("cannot take the invitation {}: {error}", .path.display())]
+    #[error("cannot use the invitation {}: {error}", .path.display())]
     Invitation {
         /// The file.
         path: PathBuf,

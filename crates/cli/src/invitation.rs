@@ -108,7 +108,7 @@ impl Invitation {
     /// Reads the invitation in a file, which is kept.
     pub(crate) fn read_file(path: &Path) -> io::Result<Self> {
         let malformed =
-            || io::Error::new(io::ErrorKind::InvalidData, "it is no invitation of this version");
+            || io::Error::new(io::ErrorKind::InvalidData, "it is not an invitation of this version");
         fs::metadata(path)?;
         read(path).ok_or_else(malformed)
     }

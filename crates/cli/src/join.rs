@@ -42,7 +42,7 @@ pub(crate) fn run(args: &JoinArgs) -> Result<ExitCode, CliError> {
     let first = invitation.addresses.0.first().copied();
     invitation.bundle.guest = Some(args.pes.get());
     invitation.bundle.listen =
-        first.map(towards).transpose().map_err(CliError::system("find a way to the job"))?;
+        first.map(towards).transpose().map_err(CliError::system("find a route to the job"))?;
     // Signals are watched before the process starts, so that its end is not missed.
     let signals = Signals::new(signals::not_ignored(&[SIGINT, SIGTERM, SIGHUP, SIGCHLD]));
     let mut signals = signals.map_err(CliError::system("watch for signals"))?;

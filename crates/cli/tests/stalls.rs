@@ -40,7 +40,7 @@ fn handlers_that_do_not_end_are_named_at_the_time_limit_on_the_root_too() {
         let error = error.unwrap_or_default();
         assert!(error.contains("time limit of 3s"), "{output:?}");
         let handler = format!(
-            "{place} has been inside of a handler of gridspan_jobs::fault_drill::FaultInjector"
+            "{place} has been inside a handler of gridspan_jobs::fault_drill::FaultInjector"
         );
         assert!(error.contains(&handler), "{output:?}");
     }

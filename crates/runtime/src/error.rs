@@ -4,7 +4,7 @@ mod misuse;
 mod start;
 
 pub use misuse::Misuse;
-pub use start::StartError;
+pub use start::{NodeProcessError, StartError};
 
 use gridspan_topology::{NodeId, PeId};
 use serde::{Deserialize, Serialize};

@@ -14,7 +14,7 @@ pub enum SimError {
     #[error("the job cannot run: {0}")]
     Job(#[from] StartError),
     /// A guest's site does not exist; sites are numbered from 0.
-    #[error("there is no place for a guest in site {site}")]
+    #[error("a guest cannot join site {site}: the grid has no such site")]
     NoPlace {
         /// The number of the site.
         site: u32,

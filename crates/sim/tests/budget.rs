@@ -90,7 +90,7 @@ fn messages_behind_a_broadcast_that_outgrow_the_hard_limit_end_the_job_and_are_n
     let JobError::OverBudget { queued_bytes, held_bytes, .. } = &error else { panic!("{error}") };
     assert!((1_000_000..2_200_000).contains(held_bytes) && queued_bytes >= held_bytes, "{error}");
     let text = error.to_string();
-    assert!(text.contains("Listener 0x2 with") && text.contains("of them too early"), "{text}");
+    assert!(text.contains("Listener 0x2 with") && text.contains("of them wait for earlier ones"), "{text}");
 }
 
 #[test]

@@ -60,7 +60,7 @@ pub struct Graph {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum GraphError {
     /// There are more vertices or edges than 32-bit positions.
-    #[error("there are {count} {what}, more than {}; cut a coarser graph", u32::MAX - 1)]
+    #[error("there are {count} {what}, too many for 32-bit positions; cut a coarser graph")]
     TooMany {
         /// Name of the items: vertices or edges.
         what: &'static str,

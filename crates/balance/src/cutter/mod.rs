@@ -95,7 +95,7 @@ pub enum CutError {
         vertices: usize,
     },
     /// A home or a start is a part that does not exist.
-    #[error("vertex {vertex} is in part {part} of {parts}")]
+    #[error("vertex {vertex} names part {part}, but there are {parts} parts, numbered from 0")]
     NoSuchPart {
         /// The vertex.
         vertex: usize,

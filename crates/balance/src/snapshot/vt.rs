@@ -130,7 +130,7 @@ pub enum VtError {
         id: u64,
     },
     /// A time, a speed or a part of a processor is out of range.
-    #[error("file {file} has the {what} {value}; write a number that is not negative")]
+    #[error("file {file} has the {what} {value}; times must not be negative, speeds be above zero, and parts of a processor above zero and at most 1")]
     Number {
         /// Position of the file.
         file: usize,

@@ -11,6 +11,45 @@ use gridspan_topology::{NodeId, Time};
 /// The machine calls it for each event, and it acts through [`Turn`]. In a message from another
 /// node, the machine only checks that all named nodes take part, and limits numbers and lists; a
 /// policy must accept any other content.
+///
+/// A policy that asks one other node after the other, and takes one task:
+///
+/// ```
+/// use gridspan_balance::stealing::{Amount, Grant, StealMessage, StealingPolicy, Turn};
+/// use gridspan_topology::NodeId;
+///
+/// #[derive(Clone, Default)]
+/// struct InTurn { asked: usize }
+///
+/// impl StealingPolicy for InTurn {
+///     fn name(&self) -> &'static str { "in-turn" }
+///
+///     fn idle(&mut self, turn: &mut Turn<'_>) {
+///         let nodes = turn.places.nodes();
+///         self.asked = (self.asked + 1) % nodes.len();
+///         let victim = nodes[self.asked];
+///         turn.send(victim, StealMessage::Request); // dropped if it is this node
+///     }
+///
+///     fn message(&mut self, from: NodeId, message: StealMessage, turn: &mut Turn<'_>) {
+///         match message {
+///             StealMessage::Request if turn.give(from, Amount::One, Grant::Answer) == 0 => {
+///                 turn.send(from, StealMessage::NoTasks { hint: None });
+///             }
+///             StealMessage::NoTasks { .. } if turn.is_idle => self.idle(turn),
+///             _ => {}
+///         }
+///     }
+///
+///     fn received(&mut self, _: NodeId, _tasks: u64, _: Grant, _: &mut Turn<'_>) {}
+///
+///     fn places_changed(&mut self, _lost: Option<NodeId>, turn: &mut Turn<'_>) {
+///         if turn.is_idle {
+///             self.idle(turn); // an answer may have been lost with the node
+///         }
+///     }
+/// }
+/// ```
 pub trait StealingPolicy: Send {
     /// The name by which users select it.
     fn name(&self) -> &'static str;

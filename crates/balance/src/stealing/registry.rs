@@ -52,7 +52,7 @@ pub struct StealingPolicyName(&'static str);
 
 impl MakeStealingPolicy for StealingPolicyName {
     fn make(&self) -> Box<dyn StealingPolicy> {
-        named(self.0).expect("all names are those of policies")
+        named(self.0).expect("every listed name has a policy")
     }
 }
 

@@ -63,7 +63,7 @@ pub struct StrategyName(&'static str);
 
 impl MakeStrategy for StrategyName {
     fn make(&self, seed: u64) -> Box<dyn Strategy> {
-        named(self.0, seed).expect("all names are those of strategies")
+        named(self.0, seed).expect("every listed name has a strategy")
     }
 }
 

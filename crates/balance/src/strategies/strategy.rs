@@ -88,7 +88,7 @@ pub trait Strategy: Send {
     message = "`{Self}` is not a balancing strategy",
     label = "a strategy is a value, not a name",
     note = "write a value such as `GridCut::default()`; a name that a user gives becomes one by `name.parse::<StrategyName>()?`",
-    note = "a strategy of your own implements `Strategy`, `Clone` and `Sync`"
+    note = "a custom strategy implements `Strategy`, `Clone` and `Sync`"
 )]
 pub trait MakeStrategy: Send + Sync + 'static {
     /// Returns the strategy as it is before the first plan, with its dice seeded.

@@ -64,7 +64,7 @@ pub struct Segment {
 pub enum BroadcastPlanError {
     /// There is no tree with a weight, or more than [`BroadcastPlan::MAX_STRIPES`].
     #[error(
-        "a plan has one to {} trees with a weight; it has {stripes}",
+        "a plan has one to {} trees, each with a weight above zero; this one has {stripes} trees",
         BroadcastPlan::MAX_STRIPES
     )]
     Stripes {

@@ -132,7 +132,7 @@ Everything after PROGRAM belongs to the program.
 Without options a built-in job runs on all cores, as threads of gridctl itself;
 a program of your own runs as one node process per core.
 
-On other hosts, PROGRAM must lie at the same path (gridctl itself for a built-in job), and ssh must
+On other hosts, PROGRAM must be at the same path (gridctl itself for a built-in job), and ssh must
 need no password. Nodes communicate by UDP: to any port, or to the site's `port` in the grid file.
 
 Nodes have no standard input, and they end when gridctl does.

@@ -141,7 +141,11 @@ impl Supervisor {
     /// Sets the number of nodes that share a core, which extends the timeouts.
     pub(super) fn set_crowding(&mut self, nodes_per_core: u32) {
         let factor = crowding_factor(nodes_per_core);
-        self.patience = Patience { start: START_PATIENCE * factor, drain: DRAIN * factor };
+        let patience = Patience { start: START_PATIENCE * factor, drain: DRAIN * factor };
+        if let Phase::Starting { until } = &mut self.phase {
+            *until = *until + patience.start.saturating_sub(self.patience.start);
+        }
+        self.patience = patience;
     }
 
     /// Expects a simulation: a process that ends without reporting one has failed.
@@ -398,7 +402,7 @@ fn over_ssh(host: &str, login: &str, exit: Exit, is_starting: bool) -> Option<(S
         ),
         Exit::Code(126 | 127) if is_starting => (
             format!("host `{host}` cannot run the program"),
-            "the program, and gridctl for a built-in job, must lie at the same path on every host"
+            "the program, and gridctl for a built-in job, must be at the same path on every host"
                 .to_owned(),
         ),
         _ => return None,

@@ -32,9 +32,9 @@ pub(crate) fn render(topology: &Topology, style: Style) -> String {
             let rate = bandwidth(uplink.bandwidth);
             let name = topology.names.group(group);
             text += &match uplink.pipes {
-                Pipes::Shared => format!("\nthe nodes of {name} share one way out of {rate}"),
+                Pipes::Shared => format!("\nthe nodes of {name} share one uplink of {rate}"),
                 Pipes::Separate => {
-                    format!("\neach node of {name} has its own way out; two carry {rate}")
+                    format!("\neach node of {name} has its own uplink; two together carry {rate}")
                 }
             };
         }

@@ -14,7 +14,7 @@ use super::ladder::{
 };
 use crate::entry::{Entry, parse};
 
-const ABOUT: &str = "Messages of 25 sizes to and fro between the first and the last PE";
+const ABOUT: &str = "Round trips of messages of 25 sizes between the first and the last PE";
 
 pub(crate) const ENTRY: Entry = Entry {
     name: "pingpong",
@@ -28,10 +28,10 @@ const PATIENCE: Duration = Duration::from_secs(3600);
 #[derive(Clone, Copy, Debug, Parser)]
 #[command(about = ABOUT)]
 struct Options {
-    /// Minimum time of each measurement; use 10 for published results.
+    /// Minimum seconds of each measurement; use 10 for published results.
     #[arg(long, default_value_t = 0.05)]
     seconds: f64,
-    /// Skip messages that are larger.
+    /// Skip messages larger than this.
     #[arg(long, value_name = "BYTES", default_value_t = usize::MAX, hide_default_value = true)]
     max_bytes: usize,
 }

@@ -72,7 +72,7 @@ fn other(error: &RemoteError) -> RpcError {
 /// Returns the error for a window that was mapped so slowly that a server which had left was
 /// forgotten.
 fn forgotten() -> RpcError {
-    let reason = "a server went long before its group was mapped; run the group again";
+    let reason = "a server had left long before its group was mapped; run the group again";
     RpcError::Other { reason: reason.to_owned() }
 }
 

@@ -127,7 +127,7 @@ struct Ending {
 impl Drop for Ending {
     fn drop(&mut self) {
         let given_up = || {
-            let reason = "the call was given up by its own process".to_owned();
+            let reason = "this process abandoned the call".to_owned();
             Err(RpcError::SessionFailed { reason })
         };
         let outcome = self.outcome.take().unwrap_or_else(given_up);
@@ -165,7 +165,7 @@ impl State {
         if let Some(running) = self.running.remove(&id) {
             running.abort();
         }
-        let reason = "it was cancelled".to_owned();
+        let reason = "the call was cancelled".to_owned();
         self.end(id, Err(RpcError::SessionFailed { reason }));
     }
 }

@@ -44,7 +44,7 @@ impl<C: Catalogue> Executor<C> {
     ) -> Result<Permit, RpcError> {
         tokio::select! {
             permit = self.semaphore.enter(place) => permit.map_err(|reason| RpcError::RpcRefused { reason }),
-            () = unwanted => Err(RpcError::SessionFailed { reason: "it was given up".to_owned() }),
+            () = unwanted => Err(RpcError::SessionFailed { reason: "the call was given up".to_owned() }),
         }
     }
 
@@ -65,7 +65,7 @@ impl<C: Catalogue> Executor<C> {
         let time = time.map_err(|error| failed(format!("its time: {error}")))?;
         tokio::select! {
             () = tokio::time::sleep(time) => Ok(()),
-            () = unwanted => Err(failed("it was given up".to_owned())),
+            () = unwanted => Err(failed("the call was given up".to_owned())),
         }
     }
 

@@ -22,7 +22,7 @@ impl Groups {
             return Err("its group has ended".to_owned());
         }
         if self.going_on.len() >= GROUPS_MAX && !self.going_on.contains(&group) {
-            return Err(format!("{GROUPS_MAX} groups go on already"));
+            return Err(format!("{GROUPS_MAX} groups are already running"));
         }
         self.going_on.insert(group);
         Ok(())

@@ -168,7 +168,7 @@ impl<C: Catalogue> TaskServer<C> {
         let seconds = || begin.elapsed().as_secs_f64();
         let fetched = tokio::select! {
             fetched = self.fetch_all(&order, connection, begin) => fetched?,
-            () = &mut unwanted => return Err(TaskError::Refused("it was given up".to_owned())),
+            () = &mut unwanted => return Err(TaskError::Refused("the call was given up".to_owned())),
         };
         let place = Executor::<C>::place_of_task(order.place);
         let pass = self.executor.enter(place, &mut unwanted).await.map_err(task_error)?;

@@ -79,7 +79,7 @@ pub enum RemoteError {
     },
     /// The registry has no address at which others can reach it.
     #[error(
-        "others cannot find a registry at {0}; give with --advertise the address at which they reach this machine, or \
+        "others cannot find a registry at {0}; with --advertise, give the address at which they reach this machine, or \
          listen there"
     )]
     Nowhere(SocketAddr),

@@ -79,7 +79,7 @@ async fn sessions_are_waited_for_probed_and_cancelled() {
         };
         let (waited, ()) = tokio::join!(rpc.wait_any(), cancel);
         assert_eq!(waited, Ok(second.id()));
-        let reason = "it was cancelled".to_owned();
+        let reason = "the call was cancelled".to_owned();
         assert_eq!(rpc.error(second.id()), Ok(Some(RpcError::SessionFailed { reason })));
         assert_eq!((rpc.failed_session(), rpc.failed_session()), (Some(second.id()), None));
         assert_eq!(rpc.wait_any().await, Err(RpcError::NoneCompleted));

@@ -328,7 +328,7 @@ impl<C: Catalogue> GridRpc<C> {
         });
         if is_given_up.await {
             self.ask(move |reply| SessionMessage::GiveUp(id, reply)).await?;
-            return Err(RpcError::SessionFailed { reason: "it was given up".to_owned() });
+            return Err(RpcError::SessionFailed { reason: "the call was given up".to_owned() });
         }
         self.ask(move |reply| SessionMessage::Take(id, reply)).await?
     }

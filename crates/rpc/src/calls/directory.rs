@@ -118,10 +118,10 @@ impl ServerDirectory {
         only: Option<u32>,
     ) -> Result<Vec<Offer>, RpcError> {
         if self.servers.is_empty() {
-            return Err(RpcError::ServerNotFound { server: "any".to_owned() });
+            return Err(RpcError::NoServers);
         }
         if only.is_some_and(|number| !self.servers.contains_key(&number)) {
-            return Err(RpcError::ServerNotFound { server: "that has left".to_owned() });
+            return Err(RpcError::ServerLeft);
         }
         let may = |card: &ServerCard| {
             only.is_none_or(|number| card.number == number) && card.functions.contains_key(function)
@@ -241,7 +241,7 @@ mod tests {
         assert_eq!(first(&directory), 0);
         directory.leave(0);
         let error = directory.find("f", 8, None, None).unwrap_err();
-        assert_eq!(error, RpcError::ServerNotFound { server: "any".to_owned() });
+        assert_eq!(error, RpcError::NoServers);
     }
 
     #[test]

@@ -24,12 +24,18 @@ pub enum RpcError {
         /// The invalid setting.
         reason: String,
     },
-    /// The server does not exist, or there are no servers.
+    /// There is no server of this name.
     #[error("there is no server `{server}`; see `Services::list`")]
     ServerNotFound {
         /// The server that was asked for.
         server: String,
     },
+    /// There are no servers.
+    #[error("there are no servers; start one")]
+    NoServers,
+    /// The server of the handle, or of the call, has left.
+    #[error("the server has left; create the handle again")]
+    ServerLeft,
     /// No server offers the function.
     #[error(
         "no server offers `{function}`; add it to the catalogue, or start a server that has it"
@@ -156,7 +162,7 @@ impl RpcError {
             Self::NotInitialized => 1,
             Self::ConfigFileNotFound { .. } => 2,
             Self::ConfigFileError { .. } => 3,
-            Self::ServerNotFound { .. } => 4,
+            Self::ServerNotFound { .. } | Self::NoServers | Self::ServerLeft => 4,
             Self::FunctionNotFound { .. } => 5,
             Self::InvalidFunctionHandle | Self::FunctionDiffers { .. } => 6,
             Self::InvalidSessionId { .. } => 7,

@@ -38,7 +38,7 @@ impl<C: Catalogue> SessionManager<C> {
                 return self.end(id, Err(RpcError::SessionFailed { reason }), cx);
             }
             Some(Answer::Refused(reason)) => RpcError::RpcRefused { reason },
-            Some(Answer::Gone) => RpcError::ServerNotFound { server: "that has left".to_owned() },
+            Some(Answer::Gone) => RpcError::ServerLeft,
             None => return self.is_late(id, cx),
         };
         ongoing.problem = Some(problem);

@@ -338,7 +338,7 @@ impl<C: Catalogue> SessionManager<C> {
     }
 
     fn cancel(&mut self, id: SessionId, cx: &mut Context<'_, Self>) {
-        let reason = "it was cancelled".to_owned();
+        let reason = "the call was cancelled".to_owned();
         self.end(id, Err(RpcError::SessionFailed { reason }), cx);
     }
 }

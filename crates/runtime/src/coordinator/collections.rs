@@ -10,7 +10,9 @@
 //! here, and its tombstone stays at its home.
 //!
 //! `pe/partners` explains bound collections. Their broadcasts wait until all first members exist,
-//! because a member that follows its partner may arrive on a PE where a broadcast has passed.
+//! because a member that follows its partner may arrive on a PE that has already delivered a
+//! broadcast. Quiescence counts the creation of such a collection as one message, since nothing
+//! else counts the broadcasts that wait for its end.
 
 use super::event::Asker;
 use super::machine::Coordinator;
@@ -52,6 +54,7 @@ impl Coordinator {
             sections: BTreeMap::new(),
             for_main: BTreeMap::new(),
         };
+        self.created += u64::from(state.inserting);
         self.collections.insert(id, state);
         self.answer(asker, id);
     }
@@ -78,6 +81,7 @@ impl Coordinator {
             None => self.answer(creator, ()),
             Some(_) => {
                 self.answer(creator, missing);
+                self.processed += 1;
                 self.end_insertion(collection);
             }
         }

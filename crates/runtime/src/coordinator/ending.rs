@@ -40,7 +40,7 @@ impl Coordinator {
             queued_bytes: held as u64,
             held_bytes: held as u64,
             limit_bytes: limit as u64,
-            fullest: "broadcasts that wait for their number".to_owned(),
+            fullest: "packets and broadcasts that wait for the coordinator".to_owned(),
         });
     }
 }

@@ -195,7 +195,7 @@ impl Coordinator {
             match stall.inside.get(pe) {
                 Some((actor, since)) => {
                     let seconds = self.now.since(*since).as_secs();
-                    format!("{place} has been inside of a handler of {actor} for {seconds} s")
+                    format!("{place} has been inside a handler of {actor} for {seconds} s")
                 }
                 None => format!("{place} has not answered"),
             }

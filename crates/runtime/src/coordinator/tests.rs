@@ -98,6 +98,69 @@ fn numbers(told: &[(PeId, Control)]) -> Vec<(PeId, u64, u64)> {
     told.iter().filter_map(number).collect()
 }
 
+/// Two PEs that count what quiescence counts.
+#[derive(Default)]
+struct CountingPes {
+    created: u64,
+    processed: u64,
+}
+
+impl CountingPes {
+    fn tell(
+        &mut self,
+        coordinator: &mut CoordinatorHost,
+        from: PeId,
+        control: Control,
+    ) -> Vec<(PeId, Control)> {
+        self.created += u64::from(control.is_counted());
+        let told = tell(coordinator, from, control);
+        self.processed += told.iter().filter(|(_, control)| control.is_counted()).count() as u64;
+        told
+    }
+
+    /// Answers a round of quiescence.
+    fn answer(&mut self, coordinator: &mut CoordinatorHost, round: u64) -> Vec<(PeId, Control)> {
+        let (created, processed) = (self.created, self.processed);
+        let reply = Control::QuiescenceReply { round, created, processed, stranded: 0 };
+        assert!(self.tell(coordinator, PeId(0), reply).is_empty());
+        let reply = Control::QuiescenceReply { round, created: 0, processed: 0, stranded: 0 };
+        self.tell(coordinator, PeId(1), reply)
+    }
+}
+
+#[test]
+fn a_bound_collection_in_creation_is_not_quiescent() {
+    let mut coordinator = program(&[2]).coordinator_host(NodeId(0));
+    let base = create(&mut coordinator);
+    let Coordinator { created: processed, processed: created, .. } =
+        *coordinator.coordinator().unwrap();
+    let mut pes = CountingPes { created, processed };
+    let (kind, map, members) = (KindId(0), Map::Bound(base), 1);
+    let request = MainRequest::Create { kind, map, shape: None, members, created: 8 };
+    pes.tell(&mut coordinator, MAIN_PE, Control::MainRequest { slot: 7, request });
+    let ask = Control::MainRequest { slot: 3, request: MainRequest::Quiescence };
+    pes.tell(&mut coordinator, MAIN_PE, ask);
+
+    // Broadcasts may wait for its members, and nothing else counts these.
+    assert!(pes.answer(&mut coordinator, 1).is_empty(), "no round follows at once");
+    assert_eq!(sent(coordinator.wake(Time(1_000_000))).len(), 2, "the second round");
+    assert!(pes.answer(&mut coordinator, 2).is_empty(), "although all counts are the same");
+
+    let collection = CollectionId(1);
+    for pe in [PeId(0), PeId(1)] {
+        let created = Control::Created { collection };
+        assert!(pes.tell(&mut coordinator, pe, created).is_empty());
+    }
+    let placed = Control::Placed { collection, members: 1, missing: None };
+    let told = pes.tell(&mut coordinator, PeId(1), placed);
+    assert!(matches!(told[..], [(MAIN_PE, Control::Reply { slot: 8, .. })]), "{told:?}");
+    assert_eq!(sent(coordinator.wake(Time(2_000_000))).len(), 2, "the third round");
+    let told = pes.answer(&mut coordinator, 3);
+    assert!(matches!(told[..], [(_, Control::QuiescenceRound { round: 4 }), _]), "{told:?}");
+    let told = pes.answer(&mut coordinator, 4);
+    assert!(matches!(told[..], [(MAIN_PE, Control::Reply { slot: 3, .. })]), "{told:?}");
+}
+
 #[test]
 fn requests_that_overtake_each_other_get_numbers_in_the_order_in_which_they_were_made() {
     let mut coordinator = program(&[2]).coordinator_host(NodeId(0));

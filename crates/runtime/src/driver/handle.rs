@@ -16,10 +16,13 @@ impl NodeHandle {
         Self(Arc::downgrade(switch))
     }
 
-    /// Ends the job with [`JobError::Cancelled`]. Only the node with main can. Handlers that run
-    /// are not interrupted.
+    /// Ends the job with [`JobError::Cancelled`]. Handlers that run are not interrupted. Does
+    /// nothing on nodes other than that of main.
     pub fn cancel(&self) {
         let Some(switch) = self.0.upgrade() else { return };
+        if switch.layout.node_of(MAIN_PE) != switch.node {
+            return;
+        }
         let fail = |core: &mut crate::pe::Core| core.fail(JobError::Cancelled);
         switch.inbox(MAIN_PE).push_action(Box::new(fail));
         // All other PEs end even if that one is inside a handler.

@@ -118,7 +118,7 @@ impl Watchdog {
             let seconds = lasted.as_secs();
             let site = switch.layout.site_name(switch.layout.site_of_node(switch.node));
             let text = format!(
-                "{} ({} at site {site}) has been inside of a handler of {actor} for {seconds} s",
+                "{} ({} at site {site}) has been inside a handler of {actor} for {seconds} s",
                 MAIN_PE, switch.node
             );
             (lasted, text)

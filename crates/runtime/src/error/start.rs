@@ -2,6 +2,7 @@
 
 use gridspan_topology::NodeId;
 use serde::{Deserialize, Serialize};
+use std::time::Duration;
 
 /// Why a job could not start on a node.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error, Serialize, Deserialize)]
@@ -24,7 +25,7 @@ pub enum StartError {
         name: String,
     },
     /// A node of the job has no PEs.
-    #[error("a node without PEs")]
+    #[error("a node of the job has no PEs; give each node at least one")]
     NoPes,
     /// One process cannot run so many PEs.
     #[error("{pes} PEs are more than the {limit} of one process; use more nodes, or simulate them")]
@@ -48,13 +49,13 @@ pub enum StartError {
         /// The error of the system, or of the certificate.
         reason: String,
     },
-    /// The process of a node did not start, or ended at once.
-    #[error("{node} did not start: {reason}")]
+    /// The process of a node did not join the job.
+    #[error("{node} did not start: {error}")]
     Node {
         /// The node.
         node: NodeId,
-        /// What its process did, or the error of the system.
-        reason: String,
+        /// What happened to its process.
+        error: NodeProcessError,
     },
     /// The node could not join the network of the job.
     #[error("cannot join the job: {reason}")]
@@ -81,5 +82,53 @@ pub enum StartError {
         what: String,
         /// The feature.
         feature: String,
+    },
+}
+
+/// Why a process that should be a node did not join its job.
+///
+/// ```
+/// use gridspan_runtime::{JobError, NodeProcessError, StartError};
+///
+/// /// Whether another attempt may succeed: the machine was busy.
+/// fn may_succeed_later(error: &JobError) -> bool {
+///     let JobError::CannotStart(StartError::Node { error, .. }) = error else { return false };
+///     matches!(error, NodeProcessError::Silent { .. })
+/// }
+/// # assert!(!may_succeed_later(&JobError::Cancelled));
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error, Serialize, Deserialize)]
+#[non_exhaustive]
+pub enum NodeProcessError {
+    /// The function that returns the command panicked.
+    #[error("the function that returns its command panicked")]
+    NoCommand,
+    /// The system could not start the program.
+    #[error("`{program}`: {reason}")]
+    Spawn {
+        /// The program of the command.
+        program: String,
+        /// The error of the system.
+        reason: String,
+    },
+    /// The process ended, or closed its output, before it listened.
+    #[error(
+        "its process {end} before it listened; its program must call `gridspan::embed::node` first, and may have printed why to standard error"
+    )]
+    Ended {
+        /// How it ended, as text.
+        end: String,
+    },
+    /// The process did not listen in time.
+    #[error("its process did not listen within {limit:?}")]
+    Silent {
+        /// The time limit.
+        limit: Duration,
+    },
+    /// The node reported an error.
+    #[error("{reason}")]
+    Failed {
+        /// The error.
+        reason: String,
     },
 }

@@ -240,6 +240,8 @@ impl Grid {
     /// exist by then, and remain. [`GridError::BoundToGroup`] if `base` is a group, and
     /// [`GridError::BoundReplicas`] if actors of one of the two types may have replicas.
     /// [`GridError::BoundOnDemand`] if messages [create](crate::Job::on_demand) members of `B`.
+    /// [`GridError::NotRegistered`] and [`GridError::DuplicateIndex`] as for
+    /// [`create`](Self::create).
     pub async fn create_bound<B: Actor>(
         &self,
         base: &Collection<impl Actor<Index = B::Index>>,
@@ -589,11 +591,14 @@ impl<A: Actor> Collection<A> {
         Err(GridError::Reduction { collection: collection.0, found, wanted })
     }
 
-    /// Adds a member on PE `at` or, in a [bound](Grid::create_bound) collection, on the PE of its
-    /// partner. It takes part in reductions and broadcasts that begin later.
-    pub fn insert_on(&self, index: A::Index, init: A::Init, at: PeId) {
+    /// Adds a member on a PE of choice or, in a [bound](Grid::create_bound) collection, on the PE of
+    /// its partner. It takes part in reductions and broadcasts that begin later.
+    ///
+    /// The job ends with an error if there is no such PE, if the collection has a member of this
+    /// index, or if messages [create](crate::Job::on_demand) its members.
+    pub fn insert_on(&self, index: A::Index, init: A::Init, pe: PeId) {
         let id = self.reference.at(index).id;
-        self.grid.run(move |core| core.insert::<A>(id, init, at));
+        self.grid.run(move |core| core.insert::<A>(id, init, pe));
     }
 }
 

@@ -283,6 +283,11 @@ impl Job {
         self
     }
 
+    /// Returns the seed that was set last.
+    pub fn configured_seed(&self) -> u64 {
+        self.seed
+    }
+
     /// Adds a listener for the estimates of the links. It is called when some have changed, with
     /// these changes, and every two seconds. Runs in the coordinator of a job of several nodes; it
     /// must not block.

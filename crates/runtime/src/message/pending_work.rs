@@ -96,8 +96,8 @@ impl fmt::Display for PendingWork {
             ),
             (
                 self.awaiting,
-                "message waits for a member to turn up",
-                "messages wait for a member to turn up",
+                "message waits for a member that does not exist yet",
+                "messages wait for a member that does not exist yet",
             ),
             (
                 self.early,

@@ -382,19 +382,19 @@ impl Pe {
         (kind.map_or("the runtime", |kind| kind.name()), self.core.place_name())
     }
 
-    /// Carries out the requests of actors about themselves.
+    /// Carries out the requests of actors about themselves. Ends come first: a partner that
+    /// migrates would otherwise take a member along that has requested its end.
     fn grant_requests(&mut self) {
         while !self.core.requests.is_empty() {
             let requests = std::mem::take(&mut self.core.requests);
-            for &Request { id, wish } in &requests {
+            let is_end = |request: &Request| request.wish == Wish::Destroy;
+            let (ends, others): (Vec<_>, Vec<_>) = requests.into_iter().partition(is_end);
+            for Request { id, wish } in ends.into_iter().chain(others) {
                 // An earlier request may have removed the actor.
                 let Some(slot) = self.core.resident(id) else { continue };
-                let dying = Request { id, wish: Wish::Destroy };
                 match wish {
-                    Wish::Migrate(_) if requests.contains(&dying) => {}
                     Wish::Migrate(to) => self.migrate(slot, to),
                     Wish::Destroy => self.destroy(id),
-                    Wish::Resume if requests.contains(&dying) => {}
                     Wish::Resume => self.resume_one(slot),
                 }
             }

@@ -46,7 +46,7 @@ impl Core {
         let hooks = self.membership.pools.get(&collection);
         if is_foreign && hooks.is_none() {
             return self
-                .blame(node, "it sent a message to an actor that takes none from other nodes");
+                .blame(node, "it sent a worker message to an actor that accepts none from other nodes");
         }
         let mut envelope = match kind.envelope(header, Payload::Bytes(message)) {
             Ok(envelope) => envelope,

@@ -141,23 +141,29 @@ impl Lines {
         message: &Bytes,
         room: &Room<'_>,
     ) -> Result<(), DecodeError> {
-        let is_guest = |node: NodeId| room.layout.is_guest(node);
         let own = self.lines.get(&from).map_or(0, |line| line.bytes);
         let fits = |bytes: usize, most: u64| bytes as u64 + cost(message) as u64 <= most;
-        let has_room = match is_guest(from) {
+        let has_room = match room.layout.is_guest(from) {
             true => {
-                let all = self.lines.iter().filter(|&(&node, _)| is_guest(node));
-                let all = all.map(|(_, line)| line.bytes).sum();
-                fits(own, room.bytes_max / GUEST_SHARE) && fits(all, room.bytes_max / GUESTS_SHARE)
+                fits(own, room.bytes_max / GUEST_SHARE)
+                    && fits(self.guest_bytes(room.layout), room.bytes_max / GUESTS_SHARE)
             }
             false => fits(own, room.bytes_max),
         };
         match has_room {
             true => Ok(()),
             false => Err(refusal(format_args!(
-                "{own} bytes of messages already wait for earlier messages or for unknown pools"
+                "{own} bytes of this node, and {} of all guests, already wait for earlier messages \
+                 or for unknown pools",
+                self.guest_bytes(room.layout)
             ))),
         }
+    }
+
+    /// Returns the cost of the waiting messages of all guests.
+    fn guest_bytes(&self, layout: &Layout) -> usize {
+        let guests = self.lines.iter().filter(|&(&node, _)| layout.is_guest(node));
+        guests.map(|(_, line)| line.bytes).sum()
     }
 }
 

@@ -38,6 +38,30 @@ const FIRST_PER_PE: u64 = 2;
 /// about as many bytes; outputs still to come are estimated to be as large as the largest recent
 /// one. A stream begins with two tasks for each PE, and adds one for each output that main takes.
 /// Dropping it drops the outputs that it has not given.
+///
+/// ```
+/// use gridspan::TaskStream;
+/// # use gridspan::{embed::Runner, prelude::*};
+/// # #[derive(Serialize, Deserialize)]
+/// # struct Square(u64);
+/// # impl Task for Square {
+/// #     type Output = u64;
+/// #     type Join = ();
+/// #     fn run(self, _cx: &mut TaskContext<'_, Self>) -> Step<Self> { Step::Done(self.0 * self.0) }
+/// #     fn collect((): &mut (), _child: u32, _output: u64) {}
+/// #     fn joined((): (), _cx: &mut TaskContext<'_, Self>) -> Step<Self> { Step::Done(0) }
+/// # }
+/// # let job = Job::new("squares").tasks::<Square>().main(async |grid: Grid| {
+/// let pool = grid.task_pool::<Square>().await?;
+/// let mut squares: TaskStream<Square> = pool.stream((0..100).map(Square));
+/// while let Some(next) = squares.next().await {
+///     let (number, square) = next?; // in the order in which they come
+///     assert_eq!(square, number * number);
+/// }
+/// # Ok(())
+/// # });
+/// # Runner::on_threads(2).run(job).unwrap();
+/// ```
 pub struct TaskStream<T: Task>(Stream<Joining<T>>);
 
 /// The totals of searches, in the order in which they come. The notes of [`TaskStream`] hold for

@@ -4,7 +4,7 @@ use crate::{ASK, everywhere};
 use gridspan_balance::StrategyName;
 use gridspan_runtime::driver::embedded;
 use gridspan_runtime::{
-    Actor, ActorRef, Collection, CollectionRef, Context, Grid, GridError, Ix1, Job, Op, PeId, Per,
+    Actor, ActorRef, Collection, CollectionRef, Context, CreateAt, Grid, GridError, Ix1, Job, Op, PeId, Per,
     Placement, Reply, To,
 };
 use serde::{Deserialize, Serialize};
@@ -365,4 +365,96 @@ impl Actor for Block {
             Shift::Where(reply) => cx.reply(reply, cx.pe()),
         }
     }
+}
+
+/// Moves on to the next PE when it arrives for the first time.
+#[derive(Serialize, Deserialize)]
+struct Rover {
+    arrivals: u32,
+}
+
+impl Actor for Rover {
+    type Index = Ix1;
+    type Init = ();
+    type Message = PeId;
+
+    fn create((): (), _cx: &mut Context<'_, Self>) -> Self {
+        Self { arrivals: 0 }
+    }
+
+    fn handle(&mut self, to: PeId, cx: &mut Context<'_, Self>) {
+        cx.migrate_to(to);
+    }
+
+    fn arrived(&mut self, cx: &mut Context<'_, Self>) {
+        self.arrivals += 1;
+        if self.arrivals == 1 {
+            cx.migrate_to(PeId((cx.pe().0 + 1) % cx.layout().pe_count()));
+        }
+    }
+}
+
+/// Ends when it arrives.
+#[derive(Serialize, Deserialize)]
+struct Mayfly;
+
+impl Actor for Mayfly {
+    type Index = Ix1;
+    type Init = ();
+    type Message = ();
+
+    fn create((): (), _cx: &mut Context<'_, Self>) -> Self {
+        Self
+    }
+
+    fn handle(&mut self, (): (), cx: &mut Context<'_, Self>) {
+        cx.contribute(Op::Sum, 1_u64, To::main());
+    }
+
+    fn arrived(&mut self, cx: &mut Context<'_, Self>) {
+        cx.destroy();
+    }
+}
+
+#[test]
+fn a_member_that_ends_on_arrival_ends_although_its_partner_moves_on() {
+    everywhere(|| {
+        Job::new("ends").actor::<Rover>().actor::<Mayfly>().main(async |grid| {
+            let pes = grid.layout().pe_count();
+            if pes == 1 {
+                return Ok(());
+            }
+            let rovers =
+                grid.create_placed::<Rover>(Placement::RoundRobin, indices(), |_| ()).await?;
+            let flies = grid.create_bound::<Mayfly>(&rovers, indices(), |_| ()).await?;
+            // The member at index 0 stays.
+            for index in 1..MEMBERS {
+                rovers.member(Ix1(index as i32)).send(PeId((index + 1) % pes));
+            }
+            grid.quiescence().await?;
+            flies.broadcast(());
+            assert_eq!(flies.reduction::<u64>(Op::Sum).await?, 1);
+            Ok(())
+        })
+    });
+}
+
+#[test]
+fn members_on_demand_can_be_a_base_once_they_exist() {
+    everywhere(|| {
+        let job = Job::new("base on demand").actor::<Mayfly>();
+        job.on_demand::<Rover>(CreateAt::Home, |_| ()).main(async |grid| {
+            let rovers = grid.create::<Rover>(vec![Ix1(0)], |_| ()).await?;
+            let bound = grid.create_bound::<Mayfly>(&rovers, vec![Ix1(5)], |_| ()).await;
+            assert!(matches!(bound, Err(GridError::NoPartner { .. })), "no message has created it");
+            rovers.member(Ix1(5)).send(PeId(0));
+            grid.quiescence().await?;
+            let flies = grid.create_bound::<Mayfly>(&rovers, vec![Ix1(5)], |_| ()).await?;
+            flies.broadcast(());
+            assert_eq!(flies.reduction::<u64>(Op::Sum).await?, 1);
+            let kind = grid.create_bound::<Rover>(&rovers, vec![Ix1(0)], |_| ()).await;
+            assert!(matches!(kind, Err(GridError::BoundOnDemand(_))));
+            Ok(())
+        })
+    });
 }

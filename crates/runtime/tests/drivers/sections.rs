@@ -97,7 +97,7 @@ fn a_contribution_to_a_section_of_others_ends_the_job() {
     };
     for outcome in outcome(intruding) {
         let error = outcome.unwrap_err().to_string();
-        assert!(error.contains("contributed to section 3 of which it is no member"), "{error}");
+        assert!(error.contains("contributed to section 3, but is not a member of it"), "{error}");
     }
 }
 

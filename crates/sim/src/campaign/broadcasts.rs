@@ -119,7 +119,7 @@ impl CollectionState {
             let (come, asked) = (order.len(), self.asked.len());
             let missing = self.asked.iter().find(|(number, _)| !order.contains(number));
             return Err(format!(
-                "{come} broadcasts were handled of the {asked} asked for; missing: {missing:?}"
+                "{come} of {asked} requested broadcasts were handled; missing: {missing:?}"
             ));
         }
         let mut next: BTreeMap<ActorId, u64> = BTreeMap::new();
@@ -151,7 +151,7 @@ impl CollectionState {
         }
         if !gone && let Some(missed) = order[..start].iter().find(|number| *number >= asked_before)
         {
-            return Err(format!("{id:?} missed broadcast {missed}, asked for after it was made"));
+            return Err(format!("{id:?} missed broadcast {missed}, which was requested after its creation"));
         }
         Ok(())
     }

@@ -248,7 +248,7 @@ impl Ledger {
     pub(super) fn arrived(&mut self, id: ActorId, pe: PeId, moves: u32) {
         let known = self.members.get(&id).copied();
         if !matches!(known, Some(Life::Here { moves: before, .. }) if before + 1 == moves) {
-            self.violated(format!("{id:?} arrived on {pe} for the {moves}th time after {known:?}"));
+            self.violated(format!("{id:?} arrived on {pe} with move number {moves} after {known:?}"));
         }
         self.members.insert(id, Life::Here { moves, pe });
         self.doings.migrations += 1;
@@ -349,7 +349,7 @@ impl Ledger {
         self.handled(id, number);
         if came != load(number) {
             let bytes = came.len();
-            self.violated(format!("message {number} arrived with {bytes} wrong bytes"));
+            self.violated(format!("message {number} arrived with a wrong payload of {bytes} bytes"));
         }
     }
 

@@ -17,6 +17,8 @@ use std::time::Duration;
 const ACT: f64 = 0.6;
 /// Probability that a member moves after a message.
 const MIGRATE: f64 = 0.2;
+/// Probability that a bound member ends when it arrives.
+const END_ON_ARRIVAL: f64 = 0.03;
 /// First index of inserted members.
 const FIRST_INSERTED: i32 = 100;
 
@@ -119,6 +121,11 @@ impl<const ROLE: u8> Actor for Partner<ROLE> {
             u32::from(ledger.dice.chance(0.1))
         });
         self.act(left, cx);
+        // Its partner, which has arrived in the same step, may have moved on. If a member of the
+        // base ended here, the partners that arrive after it would not be expected by the model.
+        if ROLE != 0 && ledger::with(|ledger| ledger.dice.chance(END_ON_ARRIVAL)) {
+            self.end(cx);
+        }
     }
 }
 
@@ -286,7 +293,7 @@ impl Partners {
         Bundle {
             base: self.base.reference(),
             bound: self.bound.iter().map(Collection::reference).collect(),
-            immortal: 1 + self.members as i32 / 2,
+            immortal: if self.is_changing { 1 + self.members as i32 / 2 } else { i32::MAX },
         }
     }
 

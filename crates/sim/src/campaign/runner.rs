@@ -141,7 +141,7 @@ fn leftovers(report: &SimReport, living: u64) -> Option<String> {
         return None;
     }
     if report.ending != Ending::Finished || has_work(pending) {
-        return Some(format!("the job ended well, but left something behind: {pending}"));
+        return Some(format!("the job succeeded, but left work behind: {pending}"));
     }
     (pending.members != living).then(|| {
         format!("{} members live according to the PEs, {living} to the model", pending.members)

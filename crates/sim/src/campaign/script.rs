@@ -364,7 +364,7 @@ impl Main {
         let before = found();
         self.grid.quiescence().await?;
         if found() == before {
-            return Err(JobError::Failed("main got quiescence that was not found".to_owned()));
+            return Err(JobError::Failed("main received quiescence that the coordinator did not find".to_owned()));
         }
         check()
     }

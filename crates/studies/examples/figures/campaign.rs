@@ -3,17 +3,23 @@
 use gridspan_sim::campaign::{Campaign, CampaignReport};
 use gridspan_studies::figures::{ComputedValue, Figure, FigureRecord, FigureRun};
 use std::error::Error;
+use std::sync::mpsc;
 use std::thread;
+use std::time::Duration;
 
-/// Number of seeds: what 11 minutes on two cores allow.
-const SEEDS: u64 = 400;
+/// Number of seeds: what 10 minutes on two cores allow.
+const SEEDS: u64 = 360;
 
-/// Runs the campaign, and returns a record for each count. Fails if a seed fails.
-pub(crate) fn measure() -> Result<Vec<FigureRecord>, Box<dyn Error>> {
+/// Runs the campaign, and returns a record for each count. Fails if a seed fails, or if the campaign
+/// takes longer than the limit; it then continues until this process ends.
+pub(crate) fn measure(limit: Duration) -> Result<Vec<FigureRecord>, Box<dyn Error>> {
     let run = FigureRun::of_this_process();
     let mut campaign = Campaign::new(0..SEEDS);
     campaign.threads = thread::available_parallelism().map_or(1, usize::from);
-    let report = campaign.run();
+    let (send, receive) = mpsc::channel();
+    thread::spawn(move || send.send(campaign.run()));
+    let report = receive.recv_timeout(limit);
+    let report = report.map_err(|_| format!("it has not ended after {} s", limit.as_secs()))?;
     if let Some(failure) = &report.failure {
         return Err(failure.to_string().into());
     }

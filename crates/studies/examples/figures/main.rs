@@ -4,12 +4,13 @@
 //! `cargo run --release -p gridspan-studies --example figures`
 //!
 //! - `--only NAME`: only this part; may be repeated. Default all.
-//! - `--fresh`: measure parts that an interrupted run has finished again.
+//! - `--fresh`: measure all selected parts, also those that an interrupted run has finished.
 //!
 //! It builds all that it needs, and then measures part by part, for at most 30 minutes: a part has
 //! a limit, and is begun only if its limit fits into what is left. Finished parts are kept in
-//! `target/figures` until the page is written. So the same command goes on after an interruption.
-//! Rows of other parts stay as they are. Nothing else should run on the machine.
+//! `target/figures` until all selected ones have succeeded. So after an interruption, the same
+//! command on the same commit and machine measures only the remaining parts. Rows of other parts
+//! stay as they are. Nothing else should run on the machine.
 
 mod broadcasts;
 mod campaign;
@@ -17,7 +18,7 @@ mod parts;
 mod programs;
 
 use clap::Parser;
-use gridspan_studies::figures::{PageRun, target_folder, update_page, update_readme};
+use gridspan_studies::figures::{FigureRun, PageRun, target_folder, update_page, update_readme};
 use parts::{PARTS, Part};
 use programs::Programs;
 use std::error::Error;
@@ -26,6 +27,8 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
+/// The page of figures.
+const PAGE: &str = "docs/src/figures.md";
 /// Longest time of a run, without building.
 const TIME_MAX: Duration = Duration::from_secs(30 * 60);
 
@@ -34,7 +37,7 @@ struct Options {
     /// Measure only this part.
     #[arg(long, value_name = "NAME")]
     only: Vec<String>,
-    /// Do not go on where an interrupted run has ended.
+    /// Measure all selected parts, also those that an interrupted run has finished.
     #[arg(long)]
     fresh: bool,
 }
@@ -58,10 +61,13 @@ fn write_figures(options: &Options) -> Result<bool, Box<dyn Error>> {
     fs::create_dir_all(&kept)?;
     let selected = selected(&options.only)?;
     let state = |part: &Part| kept.join(format!("{}.json", part.name));
-    if options.fresh {
-        selected.iter().for_each(|part| drop(fs::remove_file(state(part))));
+    let now = FigureRun::of_this_process();
+    let is_kept = |part: &Part| !options.fresh && is_of(&now, &state(part));
+    let (kept, open): (Vec<&Part>, Vec<&Part>) = selected.iter().partition(|part| is_kept(part));
+    for part in kept {
+        eprintln!("{}: kept from an earlier run; --fresh measures it again", part.name);
     }
-    let open: Vec<&Part> = selected.iter().filter(|part| !state(part).exists()).copied().collect();
+    open.iter().for_each(|part| drop(fs::remove_file(state(part))));
     let programs = Programs::build(&root, &open)?;
     let mut is_complete = true;
     let begin = Instant::now();
@@ -73,8 +79,9 @@ fn write_figures(options: &Options) -> Result<bool, Box<dyn Error>> {
             continue;
         }
         eprintln!("{}: at most {} s", part.name, part.limit.as_secs());
-        match part.measure(&programs, &root, &target) {
-            Ok(run) => fs::write(state(part), serde_json::to_string(&run)?)?,
+        match part.measure(&programs, &root, &target).and_then(|run| keep(run, &root, &state(part)))
+        {
+            Ok(()) => {}
             Err(error) => {
                 eprintln!("{}: {error}", part.name);
                 is_complete = false;
@@ -89,6 +96,22 @@ fn write_figures(options: &Options) -> Result<bool, Box<dyn Error>> {
     }
     eprintln!("measured for {} s", begin.elapsed().as_secs());
     Ok(is_complete)
+}
+
+/// Whether a file has the finished part of a run on the same machine and commit.
+fn is_of(now: &FigureRun, state: &Path) -> bool {
+    let text = fs::read_to_string(state).unwrap_or_default();
+    let Ok(PageRun { records, .. }) = serde_json::from_str(&text) else { return false };
+    let is_same = |run: &FigureRun| (&run.machine, &run.commit) == (&now.machine, &now.commit);
+    records.first().is_some_and(|record| is_same(&record.run))
+}
+
+/// Keeps a finished part. Fails if the page cannot be made of it.
+fn keep(run: PageRun, root: &Path, state: &Path) -> Result<(), Box<dyn Error>> {
+    update_page(&fs::read_to_string(root.join(PAGE))?, std::slice::from_ref(&run))?;
+    let unfinished = state.with_extension("tmp");
+    fs::write(&unfinished, serde_json::to_string(&run)?)?;
+    Ok(fs::rename(unfinished, state)?)
 }
 
 fn selected(only: &[String]) -> Result<Vec<&'static Part>, Box<dyn Error>> {
@@ -106,7 +129,7 @@ fn write_page(root: &Path, parts: &[&PathBuf]) -> Result<(), Box<dyn Error>> {
     for path in parts {
         runs.push(serde_json::from_str(&fs::read_to_string(path)?)?);
     }
-    let (page_path, readme_path) = (root.join("docs/src/figures.md"), root.join("README.md"));
+    let (page_path, readme_path) = (root.join(PAGE), root.join("README.md"));
     let page = update_page(&fs::read_to_string(&page_path)?, &runs)?;
     let readme = update_readme(&fs::read_to_string(&readme_path)?, &page);
     fs::write(page_path, page)?;

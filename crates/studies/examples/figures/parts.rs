@@ -39,11 +39,11 @@ pub(crate) const PARTS: &[Part] = &[
     part("topology", 100, Work::Bench(None)),
     part("balance", 120, Work::Bench(Some("cut"))),
     part("tasks", 80, Work::Bench(None)),
-    part("calls", 150, Work::Bench(None)),
+    part("calls", 200, Work::Bench(None)),
     part("simulator", 70, Work::Bench(None)),
     part("stealing", 80, Work::Bench(Some("thousand"))),
     part("bcast", 90, Work::Broadcasts),
-    part("campaign", 660, Work::Campaign),
+    part("campaign", 610, Work::Campaign),
 ];
 
 impl Part {
@@ -65,7 +65,7 @@ impl Part {
                 gridspan_studies::figures::parse_records(text.get(before..).unwrap_or_default())
             }
             Work::Broadcasts => broadcasts::measure(programs, root, self.limit)?,
-            Work::Campaign => campaign::measure()?,
+            Work::Campaign => campaign::measure(self.limit)?,
         };
         Ok(PageRun { suite: self.name.to_owned(), took_s: begin.elapsed().as_secs(), records })
     }

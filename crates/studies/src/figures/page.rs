@@ -278,23 +278,33 @@ fn beside(
     }
 }
 
-/// Returns a line of the list for each line of a table whose goal is not met.
+/// Returns a line of the list for each goal of a table that is not met.
 fn missed_of(lines: &[String]) -> Vec<String> {
     let mut figure = "";
     let mut missed = Vec::new();
+    let is_open = |goal: &str| ["missed", "lose", "not decided"].iter().any(|w| goal.contains(w));
     for line in lines {
         let cells: Vec<&str> = line.split('|').map(str::trim).collect();
         let [_, first, ours, baseline, ratio, goal, ..] = cells[..] else { continue };
         if !first.is_empty() {
             figure = first;
         }
-        if ["missed", "lose", "not decided"].iter().any(|word| goal.contains(word)) {
-            let value = if ratio.is_empty() { ours } else { ratio };
-            let beside = if baseline.is_empty() { "" } else { ", beside " };
-            missed.push(format!("- {figure}{beside}{baseline}: {value}, {goal}"));
+        for goal in goal.split("; ").filter(|goal| is_open(goal)) {
+            missed.push(if is_of_ratio(goal) && !ratio.is_empty() {
+                format!("- {figure}, beside {baseline}: {ratio}, {goal}")
+            } else {
+                format!("- {figure}: {ours}, {goal}")
+            });
         }
     }
     missed
+}
+
+/// Whether a goal with its verdict is one of a ratio, whose number has no unit.
+fn is_of_ratio(goal: &str) -> bool {
+    let bound = goal.split(':').next().unwrap_or_default();
+    let last = bound.split(' ').next_back().unwrap_or_default();
+    last == "faster" || last.parse::<f64>().is_ok()
 }
 
 fn campaign_table(run: &PageRun) -> String {

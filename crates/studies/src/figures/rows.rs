@@ -45,7 +45,7 @@ impl Row {
     }
 }
 
-const TONIC: &[&str] = &["tonic both ways"];
+const TONIC: &[&str] = &["tonic, as many under way"];
 
 /// All rows, in the order of the page.
 pub const ROWS: &[Row] = &[
@@ -113,7 +113,7 @@ pub const ROWS: &[Row] = &[
         "`wide_area`: bulk at 25 ms each way and 1 % loss",
         "wide_area",
         &["bulk at 50 ms and 1 % loss"],
-        &["quinn with Cubic"],
+        &["quinn with BBR", "quinn with Cubic"],
     ),
     Row::measured(
         "`wide_area`: 1 MB there and back at 20 ms RTT, warm",
@@ -176,7 +176,7 @@ pub const ROWS: &[Row] = &[
         &["tonic unary"],
     ),
     Row::measured(
-        "`calls`: empty calls under way at once, one core each",
+        "`calls`: empty calls, 1,000 under way at once, one core each",
         "calls",
         &["empty calls, two cores"],
         TONIC,

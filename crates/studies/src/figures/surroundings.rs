@@ -37,19 +37,52 @@ pub fn read_records(path: &Path) -> Vec<FigureRecord> {
     parse_records(&fs::read_to_string(path).unwrap_or_default())
 }
 
-/// Appends records to a file, which is created with its folder. Fails if it cannot be written.
-pub fn append_records(path: &Path, records: &[FigureRecord]) -> io::Result<()> {
+/// Appends a record to a file, which is created with its folder. Fails if it cannot be written.
+pub fn append_record(path: &Path, record: &FigureRecord) -> io::Result<()> {
     if let Some(folder) = path.parent() {
         fs::create_dir_all(folder)?;
     }
-    let mut lines = String::new();
-    for record in records {
-        lines += &serde_json::to_string(record)?;
-        lines.push('\n');
-    }
+    let line = serde_json::to_string(record)? + "\n";
     let mut file = fs::OpenOptions::new().create(true).append(true).open(path)?;
-    file.write_all(lines.as_bytes())
+    file.write_all(line.as_bytes())
 }
+
+/// Returns the first argument that is neither an option of a bench nor the value of one: the filter
+/// of titles.
+pub fn first_filter(arguments: impl IntoIterator<Item = String>) -> Option<String> {
+    let mut arguments = arguments.into_iter();
+    loop {
+        let argument = arguments.next()?;
+        if OPTIONS_WITH_VALUE.contains(&argument.as_str()) {
+            arguments.next();
+        } else if !argument.starts_with('-') {
+            return Some(argument);
+        }
+    }
+}
+
+/// Criterion's options whose value is the next argument.
+const OPTIONS_WITH_VALUE: [&str; 19] = [
+    "-b",
+    "-c",
+    "-s",
+    "--baseline",
+    "--baseline-lenient",
+    "--color",
+    "--confidence-level",
+    "--format",
+    "--load-baseline",
+    "--measurement-time",
+    "--noise-threshold",
+    "--nresamples",
+    "--output-format",
+    "--plotting-backend",
+    "--profile-time",
+    "--sample-size",
+    "--save-baseline",
+    "--significance-level",
+    "--warm-up-time",
+];
 
 /// Returns the standard output of a command that succeeds.
 fn output(program: &str, arguments: &[&str]) -> Option<String> {
@@ -59,10 +92,14 @@ fn output(program: &str, arguments: &[&str]) -> Option<String> {
 }
 
 fn commit() -> String {
-    let Some(commit) = output("git", &["rev-parse", "--short=10", "HEAD"]) else {
-        return String::new();
+    const CODE: [&str; 5] = ["src", "crates", "benches", "Cargo.toml", "Cargo.lock"];
+    let git = |words: &[&str]| {
+        let root = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
+        output("git", &[&["-C", root], words].concat())
     };
-    let changes = output("git", &["status", "--porcelain", "--untracked-files=no"]);
+    let Some(commit) = git(&["rev-parse", "--short=10", "HEAD"]) else { return String::new() };
+    let status = ["status", "--porcelain", "--untracked-files=no", "--"];
+    let changes = git(&[&status[..], &CODE].concat());
     let is_changed = changes.is_none_or(|changes| !changes.is_empty());
     if is_changed { format!("{commit}+") } else { commit }
 }

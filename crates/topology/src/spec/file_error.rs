@@ -98,7 +98,7 @@ pub enum GridFileProblem {
     #[error("the file has no site; write `[site.NAME]` and below it `hosts = [\"HOST\"]`")]
     NoSites,
     /// A link entry does not name the sites that it connects.
-    #[error("it is not clear what this joins; write `between = [\"a\", \"b\"]` or `from` and `to`")]
+    #[error("this link names no sites; write `between = [\"a\", \"b\"]` or `from` and `to`")]
     LinkEnds,
     /// A link entry names a site that does not exist.
     #[error("there is no site `{}`; write one of {known}", shorten(.name))]

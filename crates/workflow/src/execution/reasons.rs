@@ -71,7 +71,7 @@ impl Reasons {
         let mut said: Vec<String> = Vec::new();
         match stuck {
             Stuck::Tried => said.push("no server executed it".to_owned()),
-            Stuck::Alone => said.push("no server is left that offers it".to_owned()),
+            Stuck::Alone => said.push("no server that offers the function is left".to_owned()),
             Stuck::MissingInput => {
                 said.push("an argument was lost with servers that have left".to_owned());
             }

@@ -67,7 +67,7 @@ impl Formula {
         let root = parser.sum()?;
         match parser.peek() {
             None => Ok(Self { root }),
-            Some(letter) => Err(parser.error(format!("`{letter}` does not belong here"))),
+            Some(letter) => Err(parser.error(format!("unexpected `{letter}`"))),
         }
     }
 
@@ -146,7 +146,7 @@ impl Parser<'_> {
     fn sum(&mut self) -> Result<Term, FormulaError> {
         self.depth += 1;
         if self.depth > DEPTH_MAX {
-            return Err(self.error("the formula is too deep"));
+            return Err(self.error("the formula is nested too deeply"));
         }
         let mut term = self.product()?;
         loop {
@@ -178,7 +178,7 @@ impl Parser<'_> {
     fn signed(&mut self) -> Result<Term, FormulaError> {
         self.depth += 1;
         if self.depth > DEPTH_MAX {
-            return Err(self.error("the formula is too deep"));
+            return Err(self.error("the formula is nested too deeply"));
         }
         let term = if self.takes('-') {
             Term::Unary(Unary::Minus, Box::new(self.signed()?))
@@ -203,7 +203,7 @@ impl Parser<'_> {
             }
             Some(letter) if letter.is_ascii_digit() || letter == '.' => self.number(),
             Some(letter) if letter.is_alphabetic() || letter == '_' => self.name(),
-            Some(letter) => Err(self.error(format!("`{letter}` does not belong here"))),
+            Some(letter) => Err(self.error(format!("unexpected `{letter}`"))),
             None => Err(self.error("the formula ends too early")),
         }
     }

@@ -57,7 +57,7 @@ impl Legend<'_> {
             .size(SIZE)
             .anchor(Anchor::Middle)
             .write(&bound, svg);
-        let title = "when a node has all data of the tree";
+        let title = "time when a node has all data of the tree";
         Text::at(x, below + 17.0).size(SIZE).colour("#555").write(title, svg);
     }
 
@@ -65,7 +65,7 @@ impl Legend<'_> {
         let share = self.prediction.trees.iter().map(|tree| tree.share).fold(0.0, f64::max);
         let is_several = self.prediction.trees.len() > 1;
         let wide = match is_several {
-            true => "to another site, the wider the more of the message",
+            true => "to another site, width grows with the share of the message",
             false => "to another site",
         };
         let rows = [(WIDE_COLOUR, true, wide), (NEAR_COLOUR, false, "inside a site")];

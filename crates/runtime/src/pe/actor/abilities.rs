@@ -302,7 +302,8 @@ impl<A: Actor> Context<'_, A> {
     }
 
     /// Moves this actor to another PE once the handler has returned, together with the members that
-    /// are [bound](crate::Grid::create_bound) to it or to the same member.
+    /// are [bound](crate::Grid::create_bound) to it or to the same member. The job ends with an
+    /// error if there is no such PE, or if the actor is a member of a group.
     pub fn migrate_to(&mut self, pe: PeId) {
         let id = self.id();
         self.core.request(Request { id, wish: Wish::Migrate(pe) });
@@ -333,6 +334,9 @@ impl<A: Actor> Context<'_, A> {
 
     /// Adds a member to a collection, on a PE of choice; in a
     /// [bound](crate::Grid::create_bound) collection, on the PE of its partner.
+    ///
+    /// The job ends with an error if there is no such PE, or if the collection has a member of this
+    /// index.
     pub fn insert_on<B: Actor>(&mut self, at: &ActorRef<B>, init: B::Init, pe: PeId) {
         if !self.core.breaks_promise(self.slot.kind, "insert members") {
             self.core.insert::<B>(at.id, init, pe);

@@ -28,7 +28,7 @@ pub(crate) struct Registry {
 impl Registry {
     pub(crate) fn add<A: Actor>(&mut self) {
         if self.find::<A>().is_none() {
-            assert!(self.kinds.len() < usize::from(u16::MAX), "fewer than 65,535 actor types");
+            assert!(self.kinds.len() < usize::from(u16::MAX), "at most 65,535 actor types");
             self.kinds.push(&Typed::<A>(PhantomData));
         }
     }

@@ -144,7 +144,7 @@ impl Core {
         } else if members > MEMBERS_PER_PE_MAX {
             "a collection of more members than a PE can hold"
         } else if !self.collections.enter(info, members as usize) {
-            "too many collections, or one that is bound to none"
+            "too many collections, or one bound to a collection that is not known or is bound itself"
         } else {
             return true;
         };
@@ -163,6 +163,7 @@ impl Core {
                 A::Index::from_key(id.key)
             )));
         }
+        self.renounce_right(id.collection);
         self.request_insertion(id, Payload::new(vec![(id.key, init)]), at);
     }
 
@@ -184,7 +185,6 @@ impl Core {
 
     /// Requests the insertion of a new member. `init` is a `Vec<(Key, Init)>` with one element.
     fn request_insertion(&mut self, id: ActorId, init: Payload, at: PeId) {
-        self.renounce_right(id.collection);
         self.post(COORDINATOR, Control::InsertRequest { id, init, at });
     }
 }

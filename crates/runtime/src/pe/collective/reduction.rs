@@ -69,7 +69,7 @@ impl Core {
         let id = member.id;
         let Some(rank) = section.rank(id) else {
             return self.fail(JobError::Failed(format!(
-                "member {:?} of collection {} contributed to section {} of which it is no member",
+                "member {:?} of collection {} contributed to section {}, but is not a member of it",
                 id.key, id.collection.0, section.id.name
             )));
         };

@@ -96,7 +96,7 @@ impl Core {
         all.sort_by_key(|&(messages, _, _, id)| (std::cmp::Reverse(messages), id));
         let line = |&(messages, held, name, id): &(u64, u64, &str, ActorId)| {
             let early =
-                if held > 0 { format!(", {held} of them too early") } else { String::new() };
+                if held > 0 { format!(", {held} of them wait for earlier ones") } else { String::new() };
             let messages = counted(messages, "message", "messages");
             format!("{name} {:?} with {messages}{early}", id.key)
         };

@@ -194,9 +194,12 @@ impl Core {
     /// Whether messages for this member wait here, on its home, for an insertion that may never be
     /// requested.
     pub(crate) fn is_stranded(&self, id: ActorId) -> bool {
-        self.home(id) == Some(self.me)
-            && self.delivery.directory.place(id).is_none()
-            && !self.is_on_demand(id.collection)
+        self.is_unknown(id) && !self.is_on_demand(id.collection)
+    }
+
+    /// Whether this is the home of a member that never existed, as far as is known.
+    pub(crate) fn is_unknown(&self, id: ActorId) -> bool {
+        self.home(id) == Some(self.me) && self.delivery.directory.place(id).is_none()
     }
 
     /// The receivers of the messages that are stranded here.

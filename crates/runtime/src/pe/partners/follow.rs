@@ -83,7 +83,7 @@ pub(crate) fn follow(core: &mut Core, stores: &mut [Box<dyn Store>], mut followe
     let way = core.way_to(base, epoch);
     let is_missing = match way {
         Verdict::Drop(Reason::Destroyed) => true,
-        Verdict::Hold(Until::Arrived) => epoch == 0 && core.is_stranded(base),
+        Verdict::Hold(Until::Arrived) => epoch == 0 && core.is_unknown(base),
         _ => false,
     };
     match way {

@@ -103,7 +103,7 @@ pub(crate) fn handle(
             core.handle_accepted(id, epoch, broadcasts)
         }
         ReplicaControl::Refused { id, epoch, reason } => {
-            tracing::warn!(collection = id.collection.0, index = ?id.key, %from, reason, "no replica");
+            tracing::warn!(collection = id.collection.0, index = ?id.key, %from, reason, "replica refused");
             return core.handle_refused(id, epoch);
         }
         ReplicaControl::End { id, epoch, until } => core.replicas.leave(id, epoch, until),

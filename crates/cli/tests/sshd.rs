@@ -1,0 +1,181 @@
+//! Nodes behind a real `sshd` on the loopback network, also through a gateway. Where no `sshd` is
+//! installed, or it lets this user not in, the tests print the reason and end.
+#![cfg(target_os = "linux")]
+#![allow(missing_docs, clippy::unwrap_used)]
+
+mod common;
+
+use common::{Running, is_alive, run, until};
+use rustix::process::Signal;
+use std::fs;
+use std::net::TcpListener;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use tempfile::TempDir;
+
+/// A server of this test alone: own port, keys and configuration.
+struct Sshd {
+    folder: TempDir,
+    server: Child,
+}
+
+impl Drop for Sshd {
+    fn drop(&mut self) {
+        // It has ended if it could not start.
+        let _ = self.server.kill();
+        let _ = self.server.wait();
+    }
+}
+
+impl Sshd {
+    /// Starts a server, or returns why it cannot be used.
+    fn start() -> Result<Self, String> {
+        let program = ["/usr/sbin/sshd", "/usr/local/sbin/sshd"];
+        let program = program.into_iter().find(|path| Path::new(path).exists());
+        let program = program.ok_or("sshd is not installed")?;
+        let folder = tempfile::tempdir().unwrap();
+        let path = |name: &str| folder.path().join(name);
+        for key in ["host_key", "user_key"] {
+            let mut command = Command::new("ssh-keygen");
+            command.args(["-q", "-t", "ed25519", "-N", "", "-f"]).arg(path(key));
+            let made = command.status().map_err(|error| format!("ssh-keygen: {error}"))?;
+            assert!(made.success());
+        }
+        fs::copy(path("user_key.pub"), path("authorized")).unwrap();
+        let port = free_port();
+        let here = folder.path().display();
+        let text = format!(
+            "Port {port}\nListenAddress 127.0.0.1\nListenAddress 127.0.0.2\nListenAddress 127.0.0.3\n\
+             HostKey {here}/host_key\nAuthorizedKeysFile {here}/authorized\nPidFile none\n\
+             StrictModes no\nUsePAM no\nPasswordAuthentication no\nPermitRootLogin yes\n"
+        );
+        fs::write(path("server"), text).unwrap();
+        let text = format!(
+            "Host *\nPort {port}\nIdentityFile {here}/user_key\nIdentitiesOnly yes\n\
+             UserKnownHostsFile {here}/known\nStrictHostKeyChecking accept-new\nLogLevel ERROR\n"
+        );
+        fs::write(path("client"), text).unwrap();
+        let mut command = Command::new(program);
+        command.arg("-D").arg("-e").arg("-f").arg(path("server"));
+        let log = fs::File::create(path("log")).unwrap();
+        let server = command.stdin(Stdio::null()).stderr(log).spawn().map_err(|e| e.to_string())?;
+        let mut sshd = Self { folder, server };
+        sshd.await_login()?;
+        Ok(sshd)
+    }
+
+    /// Waits until a login succeeds. Fails if the server ends, or refuses the key.
+    fn await_login(&mut self) -> Result<(), String> {
+        let mut refusal = String::new();
+        for _ in 0..50 {
+            if let Some(status) = self.server.try_wait().unwrap() {
+                let log = fs::read_to_string(self.folder.path().join("log")).unwrap();
+                return Err(format!("sshd ended ({status}): {log}"));
+            }
+            let mut command = Command::new("ssh");
+            command.arg("-F").arg(self.client()).args(["-o", "BatchMode=yes", "127.0.0.2", "true"]);
+            let output = command.output().map_err(|error| format!("ssh: {error}"))?;
+            if output.status.success() {
+                return Ok(());
+            }
+            refusal = String::from_utf8_lossy(&output.stderr).into_owned();
+            if refusal.contains("Permission denied") {
+                break;
+            }
+            std::thread::sleep(std::time::Duration::from_millis(100));
+        }
+        Err(format!("sshd does not let this user in: {refusal}"))
+    }
+
+    fn client(&self) -> PathBuf {
+        self.folder.path().join("client")
+    }
+
+    /// Returns the command for `--ssh`.
+    fn command(&self) -> String {
+        format!("ssh -F {}", self.client().display())
+    }
+
+    fn grid(&self, text: &str) -> String {
+        let path = self.folder.path().join("grid.toml");
+        fs::write(&path, text).unwrap();
+        path.to_str().unwrap().to_owned()
+    }
+}
+
+/// Returns a TCP port that is free on all loopback addresses now.
+fn free_port() -> u16 {
+    TcpListener::bind("0.0.0.0:0").unwrap().local_addr().unwrap().port()
+}
+
+/// Starts a server, or prints why the test is skipped.
+fn sshd() -> Option<Sshd> {
+    Sshd::start().map_err(|reason| eprintln!("skipped: {reason}")).ok()
+}
+
+/// Returns the processes that were started with an argument that contains `text`.
+fn processes_with(text: &str) -> Vec<u32> {
+    let own = std::process::id();
+    let pids = fs::read_dir("/proc").unwrap().filter_map(|entry| {
+        let pid: u32 = entry.ok()?.file_name().to_str()?.parse().ok()?;
+        let words = fs::read(format!("/proc/{pid}/cmdline")).ok()?;
+        let found = String::from_utf8_lossy(&words).contains(text);
+        (found && pid != own && is_alive(pid)).then_some(pid)
+    });
+    pids.collect()
+}
+
+#[test]
+fn a_job_runs_on_hosts_behind_sshd_and_leaves_no_process() {
+    let Some(sshd) = sshd() else { return };
+    let hosts = "[\"127.0.0.2\", \"127.0.0.3\", \"127.0.0.3\"]";
+    let ways = ["", "gateway = \"127.0.0.1\"\n"];
+    for way in ways {
+        let grid = sshd.grid(&format!("[site.far]\nhosts = {hosts}\n{way}"));
+        let ssh = sshd.command();
+        let flags = ["run", "-v", "--ssh", &ssh, "--grid", &grid, "ring", "--members", "12"];
+
+        let output = run(&flags);
+
+        assert_eq!(output.code, Some(0), "{output:?}");
+        assert!(output.stdout.contains("10 rounds over 12 actors on 3 PEs"), "{output:?}");
+        // Shared connections name the configuration, too.
+        let client = sshd.client().display().to_string();
+        until(|| processes_with(&client).is_empty().then_some(()));
+    }
+}
+
+#[test]
+fn nodes_behind_sshd_end_when_their_launcher_is_killed() {
+    let Some(sshd) = sshd() else { return };
+    for signal in [Signal::KILL, Signal::TERM] {
+        let grid = sshd.grid("[site.a]\nhosts = [\"127.0.0.2\", \"127.0.0.3\"]\n");
+        let ssh = sshd.command();
+        // A duration that no other test uses, by which the nodes are found.
+        let wait = format!("58.{}", std::process::id());
+        let flags = ["run", "--ssh", &ssh, "--grid", &grid, "drill", "--wait", &wait];
+        let mut running = Running::start(&flags);
+        running.await_line("2 lines from 2 nodes");
+        assert!(processes_with(&wait).len() >= 3, "the launcher and two nodes");
+
+        running.signal(signal);
+
+        assert!(running.wait(common::LIMIT).is_some());
+        until(|| processes_with(&wait).is_empty().then_some(()));
+    }
+}
+
+#[test]
+fn a_key_that_sshd_refuses_is_an_error_that_shows_the_command_to_try() {
+    let Some(sshd) = sshd() else { return };
+    fs::write(sshd.folder.path().join("authorized"), "").unwrap();
+    let grid = sshd.grid("[site.a]\nhosts = [\"127.0.0.2\"]\n");
+
+    let output = run(&["run", "--ssh", &sshd.command(), "--grid", &grid, "ring"]);
+
+    assert_eq!(output.code, Some(1), "{output:?}");
+    let error = "error: a/0: ssh cannot start a node on host `127.0.0.2`";
+    assert!(output.stderr.contains(error), "{output:?}");
+    assert!(output.stderr.contains("Permission denied"), "{output:?}");
+    assert!(output.stderr.contains("127.0.0.2 true` must work"), "{output:?}");
+}

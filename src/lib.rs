@@ -156,7 +156,7 @@ pub mod topology {
     };
 }
 
-/// Balancing: strategies, what they are given, and what came of their plans.
+/// Balancing: strategies, their input, and the outcomes of their plans.
 pub mod balance {
     pub use gridspan_balance::stealing::{
         ClusterAware, Directory, HistoryPolicy, Lifeline, MakeStealingPolicy, RandomStealing,

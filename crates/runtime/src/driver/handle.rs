@@ -16,13 +16,13 @@ impl NodeHandle {
         Self(Arc::downgrade(switch))
     }
 
-    /// Ends the job with [`JobError::Cancelled`]. Only the node with main can. Handlers that run
-    /// are not interrupted.
+    /// Ends the job with [`JobError::Cancelled`]. Handlers that run are not interrupted. Panics on
+    /// a running node without main.
     pub fn cancel(&self) {
         let Some(switch) = self.0.upgrade() else { return };
         let fail = |core: &mut crate::pe::Core| core.fail(JobError::Cancelled);
         switch.inbox(MAIN_PE).push_action(Box::new(fail));
-        // All other PEs end even if that one is inside a handler.
+        // All other PEs end even if main's PE is inside a handler.
         switch.tell_coordinator(CoordinatorEvent::Failed(JobError::Cancelled));
     }
 
